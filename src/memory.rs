@@ -18,7 +18,12 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+#[cfg(any(
+    feature = "cassandra",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
 pub(crate) use append::FORGOTTEN;
 pub use append::{Append, Appended, Since};
 #[cfg(feature = "async")]

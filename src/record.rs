@@ -91,7 +91,7 @@ impl<'a> Record<'a> {
 
     /// Returns the time when the message was appended, to the millisecond.
     pub fn appended_at(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.millis())
+        time_of(self.millis())
     }
 
     /// Returns the time of append in milliseconds since 1970.
@@ -432,10 +432,15 @@ pub(crate) fn places(positions: u64) -> usize {
     usize::try_from(positions).unwrap_or(usize::MAX)
 }
 
-/// Milliseconds since 1970; a time before that counts as 1970.
+/// Returns the milliseconds since 1970; a time before that counts as 1970.
 pub(crate) fn millis(at: SystemTime) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
+}
+
+/// Returns the time that is so many milliseconds after 1970.
+pub(crate) fn time_of(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 impl PartialEq for Records {

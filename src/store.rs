@@ -48,8 +48,6 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
-#[cfg(any(feature = "cassandra", feature = "postgres"))]
-mod both;
 #[cfg(feature = "cassandra")]
 pub mod cassandra;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
@@ -184,17 +182,15 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        let mut found = Vec::new();
-        let mut after = after.cloned();
+        let (mut found, mut after) = (Vec::new(), after.cloned());
         while found.len() < n {
             let page = self.ids(after.as_ref(), PAGE)?;
-            let last = page.len() < PAGE;
-            after = page.last().cloned();
-            let left = n - found.len();
-            found.extend(page.into_iter().filter(|id| id.as_str().starts_with(prefix)).take(left));
-            if last {
+            let wanted = page.iter().filter(|id| id.as_str().starts_with(prefix));
+            found.extend(wanted.take(n - found.len()).cloned());
+            if page.len() < PAGE {
                 break;
             }
+            after = page.into_iter().last();
         }
         Ok(found)
     }

@@ -187,7 +187,8 @@ impl Drop for Change<'_> {
     }
 }
 
-/// Nothing is ever sent: the sender is gone when the work is done.
+/// Returns whether the work is not done. Nothing is ever sent: the sender is gone when the work is
+/// done.
 fn is_running(running: &Receiver<()>) -> bool {
     running.has_changed().is_ok()
 }

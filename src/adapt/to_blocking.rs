@@ -85,7 +85,7 @@ impl<T> ToBlocking<T> {
     }
 
     /// Wraps something else on the same runtime.
-    pub(crate) fn beside<U>(&self, inner: U) -> ToBlocking<U> {
+    pub(crate) fn on_same_runtime<U>(&self, inner: U) -> ToBlocking<U> {
         ToBlocking { inner, engine: Arc::clone(&self.engine) }
     }
 }
@@ -97,7 +97,7 @@ impl<S: AsyncChatMemoryStore> ToBlocking<S> {
     ///
     /// As [`ChatMemoryStore::memory`].
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<ToBlocking<Arc<dyn AsyncChatMemory>>> {
-        self.inner.memory(id.into()).map(|memory| self.beside(memory))
+        self.inner.memory(id.into()).map(|memory| self.on_same_runtime(memory))
     }
 }
 
@@ -125,7 +125,8 @@ fn no_thread(error: std::io::Error) -> Error {
 }
 
 impl Drop for Engine {
-    /// tokio panics where a runtime that waits for its threads is dropped inside another one.
+    /// Shuts the runtime down without waiting: tokio panics where one that waits for its threads is
+    /// dropped inside another one.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -80,8 +80,9 @@ impl Reader for Rest<'_> {
     }
 }
 
-/// bincode allocates what a length says before it looks whether so many bytes are there, and a
-/// failed allocation ends the process. It asks a limit first, where there is one.
+/// Reads the messages within a limit. bincode allocates what a length says before it looks whether
+/// so many bytes are there, and a failed allocation ends the process. It asks a limit first, where
+/// there is one.
 ///
 /// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read.
 /// So 8 times the input is enough for any honest one. The limit is a type, so there are a few of
@@ -100,7 +101,7 @@ fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeE
     first_that_fits!(12 15 18 21 24 27 30 33 36)
 }
 
-/// 0, which fits nothing, where the address space ends before.
+/// Returns the limit of so many bits; 0, which fits nothing, where the address space ends before.
 const fn limit(bits: u32) -> usize {
     if bits < usize::BITS { 1 << bits } else { 0 }
 }

@@ -73,7 +73,7 @@ impl<F: AsyncFixture> Fixture for Adapted<F> {
     }
 
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
-        Arc::new(self.0.beside(self.0.get_ref().memory(id)))
+        Arc::new(self.0.on_same_runtime(self.0.get_ref().memory(id)))
     }
 
     fn takes(&self, id: &str) -> bool {
@@ -83,7 +83,7 @@ impl<F: AsyncFixture> Fixture for Adapted<F> {
 
 impl<F: AsyncStoreFixture> StoreFixture for Adapted<F> {
     fn store(&self) -> Arc<dyn ChatMemoryStore> {
-        Arc::new(self.0.beside(self.0.get_ref().store()))
+        Arc::new(self.0.on_same_runtime(self.0.get_ref().store()))
     }
 }
 

@@ -14,7 +14,7 @@ pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fi
     fail_anywhere("an_error_leaves_the_memory_and_the_batch_as_they_were", fixture, model::op());
 }
 
-/// The same with slots, ids and single records.
+/// An error leaves slots and ids as they were too, and single records.
 pub fn an_error_leaves_slots_and_ids_as_they_were<F: FaultFixture>(fixture: &F) {
     fail_anywhere("an_error_leaves_slots_and_ids_as_they_were", fixture, model::change());
 }

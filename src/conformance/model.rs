@@ -53,9 +53,9 @@ pub(super) struct Change {
 enum Version {
     Any,
     Absent,
-    /// That which is there.
+    /// The version that is there.
     Present,
-    /// One that was there, or never was.
+    /// A version that was there, or never was.
     Former(usize),
 }
 

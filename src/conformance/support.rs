@@ -164,7 +164,7 @@ pub(super) fn refused(memory: &dyn ChatMemory, before: &Append) -> Error {
     error
 }
 
-/// Every id that these pages of `n` list, each of which begins behind an id.
+/// Returns every id that these pages of `n` list, each of which begins behind an id.
 #[track_caller]
 pub(super) fn paged(n: usize, page: impl Fn(Option<&MemoryId>) -> Vec<MemoryId>) -> Vec<String> {
     let mut all: Vec<MemoryId> = Vec::new();

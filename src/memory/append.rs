@@ -258,8 +258,12 @@ impl Append {
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn creates(&self) -> bool {
-        let writes = self.slots.iter().any(|change| change.content.is_some());
-        !self.messages.is_empty() || writes || self.id.is_some() && !self.is_empty()
+        !self.messages.is_empty() || self.writes_slots() || self.id.is_some() && !self.is_empty()
+    }
+
+    /// Returns whether a slot is written, not only removed.
+    pub(crate) fn writes_slots(&self) -> bool {
+        self.slots.iter().any(|change| change.content.is_some())
     }
 
     /// Refuses what can't be done where there is no conversation yet.

@@ -1,6 +1,6 @@
 //! The memory that keeps everything in this process.
 
-mod beside;
+mod extras;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use self::beside::{Beside, IDS};
+use self::extras::{Extras, IDS};
 use super::read::Picked;
 use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
@@ -47,7 +47,7 @@ struct State {
     /// The bytes that the messages in the last cells take, evicted ones included.
     bytes: usize,
     end: u64,
-    beside: Beside,
+    extras: Extras,
 }
 
 impl DefaultChatMemory {
@@ -65,21 +65,21 @@ impl DefaultChatMemory {
 
     /// Returns a conversation that goes on where another one ended.
     pub(crate) fn restored(id: MemoryId, start: u64, incarnation: Incarnation) -> Self {
-        let mut beside = Beside::new(incarnation);
-        beside.active = millis(SystemTime::now());
-        Self { id, state: Mutex::new(State { end: start, beside, ..State::default() }) }
+        let mut extras = Extras::new(incarnation);
+        extras.active = millis(SystemTime::now());
+        Self { id, state: Mutex::new(State { end: start, extras, ..State::default() }) }
     }
 
     /// Returns the time of the last append, in milliseconds since 1970.
     pub(crate) fn active(&self) -> u64 {
-        self.state.lock().beside.active
+        self.state.lock().extras.active
     }
 
     /// Returns the positions between which it lies, its incarnation and the time when it was last
     /// active, all of one moment.
     pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
         let state = self.state.lock();
-        (state.start()..state.end, state.beside.incarnation, state.beside.active)
+        (state.start()..state.end, state.extras.incarnation, state.extras.active)
     }
 }
 
@@ -93,7 +93,7 @@ impl ChatMemory for DefaultChatMemory {
         let mut state = self.state.lock();
         must_end_at(expected, state.end)?;
         if !batch.is_empty() {
-            state.beside.active = state.beside.active.max(at);
+            state.extras.active = state.extras.active.max(at);
         }
         let first = state.end;
         for message in batch.drain(..) {
@@ -115,7 +115,7 @@ impl ChatMemory for DefaultChatMemory {
         let mut state = self.state.lock();
         state.system = None;
         state.runs = VecDeque::new();
-        state.beside.clear();
+        state.extras.clear();
         Ok(())
     }
 
@@ -123,18 +123,18 @@ impl ChatMemory for DefaultChatMemory {
         append.check(&self.limits())?;
         let now = millis(SystemTime::now());
         let mut state = self.state.lock();
-        if let Some(known) = append.id.as_deref().and_then(|id| state.beside.known(id)) {
+        if let Some(known) = append.id.as_deref().and_then(|id| state.extras.known(id)) {
             append.messages.clear();
             return Ok(known);
         }
         must_end_at(append.expected, state.end)?;
-        state.beside.check(append, &(state.start()..state.end))?;
+        state.extras.check(append, &(state.start()..state.end))?;
         // Nothing fails from here on.
         let first = state.end;
         let mut times = append.times.iter().map(|at| millis(*at));
         let positions =
             first..first + append.messages.iter().filter(|it| !it.is_system()).count() as u64;
-        let appended = state.beside.change(append, positions, now);
+        let appended = state.extras.change(append, positions, now);
         for message in append.messages.drain(..) {
             state.take(times.next().unwrap_or(now), message);
         }
@@ -153,12 +153,12 @@ impl ChatMemory for DefaultChatMemory {
             picked
                 .add(&stretch, state.read(Some(stretch.end), places(stretch.end - stretch.start))?);
         }
-        Ok(picked.into(snapshot).with_slots(state.beside.named(&read.slots)))
+        Ok(picked.into(snapshot).with_slots(state.extras.named(&read.slots)))
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
         let state = self.state.lock();
-        Ok(state.beside.slots().map(|slot| (slot.name().to_owned(), slot.version())).collect())
+        Ok(state.extras.slots().map(|slot| (slot.name().to_owned(), slot.version())).collect())
     }
 
     fn limits(&self) -> Limits {
@@ -181,7 +181,7 @@ impl State {
             start: self.start(),
             end: self.end,
             unreadable: Vec::new(),
-            incarnation: Some(self.beside.incarnation),
+            incarnation: Some(self.extras.incarnation),
             extra: None,
         })
     }

@@ -4,7 +4,7 @@
 //! callback may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for
 //! the order in which concurrent appends come back, and a single thread at a time evicts for all.
 
-mod face;
+mod fingerprint;
 mod kinds;
 mod ledger;
 
@@ -16,7 +16,7 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::face::HandedOver;
+use self::fingerprint::HandedOver;
 pub(super) use self::kinds::evicting;
 use self::ledger::{Known, Ledger, Ticket, Weighed};
 use super::{Append, Appended, ChatMemory, MemoryId};
@@ -28,7 +28,7 @@ use crate::token::TokenCounter;
 pub(super) struct Evicting<M> {
     memory: M,
     limit: Limit,
-    /// Without one, each message weighs 1.
+    /// The counter of tokens; without one, each message weighs 1.
     counter: Option<Box<dyn TokenCounter>>,
     on_evict: Option<Box<OnEvict>>,
     state: Mutex<State>,
@@ -148,8 +148,8 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
-        // What the window owes to the callback goes there first, and is not in the number that is
-        // returned.
+        // Records that have left the window go to the callback first, and are not in the number
+        // that is returned.
         self.trim()?;
         let known = self.state.lock().ledger.known();
         let gone = self.memory.evict(before)?;

@@ -25,7 +25,7 @@ macro_rules! stamp {
                 Self(bits)
             }
 
-            /// Its bits, for a backend to keep.
+            /// Returns its bits, for a backend to keep.
             pub fn to_bits(self) -> u64 {
                 self.0
             }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::copy::{Copied, Journey};
+use super::copy::{Copied, Transfer};
 use super::{Info, PAGE, check_prefix, unsupported};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
@@ -61,19 +61,15 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
         Box::pin(async move {
-            let mut found = Vec::new();
-            let mut after = after.cloned();
+            let (mut found, mut after) = (Vec::new(), after.cloned());
             while found.len() < n {
                 let page = self.ids(after.as_ref(), PAGE).await?;
-                let last = page.len() < PAGE;
-                after = page.last().cloned();
-                let left = n - found.len();
-                found.extend(
-                    page.into_iter().filter(|id| id.as_str().starts_with(prefix)).take(left),
-                );
-                if last {
+                let wanted = page.iter().filter(|id| id.as_str().starts_with(prefix));
+                found.extend(wanted.take(n - found.len()).cloned());
+                if page.len() < PAGE {
                     break;
                 }
+                after = page.into_iter().last();
             }
             Ok(found)
         })
@@ -202,8 +198,7 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
         mut progress: impl FnMut(&Copied) + Send,
     ) -> impl Future<Output = Result<Copied>> + Send {
         async move {
-            let mut copied = Copied::default();
-            let mut after = None;
+            let (mut copied, mut after) = (Copied::default(), None);
             loop {
                 let ids = self.ids(after.as_ref(), PAGE).await?;
                 for id in &ids {
@@ -211,11 +206,10 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
                         copy(self, other, id, &mut copied, &mut progress).await?;
                     }
                 }
-                let last = ids.len() < PAGE;
-                after = ids.into_iter().last().or(after);
-                if last {
+                if ids.len() < PAGE {
                     return Ok(copied);
                 }
+                after = ids.into_iter().last();
             }
         }
     }
@@ -232,22 +226,22 @@ async fn copy(
 ) -> Result<()> {
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
-    let head = source.read_with(&Journey::first(slots)).await?;
-    // Deleted since it was listed, or it is there.
+    let head = source.read_with(&Transfer::first(slots)).await?;
+    // There is none where it was deleted since it was listed.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
-    let mut journey = Journey::new(id.clone(), head, info, target.limits());
-    journey.check()?;
-    to.restore(id, journey.head.start, journey.head.incarnation).await?;
-    while let Some((wanted, n)) = journey.next() {
+    let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
+    transfer.check()?;
+    to.restore(id, transfer.head.start, transfer.head.incarnation).await?;
+    while let Some((wanted, n)) = transfer.next() {
         let page = source.read(Some(wanted.end), n).await?;
-        for mut append in journey.page(&wanted, &page)? {
+        for mut append in transfer.page(&wanted, &page)? {
             let positions = target.append_with(&mut append).await?.positions;
             copied.records += positions.end - positions.start;
             progress(copied);
         }
     }
-    for mut append in journey.closing()? {
+    for mut append in transfer.closing()? {
         target.append_with(&mut append).await?;
     }
     copied.conversations += 1;

@@ -175,7 +175,7 @@ pub use options::CassandraOptions;
 pub use scylla as driver;
 use tokio::sync;
 
-use super::common::{Payloads, at, in_runtime, signed, unsigned};
+use super::common::{Payloads, in_runtime, signed, slot_version, unsigned};
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
@@ -183,12 +183,12 @@ use crate::memory::{
     Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
 };
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
+use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use append::Batch;
 use ask::{Client, Sure};
 use queue::{Queue, Queues};
 use read::Conversation;
-use rows::{Found, Head};
+use rows::{Head, Listed};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
 ///
@@ -244,8 +244,8 @@ struct Shared {
 }
 
 impl CassandraStore {
-    /// The store in the keyspace `memory_prompt` of the cluster at these addresses, `host:port`
-    /// with commas between them, with the defaults of [`CassandraOptions`].
+    /// Opens the store in the keyspace `memory_prompt` of the cluster at these addresses,
+    /// `host:port` with commas between them, with the defaults of [`CassandraOptions`].
     ///
     /// # Errors
     ///
@@ -255,12 +255,13 @@ impl CassandraStore {
         Self::options().open(addresses).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> CassandraOptions {
         CassandraOptions::new()
     }
 
-    /// The memory of the conversation under this id. Any text of at most 65,534 bytes is an id.
+    /// Returns the memory of the conversation under this id. Any text of at most 65,534 bytes is an
+    /// id.
     ///
     /// # Errors
     ///
@@ -332,7 +333,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         let older_than = signed(millis(older_than));
         self.shared.watched("purge_inactive", async move {
-            let wanted = |found: &Found| found.has_ended() || found.active.0 < older_than;
+            let wanted = |found: &Listed| found.has_ended() || found.active.0 < older_than;
             self.remove_all("purge_inactive", Some(older_than), wanted).await
         })
     }
@@ -352,7 +353,7 @@ impl AsyncChatMemoryStore for CassandraStore {
             let head = self.conversation(&key).head("info", Sure::Acknowledged).await?;
             Ok(head.map(|head| {
                 let positions = unsigned(head.start)..unsigned(head.end);
-                let active = at(unsigned(head.active.0));
+                let active = time_of(unsigned(head.active.0));
                 Info::new(positions, active).with_incarnation(head.incarnation())
             }))
         })
@@ -361,7 +362,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         self.shared.watched("delete_prefix", async move {
             check_prefix(prefix)?;
-            let wanted = |found: &Found| begins_with(&found.id, prefix);
+            let wanted = |found: &Listed| id_of(&found.id).starts_with(prefix);
             self.remove_all("delete_prefix", None, wanted).await
         })
     }
@@ -389,12 +390,10 @@ impl CassandraMemory {
         Conversation { client: &self.shared.client, key: &self.key }
     }
 
-    /// The messages as they are written, if the server takes that much at once.
+    /// Returns the messages as they are written, if the server takes that much at once.
     fn encode(&self, messages: &[Message], slots: &[SlotChange]) -> Result<Payloads> {
         let payloads = Payloads::of("cassandra", self.shared.codec, messages)?;
-        let contents = slots.iter().filter_map(|slot| slot.content.as_ref());
-        let all = payloads.messages.iter().chain(&payloads.system).chain(contents);
-        let bytes: usize = all.map(Vec::len).sum();
+        let bytes: usize = payloads.sizes(slots).sum();
         let most = self.shared.limits.batch;
         if bytes > most {
             let text = format!("cassandra: {bytes} bytes at once; {most} are the most");
@@ -410,24 +409,18 @@ impl CassandraMemory {
         Ok(payloads)
     }
 
-    async fn append_as(
-        &self,
-        payloads: &Payloads,
-        expected: Option<u64>,
-        with: Option<&Append>,
-    ) -> Result<(Appended, Option<Head>)> {
-        self.conversation().append(Batch { payloads, expected, with }).await
-    }
-
-    /// It is appended, wherever it lies: what can't be tidied up now, the next append will.
+    /// Moves messages that are no longer new, where there are enough. What fails here is done by
+    /// the next append: this one is appended, wherever its messages lie.
     async fn tidy(&self, head: Option<Head>) {
         if let Some(head) = head {
             let _ = self.conversation().tidy(&head).await;
         }
     }
 
+    /// Waits in the queue of this conversation, but not for ever: whoever has waited for as long as
+    /// for an answer goes without.
     async fn wait(&self) -> Option<sync::MutexGuard<'_, ()>> {
-        queue::wait(&self.queue, self.shared.client.timeout).await
+        tokio::time::timeout(self.shared.client.timeout, self.queue.lock()).await.ok()
     }
 }
 
@@ -442,9 +435,10 @@ impl AsyncChatMemory for CassandraMemory {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
         self.shared.watched("append", async move {
-            let payloads = self.encode(batch, &[])?;
+            let payloads = &self.encode(batch, &[])?;
+            let with = &Append { expected, ..Append::default() };
             let _first = self.wait().await;
-            let (appended, head) = self.append_as(&payloads, expected, None).await?;
+            let (appended, head) = self.conversation().append(Batch { payloads, with }).await?;
             batch.clear();
             self.tidy(head).await;
             Ok(appended.positions)
@@ -453,9 +447,7 @@ impl AsyncChatMemory for CassandraMemory {
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         self.shared.watched("read", async move {
-            let mut read = Read::newest(n);
-            read.before = before;
-            self.conversation().read(&read).await
+            self.conversation().read(&Read { before, n, ..Read::default() }).await
         })
     }
 
@@ -476,9 +468,10 @@ impl AsyncChatMemory for CassandraMemory {
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.watched("append", async move {
             append.check(&self.shared.limits)?;
-            let payloads = self.encode(&append.messages, &append.slots)?;
+            let payloads = &self.encode(&append.messages, &append.slots)?;
             let _first = self.wait().await;
-            let (appended, head) = self.append_as(&payloads, append.expected, Some(append)).await?;
+            let batch = Batch { payloads, with: append };
+            let (appended, head) = self.conversation().append(batch).await?;
             append.messages.clear();
             self.tidy(head).await;
             Ok(appended)
@@ -496,7 +489,7 @@ impl AsyncChatMemory for CassandraMemory {
         self.shared.watched("slots", async move {
             let slots = self.shared.client.slots(&self.key).await?;
             let mut slots: Vec<_> =
-                slots.into_iter().map(|(name, stamp)| (name, rows::version(stamp))).collect();
+                slots.into_iter().map(|(name, stamp)| (name, slot_version(stamp))).collect();
             slots.sort_unstable_by(|one, other| one.0.cmp(&other.0));
             Ok(slots)
         })
@@ -507,8 +500,8 @@ impl AsyncChatMemory for CassandraMemory {
     }
 }
 
-/// An id as a partition key, which is never empty: one that is, or that begins with NUL, gets a NUL
-/// put in front.
+/// Returns an id as a partition key, which is never empty: one that is, or that begins with NUL,
+/// gets a NUL put in front.
 fn key(id: &MemoryId, operation: &'static str) -> Result<String> {
     let id = id.as_str();
     if id.len() > MOST_ID_BYTES {
@@ -519,16 +512,9 @@ fn key(id: &MemoryId, operation: &'static str) -> Result<String> {
     Ok(format!("{front}{id}"))
 }
 
-fn id(key: &str) -> MemoryId {
-    MemoryId::from(id_of(key))
-}
-
+/// Returns the id that is this partition key.
 fn id_of(key: &str) -> &str {
     key.strip_prefix('\0').unwrap_or(key)
-}
-
-fn begins_with(key: &str, prefix: &str) -> bool {
-    id_of(key).starts_with(prefix)
 }
 
 impl fmt::Debug for CassandraStore {
@@ -578,7 +564,7 @@ mod tests {
         for (i, (id, key)) in ids.iter().zip(&keys).enumerate() {
             assert!(!key.is_empty());
             assert!(!keys[..i].contains(key), "{id:?}");
-            assert_eq!(super::id(key).as_str(), *id);
+            assert_eq!(id_of(key), *id);
         }
         assert_eq!(keys[6], ids[6], "most are as they are");
     }

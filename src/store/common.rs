@@ -1,18 +1,20 @@
-//! The common part of the backends: a batch as it is written, errors, and numbers that databases
-//! have no other type for.
+//! The common part of the backends: a batch as it is written, what an append expects, the rows of a
+//! read, errors, and numbers that databases have no other type for.
+
+#![cfg_attr(
+    not(all(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite")),
+    allow(dead_code, reason = "each backend uses a part of it")
+)]
 
 use std::ops::Range;
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
-use crate::memory::{Appended, FORGOTTEN};
+use crate::memory::{Append, Appended, FORGOTTEN, SlotChange};
 use crate::message::Message;
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
-use crate::record::{Records, SlotVersion, Unreadable};
+use crate::record::{Incarnation, Records, SlotVersion, Unreadable, millis, time_of};
 
 /// Refuses to ask a driver that would panic outside of a runtime.
 #[cfg(any(feature = "cassandra", feature = "redis"))]
@@ -45,81 +47,114 @@ impl Payloads {
         }
         Ok(payloads)
     }
+
+    /// Returns the size of each message, of the system message, and of each slot that is written
+    /// with them.
+    pub(super) fn sizes<'a>(&'a self, slots: &'a [SlotChange]) -> impl Iterator<Item = usize> + 'a {
+        let contents = slots.iter().filter_map(|change| change.content.as_ref());
+        self.messages.iter().chain(&self.system).chain(contents).map(Vec::len)
+    }
 }
 
-/// Returns what an append of nothing does where the conversation ends at `end`.
-#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
-pub(super) fn nothing(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
+/// Refuses an append that expects another end than there is; returns the positions of an append of
+/// nothing.
+pub(super) fn must_end_at(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
     match expected.filter(|expected| *expected != end) {
         None => Ok(end..end),
         Some(expected) => Err(conflict(backend, expected, end)),
     }
 }
 
-/// Returns what an append came to in a backend that recognises ids.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+/// Compares a conversation with what an append expects of it, but for its slots.
+pub(super) fn check_expected(
+    backend: &str,
+    append: &Append,
+    incarnation: Option<Incarnation>,
+    positions: &Range<u64>,
+) -> Result<()> {
+    must_end_at(backend, append.expected, positions.end)?;
+    if append.since.is_some_and(|since| !since.holds(incarnation, positions)) {
+        return Err(Error::new(ErrorKind::Forgotten, "append", format!("{backend}: {FORGOTTEN}")));
+    }
+    Ok(())
+}
+
+/// Returns the time of each message that gets a position, in milliseconds since 1970; none where
+/// the append brings no times.
+pub(super) fn times_of_records(append: &Append) -> impl Iterator<Item = u64> + Clone {
+    let timed = append.messages.iter().zip(&append.times);
+    timed.filter(|(message, _)| !message.is_system()).map(|(_, at)| millis(*at))
+}
+
+/// Returns the outcome of an append in a backend that recognises ids.
 pub(super) fn appended(positions: Range<u64>, version: Option<SlotVersion>) -> Appended {
     let mut appended = Appended::new(positions);
     (appended.version, appended.recognised) = (version, true);
     appended
 }
 
+/// Returns the error of an append that expects another end than there is.
 pub(super) fn conflict(backend: &str, expected: u64, actual: u64) -> Error {
     let text = format!("{backend}: the conversation ends at {actual}, not at {expected}");
     Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
 }
 
-/// Returns the error of an append to what was forgotten since it was seen.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
-pub(super) fn forgotten(backend: &str) -> Error {
-    Error::new(ErrorKind::Forgotten, "append", format!("{backend}: {FORGOTTEN}"))
-}
-
 /// The rows of a read, in any order: messages, and those that can't be read.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 #[derive(Default)]
 pub(super) struct Rows {
     readable: Vec<(u64, SystemTime, Message)>,
     unreadable: Vec<Unreadable>,
 }
 
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 impl Rows {
+    /// Takes the row at a position, appended so many milliseconds after 1970, from a database that
+    /// counts with signs.
+    pub(super) fn take_signed(&mut self, seq: i64, millis: i64, message: Result<Message>) {
+        self.take(unsigned(seq), unsigned(millis), message.map_err(Arc::new));
+    }
+
     /// Takes the row at a position, appended so many milliseconds after 1970.
-    pub(super) fn take(&mut self, seq: i64, millis: i64, message: Result<Message>) {
-        let seq = unsigned(seq);
+    pub(super) fn take(&mut self, seq: u64, millis: u64, message: Result<Message, Arc<Error>>) {
         match message {
-            Ok(message) => self.readable.push((seq, at(unsigned(millis)), message)),
-            Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
+            Ok(message) => self.readable.push((seq, time_of(millis), message)),
+            Err(error) => self.unreadable.push(Unreadable { seq, error }),
         }
     }
 
+    /// Returns the messages, and the rows that can't be read, in the order of their positions.
     pub(super) fn into(mut self) -> (Records, Vec<Unreadable>) {
         self.unreadable.sort_unstable_by_key(|row| row.seq);
         (Records::from_rows(self.readable), self.unreadable)
     }
 }
 
-/// Without its system message a conversation is another one, so one that can't be read is an error.
-pub(super) fn no_system(backend: &str, error: Error) -> Error {
+/// Returns the error of a system message that can't be read: without it a conversation is another
+/// one.
+pub(super) fn unreadable_system(backend: &str, error: Error) -> Error {
     let text = format!("{backend}: the system message can't be read: {error}");
     Error::new(ErrorKind::Codec, "read", text).with_source(error)
 }
 
-/// Returns a time of append, from milliseconds since 1970.
-pub(super) fn at(millis: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+/// Returns the FNV-1a hash of a text, of 64 bits. It is part of what is stored, so it never
+/// changes.
+pub(super) fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Returns a slot's version from the number that a database without unsigned ones keeps.
+pub(super) fn slot_version(bits: i64) -> SlotVersion {
+    SlotVersion::from_bits(bits.cast_unsigned())
 }
 
 /// Returns a position, a time or a number of rows for a database that counts with signs.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 pub(super) fn signed(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
 /// Returns a number as it was before it was stored. This crate writes none that is negative;
 /// somebody else may have.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

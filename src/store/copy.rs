@@ -23,8 +23,8 @@ pub struct Copied {
     pub records: u64,
 }
 
-/// One conversation on its way.
-pub(super) struct Journey {
+/// A conversation on its way to another store.
+pub(super) struct Transfer {
     id: MemoryId,
     /// The conversation that is copied, but for its records.
     pub(super) head: Snapshot,
@@ -34,7 +34,7 @@ pub(super) struct Journey {
     limits: Limits,
 }
 
-impl Journey {
+impl Transfer {
     pub(super) fn new(id: MemoryId, head: Snapshot, info: Info, limits: Limits) -> Self {
         let at = head.start;
         Self { id, head, info, at, limits }
@@ -153,13 +153,13 @@ mod tests {
     use crate::message::Message;
     use crate::record::Slot;
 
-    fn journey(slots: usize, bytes: usize, batch: usize) -> Journey {
+    fn transfer(slots: usize, bytes: usize, batch: usize) -> Transfer {
         let slot = |i| Slot::new(format!("slot {i}"), SlotVersion::random(), vec![b'x'; bytes]);
         let system = Some(Arc::new(Message::system("Be brief.")));
         let head = Snapshot { system, end: 7, ..Snapshot::default() };
         let limits = Limits::default().with_batch(batch).with_slot(batch).with_message(batch);
         let info = Info::new(0..7, SystemTime::UNIX_EPOCH);
-        Journey::new("a".into(), head.with_slots((0..slots).map(slot)), info, limits)
+        Transfer::new("a".into(), head.with_slots((0..slots).map(slot)), info, limits)
     }
 
     /// System message and slots all went in one append: ten slots of 1 MiB could not be copied to a
@@ -169,9 +169,9 @@ mod tests {
         for (slots, bytes, batch, expected) in
             [(10, 1 << 20, 8 << 20, 2), (10, 100, 1000, 2), (10, 1000, 1000, 11), (0, 0, 100, 1)]
         {
-            let journey = journey(slots, bytes, batch);
-            journey.check().unwrap();
-            let appends = journey.closing().unwrap();
+            let transfer = transfer(slots, bytes, batch);
+            transfer.check().unwrap();
+            let appends = transfer.closing().unwrap();
             assert_eq!(appends.len(), expected, "{slots} slots of {bytes} bytes");
             let size = |append: &Append| -> usize {
                 let system = append.messages.iter().map(|it| Codec::Json.encode(it).unwrap().len());
@@ -185,19 +185,19 @@ mod tests {
             assert!(appends.iter().all(|append| append.expected == Some(7)));
             assert_eq!(appends.iter().map(|append| append.messages.len()).sum::<usize>(), 1);
             let names = appends.iter().flat_map(|append| &append.slots).map(|slot| &*slot.name);
-            assert!(names.eq(journey.head.slots().iter().map(Slot::name)));
+            assert!(names.eq(transfer.head.slots().iter().map(Slot::name)));
         }
     }
 
     #[test]
     fn what_is_too_large_is_refused_before_anything_is_copied() {
-        let refused = |journey: Journey| journey.check().unwrap_err().to_string();
+        let refused = |transfer: Transfer| transfer.check().unwrap_err().to_string();
         assert_eq!(
-            refused(journey(1, 1001, 1000)),
+            refused(transfer(1, 1001, 1000)),
             "copy_to: the conversation \"a\" can't be copied: its slot \"slot 0\" has 1001 bytes; 1000 are \
              the most there"
         );
-        let system = refused(journey(1, 10, 20));
+        let system = refused(transfer(1, 10, 20));
         assert!(system.ends_with("bytes; 20 are the most there"), "{system}");
         assert!(system.contains("its system message has "), "{system}");
     }

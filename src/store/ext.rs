@@ -1,6 +1,6 @@
 //! The methods that every store has beside those that it must write.
 
-use super::copy::{Copied, Journey};
+use super::copy::{Copied, Transfer};
 use super::{ChatMemoryStore, PAGE};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
@@ -45,18 +45,16 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
         mut filter: impl FnMut(&MemoryId) -> bool,
         mut progress: impl FnMut(&Copied),
     ) -> Result<Copied> {
-        let mut copied = Copied::default();
-        let mut after = None;
+        let (mut copied, mut after) = (Copied::default(), None);
         loop {
             let ids = self.ids(after.as_ref(), PAGE)?;
             for id in ids.iter().filter(|id| filter(id)) {
                 copy(self, other, id, &mut copied, &mut progress)?;
             }
-            let last = ids.len() < PAGE;
-            after = ids.into_iter().last().or(after);
-            if last {
+            if ids.len() < PAGE {
                 return Ok(copied);
             }
+            after = ids.into_iter().last();
         }
     }
 }
@@ -72,22 +70,22 @@ fn copy(
 ) -> Result<()> {
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots()? } else { Vec::new() };
-    let head = source.read_with(&Journey::first(slots))?;
-    // Deleted since it was listed, or it is there.
+    let head = source.read_with(&Transfer::first(slots))?;
+    // There is none where it was deleted since it was listed.
     let Some(info) = from.info(id)? else { return Ok(()) };
     copied.id = Some(id.clone());
-    let mut journey = Journey::new(id.clone(), head, info, target.limits());
-    journey.check()?;
-    to.restore(id, journey.head.start, journey.head.incarnation)?;
-    while let Some((wanted, n)) = journey.next() {
+    let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
+    transfer.check()?;
+    to.restore(id, transfer.head.start, transfer.head.incarnation)?;
+    while let Some((wanted, n)) = transfer.next() {
         let page = source.read(Some(wanted.end), n)?;
-        for mut append in journey.page(&wanted, &page)? {
+        for mut append in transfer.page(&wanted, &page)? {
             let positions = target.append_with(&mut append)?.positions;
             copied.records += positions.end - positions.start;
             progress(copied);
         }
     }
-    for mut append in journey.closing()? {
+    for mut append in transfer.closing()? {
         target.append_with(&mut append)?;
     }
     copied.conversations += 1;

@@ -1,4 +1,5 @@
-//! Blocking work that somebody waits for elsewhere, and may cease to: the one who works asks here.
+//! Blocking work that somebody waits for elsewhere, and may cease to wait for: the work asks here
+//! whether anybody still does.
 //!
 //! A thread can't be stopped, so a change whose future was dropped while it waited for another
 //! process would be made when that is done, over what was acknowledged meanwhile. What is asked
@@ -14,14 +15,14 @@ thread_local! {
     static WAITS: RefCell<Option<Weak<()>>> = const { RefCell::new(None) };
 }
 
-/// Somebody who waits until this is dropped.
+/// The one who waits for work, until this is dropped.
 #[cfg(feature = "tokio")]
 #[derive(Default)]
 pub(crate) struct Waits(Arc<()>);
 
 #[cfg(feature = "tokio")]
 impl Waits {
-    /// Returns the work with the knowledge who waits for it.
+    /// Returns the work, which knows then who waits for it.
     pub(crate) fn for_work<R, W: FnOnce() -> R>(&self, work: W) -> impl FnOnce() -> R + use<R, W> {
         let waits = Arc::downgrade(&self.0);
         move || {
@@ -31,7 +32,7 @@ impl Waits {
     }
 }
 
-/// What was known on this thread before, by which it is known again when this is dropped.
+/// The waiter that was known on this thread before, and is known again when this is dropped.
 #[cfg(feature = "tokio")]
 struct Restored(Option<Weak<()>>);
 

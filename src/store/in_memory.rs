@@ -6,13 +6,13 @@ mod table;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::{ChatMemoryStore, Info, exists};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
+use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use conversations::{Conversations, Key};
 
 /// Many conversations in this process. A clone is a handle on the same store.
@@ -75,7 +75,7 @@ impl ChatMemoryStore for InMemoryStore {
         Ok(self.conversations.remove(&self.conversations.key(id.clone())))
     }
 
-    /// As the trait says, a little at a time, so that nobody waits long.
+    /// Deletes what is inactive, as the trait says, a little at a time, so that nobody waits long.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         let older_than = millis(older_than);
         Ok(self.conversations.remove_where(|conversation| conversation.active() < older_than))
@@ -94,8 +94,7 @@ impl ChatMemoryStore for InMemoryStore {
         let found = self.conversations.find(&self.conversations.key(id.clone()));
         Ok(found.map(|found| {
             let (positions, incarnation, active) = found.standing();
-            let active = SystemTime::UNIX_EPOCH + Duration::from_millis(active);
-            Info::new(positions, active).with_incarnation(incarnation)
+            Info::new(positions, time_of(active)).with_incarnation(incarnation)
         }))
     }
 
@@ -119,8 +118,14 @@ impl InMemory {
         self.conversations.find(&self.key)
     }
 
-    fn find_or_create(&self) -> Arc<DefaultChatMemory> {
-        self.conversations.find_or_create(&self.key)
+    /// Returns the conversation to append to. Where there is none, one is created if the append
+    /// begins it. Else it has nothing to store, or is refused, and ends as on an empty one.
+    fn to_append(&self, begins: impl FnOnce() -> bool) -> Arc<DefaultChatMemory> {
+        match self.find() {
+            Some(found) => found,
+            None if begins() => self.conversations.find_or_create(&self.key),
+            None => Arc::new(DefaultChatMemory::with_id(self.id().clone())),
+        }
     }
 }
 
@@ -130,16 +135,8 @@ impl ChatMemory for InMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let conversation = match self.find() {
-            Some(conversation) => conversation,
-            None if batch.is_empty() || expected.is_some_and(|expected| expected > 0) => {
-                // Nothing to store, or a conflict: neither creates a conversation, and either ends
-                // as on an empty one.
-                return DefaultChatMemory::with_id(self.id().clone()).append(batch, expected);
-            }
-            None => self.find_or_create(),
-        };
-        conversation.append(batch, expected)
+        let begins = || !batch.is_empty() && expected.is_none_or(|expected| expected == 0);
+        self.to_append(begins).append(batch, expected)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -155,19 +152,8 @@ impl ChatMemory for InMemory {
     }
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        if let Some(found) = self.find() {
-            return found.append_with(append);
-        }
-        append.check(&self.limits())?;
-        append.check_on_nothing()?;
-        if !append.creates() {
-            // Nothing to store: it ends as on an empty conversation.
-            append.messages.clear();
-            let mut appended = Appended::new(0..0);
-            appended.recognised = true;
-            return Ok(appended);
-        }
-        self.find_or_create().append_with(append)
+        let is_sound = || append.check(&self.limits()).and_then(|()| append.check_on_nothing());
+        self.to_append(|| append.creates() && is_sound().is_ok()).append_with(append)
     }
 
     fn read_with(&self, read: &Read) -> Result<Snapshot> {

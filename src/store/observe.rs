@@ -4,14 +4,20 @@
 //! Neither a text, an id, a slot's name nor the words of an error are told: only the backend, the
 //! operation, the kind of error, and a reason that is one of this crate's own words.
 
+#![cfg_attr(
+    not(all(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite")),
+    allow(dead_code, reason = "each backend uses a part of it")
+)]
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody can listen"))]
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Figures;
 use crate::error::Result;
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
+#[cfg(feature = "async")]
 use crate::memory::BoxFuture;
 
-/// The one who watches over a store.
+/// The counts of a store, and the name of its backend, under which its events are told.
 pub(super) struct Watch {
     backend: &'static str,
     under_way: AtomicUsize,
@@ -33,18 +39,16 @@ impl Watch {
 
     /// Does an operation in a span of its own, and counts it as under way until it is done or
     /// dropped.
-    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
+    #[cfg(feature = "async")]
     pub(super) fn operation<'a, T>(
         &'a self,
         operation: &'static str,
         work: impl Future<Output = Result<T>> + Send + 'a,
     ) -> BoxFuture<'a, Result<T>> {
         let watched = async move {
-            let _under_way = self.begin();
-            let mut dropped = Dropped::new(self.backend, operation);
+            let mut under_way = self.begin(operation);
             let result = work.await;
-            dropped.over();
-            ended(self.backend, operation, &result);
+            under_way.end(&result);
             result
         };
         #[cfg(feature = "tracing")]
@@ -52,51 +56,41 @@ impl Watch {
         Box::pin(watched)
     }
 
-    /// The same where the caller waits.
-    #[cfg(feature = "sqlite")]
+    /// Does the same with an operation for which the caller waits.
     pub(super) fn blocking<T>(
         &self,
         operation: &'static str,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let _under_way = self.begin();
         #[cfg(feature = "tracing")]
         let span = span(self.backend, operation);
         #[cfg(feature = "tracing")]
         let _entered = span.enter();
+        let mut under_way = self.begin(operation);
         let result = work();
-        ended(self.backend, operation, &result);
+        under_way.end(&result);
         result
     }
 
-    /// Something is asked for once more, for this reason.
-    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
+    /// Notes that something is asked for once more, for this reason.
     pub(super) fn retried(&self, operation: &'static str, reason: &str) {
         self.retries.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(target: TARGET, backend = self.backend, operation, reason, "retry");
-        #[cfg(not(feature = "tracing"))]
-        let _ = (operation, reason);
     }
 
-    /// A connection was lost, and another one takes its place.
-    #[cfg(any(feature = "postgres", feature = "redis"))]
+    /// Notes that a connection was lost, and that another one takes its place.
     pub(super) fn reconnected(&self, operation: &'static str) {
         self.reconnects.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(target: TARGET, backend = self.backend, operation, "reconnect");
-        #[cfg(not(feature = "tracing"))]
-        let _ = operation;
     }
 
-    /// Somebody else changed the conversation first, so it is looked at anew.
-    #[cfg(any(feature = "cassandra", feature = "postgres"))]
+    /// Notes that somebody else changed the conversation first, so that it is looked at anew.
     pub(super) fn lost_race(&self, operation: &'static str) {
         self.lost_races.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::debug!(target: TARGET, backend = self.backend, operation, "lost race");
-        #[cfg(not(feature = "tracing"))]
-        let _ = operation;
     }
 
     /// Returns what was counted; of connections the backend knows.
@@ -110,59 +104,44 @@ impl Watch {
         }
     }
 
-    fn begin(&self) -> UnderWay<'_> {
+    fn begin(&self, operation: &'static str) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(self)
+        UnderWay { watch: self, operation, has_ended: false }
     }
 }
 
-/// An operation that is not over.
-struct UnderWay<'a>(&'a Watch);
+/// An operation that is counted as under way until this is dropped.
+struct UnderWay<'a> {
+    watch: &'a Watch,
+    operation: &'static str,
+    has_ended: bool,
+}
+
+impl UnderWay<'_> {
+    /// Tells how the operation ended. The error itself is the caller's to show.
+    fn end<T>(&mut self, result: &Result<T>) {
+        self.has_ended = true;
+        let (backend, operation) = (self.watch.backend, self.operation);
+        #[cfg(feature = "tracing")]
+        match result {
+            Ok(_) => tracing::debug!(target: TARGET, backend, operation, "done"),
+            Err(error) => {
+                let kind = error.kind();
+                tracing::debug!(target: TARGET, backend, operation, ?kind, "failed");
+            }
+        }
+    }
+}
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Tells that an operation was dropped before it was over.
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
-struct Dropped(Option<(&'static str, &'static str)>);
-
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
-impl Dropped {
-    fn new(backend: &'static str, operation: &'static str) -> Self {
-        Self(Some((backend, operation)))
-    }
-
-    fn over(&mut self) {
-        self.0 = None;
-    }
-}
-
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        let Some((backend, operation)) = self.0 else { return };
+        let (backend, operation) = (self.watch.backend, self.operation);
         #[cfg(feature = "tracing")]
-        tracing::debug!(target: TARGET, backend, operation, "dropped");
-        #[cfg(not(feature = "tracing"))]
-        let _ = (backend, operation);
-    }
-}
-
-/// Tells how an operation ended. The error itself is the caller's to show.
-fn ended<T>(backend: &'static str, operation: &'static str, result: &Result<T>) {
-    #[cfg(feature = "tracing")]
-    match result {
-        Ok(_) => tracing::debug!(target: TARGET, backend, operation, "done"),
-        Err(error) => {
-            let kind = error.kind();
-            tracing::debug!(target: TARGET, backend, operation, ?kind, "failed");
+        if !self.has_ended {
+            tracing::debug!(target: TARGET, backend, operation, "dropped");
         }
+        self.watch.under_way.fetch_sub(1, Ordering::Relaxed);
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (backend, operation, result);
 }
 
 #[cfg(feature = "tracing")]

@@ -1,4 +1,4 @@
-//! Conversations in a PostgreSQL database.
+//! This module keeps conversations in a PostgreSQL database.
 //!
 //! # The tables
 //!
@@ -204,11 +204,13 @@ pub use deadpool_postgres as driver;
 use deadpool_postgres::tokio_postgres::types::Type;
 use deadpool_postgres::tokio_postgres::{self, Row};
 
-use super::common::{Payloads, conflict, nothing, signed, unsigned};
+use super::common::{Payloads, conflict, must_end_at, signed, unsigned};
 use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
+use crate::memory::{
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
+};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 use append::Shape;
@@ -382,8 +384,7 @@ impl AsyncChatMemory for PostgresMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        let mut read = Read::newest(n);
-        read.before = before;
+        let read = Read { before, n, ..Read::default() };
         self.shared.watched("read", async move { read::read(self, &read).await })
     }
 
@@ -428,10 +429,10 @@ impl PostgresMemory {
         batch: &mut Vec<Message>,
         expected: Option<u64>,
     ) -> Result<Range<u64>> {
-        let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
-        check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
+        let payloads = Payloads::of("postgres", self.shared.codec, batch)?;
+        check_size(&payloads, &[])?;
         if batch.is_empty() {
-            return nothing("postgres", expected, self.end().await?);
+            return must_end_at("postgres", expected, self.end().await?);
         }
         let Shared { connections, statements, .. } = &*self.shared;
         // What is expected to be there already must not be created.
@@ -439,8 +440,8 @@ impl PostgresMemory {
         let parameters: [Parameter<'_>; 6] = [
             (&self.id.as_str().as_bytes(), Type::BYTEA),
             (&signed(millis(SystemTime::now())), Type::INT8),
-            (&messages, Type::BYTEA_ARRAY),
-            (&system, Type::BYTEA),
+            (&payloads.messages, Type::BYTEA_ARRAY),
+            (&payloads.system, Type::BYTEA),
             (&expected.map(signed), Type::INT8),
             (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
         ];
@@ -449,11 +450,11 @@ impl PostgresMemory {
             if let Some(row) = rows.first() {
                 let end = unsigned(value(row, 0)?);
                 batch.clear();
-                return Ok(end.saturating_sub(messages.len() as u64)..end);
+                return Ok(end.saturating_sub(payloads.messages.len() as u64)..end);
             }
-            // Where it ends is another question, so the answer may be of a moment later, when it
-            // ends where it was expected to; until now it did not, so this ends with the one that
-            // moves it on.
+            // The end is asked for by another statement, and by then the conversation may have come
+            // to end where it was expected to: the append is tried again. That ends, since each
+            // append by others moves the end on.
             let end = self.end().await?;
             if expected != Some(end) {
                 return Err(conflict("postgres", expected.unwrap_or(0), end));
@@ -467,21 +468,17 @@ impl PostgresMemory {
     }
 }
 
-/// A batch that is too large would end the session.
-fn check_size<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<()> {
-    let (mut bytes, mut sent) = (0, 0);
-    for payload in all {
-        bytes += payload.len();
-        sent += payload.len() + 8;
-    }
-    if sent > MOST_BYTES {
+/// Refuses a batch that is too large: it would end the session.
+fn check_size(payloads: &Payloads, slots: &[SlotChange]) -> Result<()> {
+    let bytes: usize = payloads.sizes(slots).sum();
+    if bytes + 8 * payloads.sizes(slots).count() > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
         return Err(Error::new(ErrorKind::Storage, "append", text));
     }
     Ok(())
 }
 
-/// A column of a row. Only somebody else's tables could hold another type.
+/// Returns a column of a row. Only somebody else's tables could hold another type.
 fn value<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
     row.try_get(column).map_err(|error| failure::fail("read", error))
 }

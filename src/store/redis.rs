@@ -172,12 +172,11 @@ use std::time::{Duration, SystemTime};
 
 use redis::{Value, cmd};
 
-use super::common::at;
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
-use crate::record::{Incarnation, millis};
+use crate::record::{Incarnation, millis, time_of};
 use append::Change;
 use keys::{Keys, shard};
 use link::Link;
@@ -230,7 +229,7 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// The store on the server at this address, with the defaults of [`RedisOptions`].
+    /// Opens the store on the server at this address, with the defaults of [`RedisOptions`].
     ///
     /// `redis://user:password@host:port/database`, `redis+unix:///path`, or with the feature
     /// `redis-tls` `rediss://…`.
@@ -244,7 +243,7 @@ impl RedisStore {
         Self::options().open(address).await
     }
 
-    /// The store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster that one of these addresses belongs to.
     ///
     /// # Errors
     ///
@@ -253,7 +252,7 @@ impl RedisStore {
         Self::options().open_cluster(addresses).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> RedisOptions {
         RedisOptions {
             codec: Codec::Json,
@@ -268,7 +267,7 @@ impl RedisStore {
         }
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -345,7 +344,7 @@ impl AsyncChatMemoryStore for RedisStore {
             };
             let incarnation = incarnation.and_then(|text| text.parse().ok());
             let incarnation = incarnation.ok_or_else(|| unexpected("info"))?;
-            Ok(Some(Info::new(start..end, at(active)).with_incarnation(incarnation)))
+            Ok(Some(Info::new(start..end, time_of(active)).with_incarnation(incarnation)))
         })
     }
 
@@ -375,7 +374,8 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 }
 
-/// Beyond it the scripts, which count with floating point, could not go on for long.
+/// The last position: the scripts count with floating point, and could not go on for long behind
+/// it.
 const LAST: u64 = 1 << 52;
 
 fn parse<T: redis::FromRedisValue>(operation: &'static str, value: Value) -> Result<T> {

@@ -107,8 +107,8 @@
 //! file system and the disk keep is another matter.
 
 mod append;
-mod beside;
 mod connect;
+mod extras;
 mod listing;
 mod moved;
 mod options;
@@ -130,7 +130,7 @@ pub use options::SqliteOptions;
 pub use rusqlite as driver;
 use rusqlite::{Connection, ErrorCode, params};
 
-use super::common::{nothing, signed, unsigned};
+use super::common::{must_end_at, signed, unsigned};
 use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -199,8 +199,8 @@ pub enum Durability {
 }
 
 impl SqliteStore {
-    /// The store in the file at this path, which is created where there is none, with the defaults
-    /// of [`SqliteOptions`].
+    /// Opens the store in the file at this path, which is created where there is none, with the
+    /// defaults of [`SqliteOptions`].
     ///
     /// # Errors
     ///
@@ -210,12 +210,12 @@ impl SqliteStore {
         Self::options().open(path)
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> SqliteOptions {
         SqliteOptions::new()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -259,8 +259,8 @@ impl ChatMemoryStore for SqliteStore {
         self.ids_with_prefix("", after, n)
     }
 
-    /// As the trait says. What is left of its bytes in the file is described in the
-    /// [module](self#what-is-left-of-what-was-deleted).
+    /// Deletes the conversation, as the trait says. What is left of its bytes in the file is
+    /// described in the [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
         self.shared.connections.write("delete", move |connection| forget_id(connection, &id))
@@ -285,7 +285,8 @@ impl ChatMemoryStore for SqliteStore {
         self.shared.connections.read("info", find)
     }
 
-    /// As the trait says, a little at a time, so that nobody waits long.
+    /// Deletes what has the prefix, as the trait says, a little at a time, so that nobody waits
+    /// long.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
         purge::with_prefix(&self.shared.connections, prefix)
@@ -326,7 +327,7 @@ impl ChatMemory for SqliteMemory {
             let end = self.shared.connections.read("append", |connection| {
                 Ok(find(connection, &self.id)?.map_or(0, |found| unsigned(found.end)))
             })?;
-            return nothing("sqlite", expected, end);
+            return must_end_at("sqlite", expected, end);
         }
         let ready = Batch::new(&self.id, self.shared.codec, batch, expected)?;
         let positions = self
@@ -338,9 +339,7 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        let mut read = Read::newest(n);
-        read.before = before;
-        self.snapshot(&read)
+        self.snapshot(&Read { before, n, ..Read::default() })
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -366,7 +365,7 @@ impl ChatMemory for SqliteMemory {
             let first = first_key(found.key);
             connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(found.end)])?;
             connection.prepare_cached(CLEAR)?.execute([found.key])?;
-            beside::clear(connection, found.key)?;
+            extras::clear(connection, found.key)?;
             Ok(())
         })
     }
@@ -392,7 +391,7 @@ impl ChatMemory for SqliteMemory {
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
         self.shared.connections.read("slots", |connection| {
             let found = find(connection, &self.id)?;
-            let slots = found.map(|found| beside::list(connection, found.key)).transpose()?;
+            let slots = found.map(|found| extras::list(connection, found.key)).transpose()?;
             Ok(slots.unwrap_or_default())
         })
     }
@@ -407,7 +406,7 @@ fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached(DELETE)?.execute([key]).map(drop)
 }
 
-/// The same by its id; returns whether there was one.
+/// Deletes a conversation by its id; returns whether there was one.
 fn forget_id(connection: &Connection, id: &MemoryId) -> Result<bool, Trouble> {
     let Some(found) = find(connection, id)? else { return Ok(false) };
     forget(connection, found.key)?;
@@ -446,7 +445,7 @@ impl Trouble {
     }
 }
 
-/// SQLite's error in words that say what to do about it, and then where, and in its own words.
+/// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
 fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -466,7 +465,15 @@ fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Err
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// The key of the first message that a conversation can have.
+/// Returns the path of the file beside a database that has its name with this ending, as its log
+/// has.
+fn file_beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Returns the key of the first message that a conversation can have.
 fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
 }
@@ -515,7 +522,7 @@ const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
 /// A row of SQLite's has 10⁹ bytes at most, unless somebody compiled it otherwise. A slot is a
 /// small document, and is written whole each time.
 const LIMITS: Limits =
-    Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: beside::IDS };
+    Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };
 
 const SET_START: &str = "UPDATE conversation SET start = ?2 WHERE key = ?1";
 const EVICT: &str = "DELETE FROM message WHERE key >= ?1 AND key < ?2";

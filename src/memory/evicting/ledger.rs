@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use super::face::{HandedOver, face};
+use super::fingerprint::{HandedOver, fingerprint};
 use crate::message::Message;
 use crate::record::{Record, Records, Snapshot, places};
 
@@ -55,7 +55,7 @@ pub(super) struct Known {
 pub(super) struct Weighed {
     weight: usize,
     /// The number that tells it from a message that another conversation has at the same position.
-    face: u64,
+    fingerprint: u64,
     kind: Kind,
 }
 
@@ -93,19 +93,19 @@ impl Weighed {
             message if message.is_private() => Kind::Private,
             _ => Kind::Other,
         };
-        Self { weight, face: face(message), kind }
+        Self { weight, fingerprint: fingerprint(message), kind }
     }
 
     /// A row that can't be read.
-    pub(super) const UNREADABLE: Self = Self { weight: 0, face: 0, kind: Kind::Other };
+    pub(super) const UNREADABLE: Self = Self { weight: 0, fingerprint: 0, kind: Kind::Other };
 
     pub(super) fn weight(self) -> u128 {
         self.weight as u128
     }
 
-    /// Returns whether this is the message that was weighed, as far as its [`face`] tells.
+    /// Returns whether this is the message that was weighed, as far as its [`fingerprint`] tells.
     pub(super) fn is(self, message: &Message) -> bool {
-        self.face == face(message)
+        self.fingerprint == fingerprint(message)
     }
 
     /// Returns whether a unit begins here, whatever stands before.
@@ -294,7 +294,7 @@ impl Ledger {
 
     /// Returns whether a read shows another message in the window than was seen there.
     pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
-        let unreadable = |held: &Held| held.weighed.face == Weighed::UNREADABLE.face;
+        let unreadable = |held: &Held| held.weighed.fingerprint == Weighed::UNREADABLE.fingerprint;
         let was_seen = |record: &Record<'_>| !self.held(record.seq()).is_none_or(unreadable);
         self.strangers(records).iter().any(was_seen)
     }

@@ -8,20 +8,21 @@ use super::ask::{Sure, Swap};
 use super::change::{Active, Change};
 use super::failure::overtaken;
 use super::read::Conversation;
-use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
+use super::rows::{Head, IDS, Look, id_place, new_log, slot_place};
 use super::tries::Tries;
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
-use crate::store::common::{Payloads, appended, conflict, forgotten, signed, unsigned};
+use crate::store::common::{
+    Payloads, appended, check_expected, signed, slot_version, times_of_records, unsigned,
+};
 
-/// An append as it is written, with its conditions.
+/// An append as it is written.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) payloads: &'a Payloads,
-    pub(super) expected: Option<u64>,
-    /// The rest of the append.
-    pub(super) with: Option<&'a Append>,
+    /// All that goes with the messages, and the conditions.
+    pub(super) with: &'a Append,
 }
 
 /// A conversation before something is appended to it, all of one moment.
@@ -43,53 +44,37 @@ struct Attempt {
 
 impl<'a> Batch<'a> {
     fn id(&self) -> Option<&'a str> {
-        self.with?.id.as_deref()
+        self.with.id.as_deref()
     }
 
     fn slots(&self) -> &'a [SlotChange] {
-        self.with.map_or(&[], |with| &with.slots)
+        &self.with.slots
+    }
+
+    fn has_messages(&self) -> bool {
+        self.payloads.system.is_some() || !self.payloads.messages.is_empty()
     }
 
     fn is_empty(&self) -> bool {
-        let Payloads { system, messages } = self.payloads;
-        system.is_none() && messages.is_empty() && self.with.is_none_or(Append::is_empty)
+        !self.has_messages() && self.with.is_empty()
     }
 
     fn creates(&self) -> bool {
-        !self.is_empty() && self.with.is_none_or(Append::creates)
+        self.has_messages() || self.with.creates()
     }
 
-    /// True where it writes slots.
-    fn writes(&self) -> bool {
-        self.slots().iter().any(|change| change.content.is_some())
-    }
-
-    /// The rows that tell whether it is known, and whether its slots are what is expected.
+    /// Returns the places of the rows that tell whether it is known, and whether its slots are what
+    /// is expected.
     fn places(&self) -> Vec<i64> {
         let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
         ids.chain(self.slots().iter().map(|change| slot_place(&change.name))).collect()
-    }
-
-    /// The time of each message that was given one.
-    fn times(&self) -> impl Iterator<Item = Option<CqlTimestamp>> {
-        let given = self.with.map_or(&[][..], |with| &with.times);
-        let messages = self.with.map_or(&[][..], |with| &with.messages);
-        let given = messages.iter().zip(given).filter(|(message, _)| !message.is_system());
-        let given = given.map(|(_, at)| Some(CqlTimestamp(signed(millis(*at)))));
-        given.chain(std::iter::repeat(None))
     }
 
     /// Compares a conversation with what is expected of it.
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
-        if let Some(expected) = self.expected.filter(|expected| *expected != positions.end) {
-            return Err(conflict("cassandra", expected, positions.end));
-        }
-        let since = self.with.and_then(|with| with.since);
-        if since.is_some_and(|since| !since.holds(head.map(Head::incarnation), &positions)) {
-            return Err(forgotten("cassandra"));
-        }
+        check_expected("cassandra", self.with, head.map(Head::incarnation), &positions)?;
         self.slots().iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
             let mut before = self.slots()[..i].iter();
@@ -100,7 +85,7 @@ impl<'a> Batch<'a> {
                 return Err(Error::invalid("append", text));
             }
             let stamp = seen.slot(place).and_then(|row| row.stamp);
-            change.holds(stamp.map(version))
+            change.holds(stamp.map(slot_version))
         })
     }
 }
@@ -110,7 +95,7 @@ impl Seen {
         self.rows.iter().find(|row| row.seq == place)
     }
 
-    /// The row of an append of this id.
+    /// Returns the row of an append of this id.
     fn known(&self, id: &str) -> Option<&Look> {
         let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.seq));
         ids.find(|row| row.name.as_deref() == Some(id))
@@ -118,15 +103,15 @@ impl Seen {
 }
 
 impl Conversation<'_> {
-    /// Appends; returns what it came to and, where something was appended, the head as it is then.
+    /// Appends; returns the outcome and, where something was appended, the head as it is then.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
-        let mut seen = self.see(&places, Sure::Acknowledged).await?;
+        let mut seen = self.look(&places, Sure::Acknowledged).await?;
         let mut tried: Option<Attempt> = None;
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
             if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
-                let mut appended = appended(known.positions(), known.stamp.map(version));
+                let mut appended = appended(known.positions(), known.stamp.map(slot_version));
                 let attempt = tried.map(|tried| tried.version);
                 appended.repeated = attempt.is_none() || known.attempt != attempt;
                 return Ok((appended, None));
@@ -134,20 +119,20 @@ impl Conversation<'_> {
             if let Some(tried) = tried.take()
                 && self.is_there(batch, &tried, &seen).await?
             {
-                return Ok((came_to(batch, &tried), None));
+                return Ok((outcome(batch, &tried), None));
             }
             if let Err(error) = batch.check(&seen) {
                 if seen.sure == Sure::Begun {
                     return Err(error);
                 }
-                seen = self.see(&places, Sure::Begun).await?;
+                seen = self.look(&places, Sure::Begun).await?;
                 continue;
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
             if batch.is_empty() || seen.head.is_none() && !batch.creates() {
                 return Ok((appended(unsigned(end)..unsigned(end), None), None));
             }
-            patience.again().await?; // nothing is in doubt here
+            patience.again().await?; // an error here leaves no doubt: nothing is under way
             let (change, next) = self.plan(batch, &seen);
             let attempt = Attempt {
                 version: change.version,
@@ -156,7 +141,7 @@ impl Conversation<'_> {
                 ids: seen.head.as_ref().map_or(0, |head| head.ids),
             };
             let now = match self.client.swap("append", self.key, &change).await? {
-                Swap::Done => return Ok((came_to(batch, &attempt), Some(next))),
+                Swap::Done => return Ok((outcome(batch, &attempt), Some(next))),
                 Swap::Lost(now) => now,
                 Swap::Overtaken(now) => {
                     tried = Some(attempt);
@@ -164,17 +149,17 @@ impl Conversation<'_> {
                 }
             };
             seen = match now {
-                // Nothing but the head was asked for, and it goes on.
+                // Nothing but the head was asked for, and the conversation has not ended.
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), sure: Sure::Begun }
                 }
-                _ => self.see(&places, Sure::Begun).await?,
+                _ => self.look(&places, Sure::Begun).await?,
             };
         }
     }
 
-    /// What is there; what has ended is cleared away first.
-    async fn see(&self, places: &[i64], sure: Sure) -> Result<Seen> {
+    /// Looks at the conversation, and removes one that has ended first.
+    async fn look(&self, places: &[i64], sure: Sure) -> Result<Seen> {
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
             patience.again().await?;
@@ -211,13 +196,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether an attempt led to what is there now, though others have changed it since.
+    /// Returns whether an attempt was made after all, though others have changed the conversation
+    /// since.
     async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
         let Some(head) = seen.head.as_ref().filter(|head| head.log == tried.log) else {
             return Err(overtaken("append"));
         };
         if batch.id().is_some() && head.ids - tried.ids <= IDS {
-            return Ok(false); // its id would be there
+            return Ok(false); // else its id would be there
         }
         if !batch.payloads.messages.is_empty() {
             if head.end <= tried.first {
@@ -236,20 +222,21 @@ impl Conversation<'_> {
 }
 
 impl<'a> Conversation<'a> {
-    /// The change that appends to what was seen, and the head that it leads to.
+    /// Returns the change that appends to what was seen, and the head that it leads to.
     fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(new_log(None), 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
-        let active = batch.with.and_then(|with| with.active);
+        let active = batch.with.active;
         let active = active.map_or(Active::Now, |at| Active::At(CqlTimestamp(signed(millis(at)))));
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();
         let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
         let mut change = self.change(seen.head.as_ref(), &mut next, system, &active);
-        let messages = (first..).zip(&batch.payloads.messages).zip(batch.times());
-        for ((seq, payload), at) in messages {
+        let times = times_of_records(batch.with).map(|at| Some(CqlTimestamp(signed(at))));
+        let times = times.chain(std::iter::repeat(None));
+        for ((seq, payload), at) in (first..).zip(&batch.payloads.messages).zip(times) {
             change.keep(seq, at, payload, seq == first);
         }
         let stamp = stamp(change.version);
@@ -257,27 +244,28 @@ impl<'a> Conversation<'a> {
             let place = slot_place(name);
             match content {
                 Some(content) => change.write(place, name, stamp, content),
-                // Where nothing is, a tombstone is one too many.
+                // Where there is no slot, a tombstone would be one too many.
                 None if seen.slot(place).is_none() => {}
                 None => change.erase(place),
             }
         }
         if let Some(id) = batch.id() {
-            let stamp = batch.writes().then_some(stamp);
+            let stamp = batch.with.writes_slots().then_some(stamp);
             change.remember(id_place(ids), id, first..next.end, stamp);
         }
         (change, next)
     }
 }
 
-/// The outcome of an append by this attempt.
-fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
+/// Returns the outcome of an append by this attempt.
+fn outcome(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
-    appended(first..past, batch.writes().then(|| version(stamp(attempt.version))))
+    let version = batch.with.writes_slots().then(|| slot_version(stamp(attempt.version)));
+    appended(first..past, version)
 }
 
-/// The version of the slots that an attempt writes: random, as it is itself.
+/// Returns the version of the slots that an attempt writes: random, as its own is.
 fn stamp(attempt: Uuid) -> i64 {
     attempt.as_u64_pair().1.cast_signed()
 }

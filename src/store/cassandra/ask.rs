@@ -1,4 +1,4 @@
-//! The statements, and how each of them is sent.
+//! The requests to the servers: looks, changes, and walks over all conversations.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use super::BUCKET;
 use super::change::Change;
-use super::failure::{Failure, failed, strange};
+use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
-use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
+use super::rows::{HEAD, Head, Listed, Look, NewestRow, Pick, Row};
+use super::schema::Schema;
 use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
@@ -52,7 +53,7 @@ pub(super) enum Sure {
 /// The outcome of a change.
 pub(super) enum Swap {
     Done,
-    /// Somebody else was faster, and this is how things are now.
+    /// Somebody else was faster, and this is the head now.
     Lost(Option<Head>),
     /// The same, and an answer got lost on the way: the change may have been made and overtaken.
     Overtaken(Option<Head>),
@@ -64,7 +65,7 @@ const MOST_BYTES_AT_ONCE: usize = 1 << 18;
 impl Client {
     pub(super) async fn new(session: Arc<Session>, options: &CassandraOptions) -> Result<Self> {
         Ok(Self {
-            cql: Statements::prepare(&session, options).await?,
+            cql: Statements::of(&Schema { session: &session, options }).await?,
             session,
             timeout: options.timeout,
             consistency: options.consistency,
@@ -75,7 +76,7 @@ impl Client {
 
     // ---- looking --------------------------------------------------------------------------------
 
-    /// The head, where there is one.
+    /// Returns the head, where there is one.
     pub(super) async fn head(
         &self,
         operation: &'static str,
@@ -86,7 +87,7 @@ impl Client {
         Ok(head)
     }
 
-    /// The head, and what lies in these places, all of one moment.
+    /// Returns the head, and the rows in these places, all of one moment.
     pub(super) async fn look(
         &self,
         operation: &'static str,
@@ -107,17 +108,18 @@ impl Client {
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
 
-    /// The head, and the newest `n` of the messages beside it.
+    /// Returns the head, and the newest `n` of the messages beside it.
     pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
-        let mut lines = self.all::<Line>("read", &self.cql.newest, (key, limit)).await?.into_iter();
-        let Some(first) = lines.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
+        let rows: Vec<NewestRow> = self.all("read", &self.cql.newest, (key, limit)).await?;
+        let mut rows = rows.into_iter();
+        let Some(first) = rows.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
         let head = first.head("read")?;
-        let rows = lines.map(|line| Row::new(line.seq, line.at, line.payload)).collect();
+        let rows = rows.map(|row| Row::new(row.seq, row.at, row.payload)).collect();
         Ok(Some(Newest { head, system: first.system, rows }))
     }
 
-    /// What lies in these places, with the head's version, all of one moment.
+    /// Returns the version of the head, and the rows in these places, all of one moment.
     pub(super) async fn pick(
         &self,
         key: &str,
@@ -132,7 +134,7 @@ impl Client {
         Ok((version, rows))
     }
 
-    /// The names of the slots, with the versions as they are written.
+    /// Returns the names of the slots, with the versions as they are written.
     pub(super) async fn slots(&self, key: &str) -> Result<Vec<(String, i64)>> {
         self.all("slots", &self.cql.slots, (key,)).await
     }
@@ -191,7 +193,7 @@ impl Client {
 
     // ---- messages -------------------------------------------------------------------------------
 
-    /// The messages beside the head at these positions, newest first.
+    /// Returns the messages beside the head at these positions, newest first.
     pub(super) async fn beside(
         &self,
         operation: &'static str,
@@ -201,7 +203,7 @@ impl Client {
         self.all(operation, &self.cql.beside, (key, range.start, range.end)).await
     }
 
-    /// The messages of a log at these positions, in no order.
+    /// Returns the messages of a log at these positions, in no order.
     pub(super) async fn of_log(
         &self,
         operation: &'static str,
@@ -216,8 +218,8 @@ impl Client {
         Ok(rows)
     }
 
-    /// Puts messages into a log. Nobody sees them before a head says so, and to put them twice is
-    /// to put them once.
+    /// Puts messages into a log. Nobody sees them before a head says so, and putting them twice
+    /// changes nothing.
     pub(super) async fn put(
         &self,
         operation: &'static str,
@@ -282,7 +284,7 @@ impl Client {
         &self,
         operation: &'static str,
         token: i64,
-        each: impl FnMut(Found) -> bool + Send,
+        each: impl FnMut(Listed) -> bool + Send,
     ) -> Result<()> {
         self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
     }
@@ -298,11 +300,12 @@ impl Client {
         cluster.get_nodes_info().iter().filter(|node| node.is_connected()).count()
     }
 
-    /// The place of a conversation in the ring.
+    /// Returns the place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
-        let token =
-            self.cql.slots.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
-        Ok(token.map_or(i64::MIN, |token| token.value()))
+        match self.cql.slots.calculate_token(&(key,)) {
+            Ok(token) => Ok(token.map_or(i64::MIN, |token| token.value())),
+            Err(error) => Err(Failure::strange(error).during(operation)),
+        }
     }
 
     // ---- requests -------------------------------------------------------------------------------
@@ -346,7 +349,7 @@ impl Client {
         Ok(rows)
     }
 
-    /// Page by page, as long as `each` wants more.
+    /// Calls `each` with the rows of a statement, page by page, until it says that it has enough.
     pub(super) async fn each<R>(
         &self,
         statement: &PreparedStatement,
@@ -382,7 +385,7 @@ fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Hea
     }
 }
 
-/// The buckets in which these positions lie.
+/// Returns the buckets in which these positions lie.
 pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     if range.is_empty() {
         return 0..0;
@@ -390,5 +393,5 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     range.start / BUCKET..(range.end - 1) / BUCKET + 1
 }
 
-/// Between two tries of the same change.
+/// The pause between two tries of the same change.
 const PAUSE: Duration = Duration::from_millis(100);

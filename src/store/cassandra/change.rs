@@ -18,7 +18,7 @@ use super::statements::Statements;
 
 /// A change of a conversation: made whole if its head is still the one that was seen, or not.
 pub(super) struct Change<'a> {
-    /// The head's once the change is made; none where the head is removed.
+    /// The version of the head once the change is made; nil where the head is removed.
     pub(super) version: Uuid,
     key: &'a str,
     cql: &'a Statements,
@@ -28,7 +28,7 @@ pub(super) struct Change<'a> {
 
 /// The time of activity that a change leaves behind.
 pub(super) enum Active {
-    /// That which is there.
+    /// The one that is there.
     Kept,
     /// The time by the clock of the node that makes the change.
     Now,
@@ -48,8 +48,8 @@ impl<'a> Change<'a> {
         Self { version, key, cql: &client.cql, batch, values: Vec::new() }
     }
 
-    /// From the head `seen` to the head `next`, which gets a version of its own. What is left out
-    /// of the system message stays.
+    /// Leads from the head `seen` to the head `next`, which gets a version of its own. What is left
+    /// out of the system message stays.
     pub(super) fn set(
         client: &'a Client,
         key: &'a str,
@@ -83,7 +83,7 @@ impl<'a> Change<'a> {
         change
     }
 
-    /// The end of a conversation and of everything in it.
+    /// Removes a conversation and everything in it.
     pub(super) fn remove(client: &'a Client, key: &'a str, seen: &Head) -> Self {
         let mut change = Self::new(client, key, Uuid::nil());
         change.add(&client.cql.remove, (key, seen.version));
@@ -96,7 +96,7 @@ impl<'a> Change<'a> {
         self.values.push(Box::new(values));
     }
 
-    /// With this message; the first one of an append carries the attempt that it belongs to.
+    /// Adds a message; the first one of an append carries the attempt that it belongs to.
     ///
     /// Without a time it gets that of the node that makes the change.
     pub(super) fn keep(
@@ -113,7 +113,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// With the id of the append of these positions, and the version of the slots that it writes.
+    /// Adds the id of the append of these positions, and the version of the slots that it writes.
     pub(super) fn remember(
         &mut self,
         place: i64,
@@ -125,36 +125,37 @@ impl<'a> Change<'a> {
         self.add(&self.cql.remember, values);
     }
 
-    /// With this slot.
+    /// Writes this slot.
     pub(super) fn write(&mut self, place: i64, name: &'a str, stamp: i64, content: &'a [u8]) {
         self.add(&self.cql.write, (self.key, place, name, stamp, content));
     }
 
-    /// Without the slot at this place.
+    /// Removes the slot at this place.
     pub(super) fn erase(&mut self, place: i64) {
         self.add(&self.cql.erase, (self.key, place));
     }
 
-    /// Without the messages before a position.
+    /// Removes the messages beside the head before a position.
     pub(super) fn forget(&mut self, before: i64) {
         self.add(&self.cql.forget, (self.key, before));
     }
 
-    /// Without slots.
+    /// Removes all slots.
     pub(super) fn forget_slots(&mut self) {
         self.add(&self.cql.forget_slots, (self.key,));
     }
 
-    /// Without anything but the head.
+    /// Removes everything but the head.
     pub(super) fn forget_all(&mut self) {
         self.add(&self.cql.forget_all, (self.key,));
     }
 
-    /// Sends it; whether the head was still the one that was seen.
+    /// Sends it; returns whether the head was still the one that was seen.
     pub(super) async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let result = session.batch(&self.batch, &self.values).await?;
         let rows = result.into_rows_result().map_err(Failure::strange)?;
-        // How many columns there are is the server's business; the first one says whether.
+        // Servers answer with more or fewer columns; the first one says whether the change was
+        // made.
         let row = rows.first_row::<AnyRow>().map_err(Failure::strange)?;
         Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))
     }

@@ -32,7 +32,7 @@ impl CassandraOptions {
             .map_err(|error| failure::unreachable(addresses, error))
     }
 
-    /// The store over this session, whose tables are there then.
+    /// Returns the store over this session, and creates its tables where they are not there.
     pub(super) async fn connect(
         self,
         session: Arc<Session>,

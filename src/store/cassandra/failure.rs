@@ -24,12 +24,12 @@ impl Failure {
         Self::Strange(Box::new(error))
     }
 
-    /// As the error of an operation that changed nothing.
+    /// Returns the error of an operation that changed nothing.
     pub(super) fn during(self, operation: &'static str) -> Error {
         self.error(ErrorKind::Storage, operation, "")
     }
 
-    /// As the error of a change about which nobody answered, however often it was asked.
+    /// Returns the error of a change about which nobody answered, however often it was asked for.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
         let text = "it is not known whether the change was made: ";
         self.error(ErrorKind::Unacknowledged, operation, text)
@@ -38,7 +38,7 @@ impl Failure {
     fn error(self, kind: ErrorKind, operation: &'static str, text: &str) -> Error {
         match self {
             Self::Request(error) => {
-                let text = format!("cassandra: {text}{}", words(&error));
+                let text = format!("cassandra: {text}{}", describe(&error));
                 Error::new(kind, operation, text).with_source(*error)
             }
             Self::Strange(error) => {
@@ -57,20 +57,13 @@ impl Failure {
     }
 }
 
-/// The error of a request that failed and changed nothing.
+/// Returns the error of a request that failed and changed nothing.
 pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
     Failure::from(error).during(operation)
 }
 
-/// The error that what was read is not what this crate writes.
-pub(super) fn strange(
-    operation: &'static str,
-    error: impl StdError + Send + Sync + 'static,
-) -> Error {
-    Failure::strange(error).during(operation)
-}
-
-/// A change that may have been made, before others changed what would tell.
+/// Returns the error of a change that may have been made: others have changed since what would
+/// tell.
 pub(super) fn overtaken(operation: &'static str) -> Error {
     let text = "cassandra: it is not known whether the change was made: the request failed, and then \
                 another writer changed the conversation";
@@ -82,7 +75,8 @@ pub(super) fn unreachable(address: &str, error: NewSessionError) -> Error {
     Error::new(ErrorKind::Storage, "open", text).with_source(error)
 }
 
-fn words(error: &ExecutionError) -> String {
+/// Puts the driver's error in words that say what to do about it.
+fn describe(error: &ExecutionError) -> String {
     match error {
         ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text)) => {
@@ -102,8 +96,9 @@ fn words(error: &ExecutionError) -> String {
     }
 }
 
-/// `Unavailable` leaves doubt: replicas that have agreed on a change commit it, and where too few
-/// are alive by then that is said in the same word as where too few were to begin with.
+/// Returns whether a change may have been made in spite of this error. `Unavailable` leaves doubt:
+/// replicas that have agreed on a change commit it, and where too few are alive by then that is
+/// said in the same word as where too few were to begin with.
 fn leaves_doubt(error: &ExecutionError) -> bool {
     use DbError as Db;
     match error {

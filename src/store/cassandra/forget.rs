@@ -1,4 +1,4 @@
-//! How messages are forgotten, and the end of a conversation.
+//! Forgetting messages, and ending a conversation.
 
 use scylla::value::MaybeUnset;
 
@@ -24,9 +24,8 @@ impl Conversation<'_> {
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
-            // A bucket in which something stays is not removed, and none that may yet be filled.
-            // Those of the time before are removed now if that was not done then, and the head is
-            // told.
+            // A bucket in which something stays is not removed, nor one that may yet be filled.
+            // Those that an earlier eviction has left are removed first, and the next head says so.
             let first = head.start.min(head.sealed) / BUCKET;
             self.client.drop_buckets(operation, head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
@@ -40,8 +39,8 @@ impl Conversation<'_> {
             }
             match self.client.swap(operation, self.key, &change).await? {
                 Swap::Done => {
-                    // From here on it is forgotten. What can't be removed now is when more is
-                    // forgotten.
+                    // The messages are forgotten from here on. What can't be removed from the
+                    // buckets now, the next eviction removes.
                     let _ = self.sweep(operation, &next).await;
                     return Ok(unsigned(to - head.start));
                 }
@@ -95,7 +94,7 @@ impl Conversation<'_> {
             };
             match self.client.swap(operation, self.key, &change).await? {
                 Swap::Done if head.has_buckets() => {
-                    // It is no more. What can't be removed now, a purge will remove.
+                    // The conversation is no more. What can't be removed now, a purge will remove.
                     let _ = self.finish(operation, &next).await;
                     return Ok(true);
                 }
@@ -108,7 +107,8 @@ impl Conversation<'_> {
 
     /// Removes the buckets of a conversation that has ended, and then its head.
     pub(super) async fn finish(&self, operation: &'static str, head: &Head) -> Result<()> {
-        // The last one may be on its way from somebody who moves messages and has not seen it end.
+        // Somebody who has not seen the end of the conversation may still be moving messages into
+        // the last bucket.
         let buckets = head.swept..head.end / BUCKET + 1;
         self.client.drop_buckets(operation, head.log, buckets).await?;
         let change = Change::remove(self.client, self.key, head);

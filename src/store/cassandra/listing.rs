@@ -1,30 +1,30 @@
 //! All conversations, by their places in the ring.
 
-use super::rows::Found;
-use super::{CassandraStore, LISTED_AT_ONCE, begins_with, id, key};
+use super::rows::Listed;
+use super::{CassandraStore, LISTED_AT_ONCE, id_of, key};
 use crate::error::Result;
 use crate::memory::MemoryId;
 
 impl CassandraStore {
-    /// The next `n` conversations after this one in the ring that are wanted.
+    /// Returns the next `n` conversations after this one in the ring that are wanted.
     async fn page(
         &self,
         operation: &'static str,
         after: Option<(i64, String)>,
         n: usize,
-        wanted: impl Fn(&Found) -> bool + Send + Sync,
-    ) -> Result<Vec<Found>> {
+        wanted: impl Fn(&Listed) -> bool + Send + Sync,
+    ) -> Result<Vec<Listed>> {
         let mut page = Vec::new();
         if n == 0 {
             return Ok(page);
         }
         // Two conversations may have the same place in the ring, so the place alone says nothing.
         let from = after.as_ref().map_or(i64::MIN, |after| after.0);
-        let is_after = |found: &Found| match &after {
+        let is_after = |found: &Listed| match &after {
             None => true,
             Some((token, key)) => (found.place, &found.id) > (*token, key),
         };
-        let collect = |found: Found| {
+        let collect = |found: Listed| {
             if is_after(&found) && wanted(&found) {
                 page.push(found);
             }
@@ -48,9 +48,9 @@ impl CassandraStore {
                 Some((self.shared.client.token(operation, &key)?, key))
             }
         };
-        let wanted = |found: &Found| !found.has_ended() && begins_with(&found.id, prefix);
+        let wanted = |found: &Listed| !found.has_ended() && id_of(&found.id).starts_with(prefix);
         let page = self.page(operation, after, n, wanted).await?;
-        Ok(page.into_iter().map(|found| id(&found.id)).collect())
+        Ok(page.iter().map(|found| id_of(&found.id).into()).collect())
     }
 
     /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns
@@ -59,12 +59,12 @@ impl CassandraStore {
         &self,
         operation: &'static str,
         older_than: Option<i64>,
-        wanted: impl Fn(&Found) -> bool + Send + Sync + Copy,
+        wanted: impl Fn(&Listed) -> bool + Send + Sync + Copy,
     ) -> Result<u64> {
         let (mut removed, mut after) = (0, None);
         loop {
             let page = self.page(operation, after, LISTED_AT_ONCE, wanted).await?;
-            for Found { id, .. } in &page {
+            for Listed { id, .. } in &page {
                 let conversation = self.conversation(id);
                 removed += u64::from(conversation.remove(operation, older_than).await?);
             }

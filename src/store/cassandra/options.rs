@@ -68,7 +68,7 @@ impl CassandraOptions {
         self
     }
 
-    /// The keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
+    /// Sets the keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
     #[must_use]
     pub fn keyspace(mut self, keyspace: impl Into<String>) -> Self {
         self.keyspace = keyspace.into();
@@ -98,7 +98,7 @@ impl CassandraOptions {
         self
     }
 
-    /// Which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
+    /// Sets which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
     ///
     /// [`SerialConsistency::LocalSerial`] is right where all who use a conversation are in one data
     /// centre, and loses messages where they are not.
@@ -126,7 +126,7 @@ impl CassandraOptions {
         self
     }
 
-    /// The name and the password to connect with.
+    /// Sets the name and the password to connect with.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.user = Some((name.into(), password.into()));
@@ -147,7 +147,7 @@ impl CassandraOptions {
         self
     }
 
-    /// The store at these addresses, `host:port` with commas between them.
+    /// Opens the store at these addresses, `host:port` with commas between them.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl CassandraOptions {
         self.connect(Arc::new(session), place).await
     }
 
-    /// A store over a session of your own, for everything that
+    /// Opens the store over a session of your own, for everything that
     /// [`SessionBuilder`](scylla::client::session_builder::SessionBuilder) can do: TLS, a data
     /// centre to prefer, compression.
     ///
@@ -186,10 +186,8 @@ impl CassandraOptions {
 
     fn check(&self) -> Result<()> {
         if self.largest_batch == 0 {
-            return Err(Error::invalid(
-                "open",
-                "cassandra: a largest batch of 0 bytes takes nothing",
-            ));
+            let text = "cassandra: a largest batch of 0 bytes takes nothing";
+            return Err(Error::invalid("open", text));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if self.keyspace.chars().all(is_plain) && (1..=48).contains(&self.keyspace.len()) {

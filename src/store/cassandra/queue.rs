@@ -1,18 +1,17 @@
-//! The queues in which those wait for each other who change one conversation in one process.
+//! Queues, in which those of one process who change the same conversation wait for each other.
 //!
 //! Nothing depends on it. Two changes of one conversation at once cost each other rounds among the
 //! replicas, and waiting here is cheaper.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync;
 
 use crate::memory::MemoryId;
 
-/// The state that those who wait in the same queue share.
+/// The lock for which those who wait in the same queue wait.
 pub(super) type Queue = Arc<sync::Mutex<()>>;
 
 #[derive(Default)]
@@ -39,9 +38,4 @@ impl Queues {
         queues.by_id.insert(id.clone(), Arc::downgrade(&queue));
         queue
     }
-}
-
-/// Waits in a queue, but not for ever: whoever has waited for this long goes without.
-pub(super) async fn wait(queue: &Queue, time: Duration) -> Option<sync::MutexGuard<'_, ()>> {
-    tokio::time::timeout(time, queue.lock()).await.ok()
 }

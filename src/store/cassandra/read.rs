@@ -1,8 +1,9 @@
-//! One conversation, and how it is read.
+//! One conversation, and reading it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::future::join;
 use scylla::value::MaybeUnset;
 
 use super::ask::{Client, Newest, Sure};
@@ -13,8 +14,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
-use crate::store::both::both;
-use crate::store::common::{Rows, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
@@ -22,13 +22,13 @@ pub(super) struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// The head, where the conversation goes on.
+    /// Returns the head of a conversation that has not ended.
     pub(super) async fn head(&self, operation: &'static str, sure: Sure) -> Result<Option<Head>> {
         let head = self.client.head(operation, self.key, sure).await?;
         Ok(head.filter(|head| !head.ended))
     }
 
-    /// A change from the head `seen` to `next`.
+    /// Returns a change from the head `seen` to `next`.
     pub(super) fn change(
         &self,
         seen: Option<&Head>,
@@ -40,7 +40,7 @@ impl<'a> Conversation<'a> {
     }
 
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
-        // Without `before`, what lies beside the head comes with it.
+        // Without `before`, the messages beside the head come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
@@ -48,7 +48,8 @@ impl<'a> Conversation<'a> {
         let mut tries = Tries::of("read", self.client.timeout);
         loop {
             let confirming = std::mem::take(&mut confirms);
-            // Where nobody was faster, to look once more at what seems to be lost is no race.
+            // A second look at a row that seems to be gone is no lost race, and is not counted as a
+            // try.
             if !confirming {
                 tries.again().await?;
             }
@@ -57,7 +58,7 @@ impl<'a> Conversation<'a> {
                 (newest.await?, (None, Vec::new()))
             } else {
                 let (newest, picked) =
-                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
+                    join(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {
@@ -101,7 +102,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The messages at these positions, in no order: those that were picked, if they are all there.
+    /// Returns the messages at these positions, in no order: those that were picked, if they are
+    /// all there.
     async fn stretch(&self, head: &Head, stretch: &Range<u64>, picked: &[Row]) -> Result<Vec<Row>> {
         let range = signed(stretch.start)..signed(stretch.end);
         let picked = picked.iter().filter(|row| range.contains(&row.seq) && row.seq >= head.sealed);
@@ -112,7 +114,7 @@ impl<'a> Conversation<'a> {
         self.rows("read", head, range).await
     }
 
-    /// The messages at these positions, in no order.
+    /// Returns the messages at these positions, in no order.
     pub(super) async fn rows(
         &self,
         operation: &'static str,
@@ -127,7 +129,7 @@ impl<'a> Conversation<'a> {
         Ok(rows)
     }
 
-    /// Those that lie in buckets.
+    /// Returns those of them that lie in buckets.
     async fn sealed(
         &self,
         operation: &'static str,
@@ -149,7 +151,7 @@ fn places(read: &Read) -> Vec<i64> {
     places
 }
 
-/// The slots of these names, each once, and the messages.
+/// Parts picked rows into the slots of these names and the messages.
 fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
     let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.seq < 0);
     let slots = slots.into_iter().filter_map(Pick::slot);
@@ -166,7 +168,7 @@ fn snapshot(
     let system = system.map(codec::decode).transpose();
     let (records, unreadable) = records(rows, [wanted]);
     Ok(Snapshot {
-        system: system.map_err(|error| no_system("cassandra", error))?.map(Arc::new),
+        system: system.map_err(|error| unreadable_system("cassandra", error))?.map(Arc::new),
         records,
         start: unsigned(head.start),
         end: unsigned(head.end),
@@ -176,7 +178,7 @@ fn snapshot(
     })
 }
 
-/// Returns the messages of these rows at these positions: what is not among them is lost.
+/// Returns the messages of these rows at these positions; a position without a row is an error.
 fn records(
     mut rows: Vec<Row>,
     wanted: impl IntoIterator<Item = Range<i64>>,
@@ -185,14 +187,14 @@ fn records(
     let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
     for seq in wanted.into_iter().flatten() {
         match rows.next_if(|row| row.seq == seq) {
-            Some(row) => read.take(seq, row.at.0, codec::decode(&row.payload)),
-            None => read.take(seq, 0, Err(lost())),
+            Some(row) => read.take_signed(seq, row.at.0, codec::decode(&row.payload)),
+            None => read.take_signed(seq, 0, Err(missing_row())),
         }
     }
     read.into()
 }
 
-fn lost() -> Error {
+fn missing_row() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
 }
 

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::BUCKET;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Incarnation, Slot, SlotVersion};
-use crate::store::common::unsigned;
+use crate::record::{Incarnation, Slot};
+use crate::store::common::{fnv, slot_version, unsigned};
 
 /// The place of the head: in front of every message, since the newest come first.
 pub(super) const HEAD: i64 = i64::MAX;
@@ -23,29 +23,27 @@ pub(super) const HEAD: i64 = i64::MAX;
 /// The number of append ids that are remembered.
 pub(super) const IDS: i64 = 64;
 
-/// The place of the `n`th id: that of the one that came 64 ids before it.
+/// Returns the place of the `n`th id: that of the one that came 64 ids before it.
 pub(super) fn id_place(n: i64) -> i64 {
     -1 - n.rem_euclid(IDS)
 }
 
-/// The place of the slot of this name: the 64 bits of FNV-1a.
+/// Returns the place of the slot of this name: by a hash of 64 bits, FNV-1a.
 ///
 /// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
 pub(super) fn slot_place(name: &str) -> i64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     // One bit makes it negative.
-    (hash | 1 << 63).cast_signed().min(-1 - IDS)
+    (fnv(name) | 1 << 63).cast_signed().min(-1 - IDS)
 }
 
 /// The head of a conversation, apart from its messages: one row, which every change replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Head {
-    /// Another one after each change. A change is made only if this is still what its maker saw.
+    /// The version, new after each change. A change is made only if this is still what its maker
+    /// saw.
     pub(super) version: Uuid,
-    /// Under which name its moved messages lie in `message`: another one for each incarnation,
-    /// which is the half of it.
+    /// The name under which its moved messages lie in `message`. It is another one for each
+    /// incarnation, which is half of it.
     pub(super) log: Uuid,
     pub(super) start: i64,
     pub(super) end: i64,
@@ -61,7 +59,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of a conversation that nobody has begun.
+    /// Returns the head of a conversation that nobody has begun.
     pub(super) fn new(log: Uuid, start: i64) -> Self {
         Self {
             version: Uuid::nil(),
@@ -80,14 +78,15 @@ impl Head {
         Incarnation::from_bits(self.log.as_u64_pair().1)
     }
 
-    /// Whether a bucket of it may be there, or be on its way from somebody who moves messages.
+    /// Returns whether a bucket of it may be there, or be on its way from somebody who moves
+    /// messages.
     pub(super) fn has_buckets(&self) -> bool {
         self.sealed > self.swept * BUCKET || self.end >= (self.swept + 2) * BUCKET
     }
 }
 
-/// The name under which the buckets of a new conversation lie; of a given incarnation, or of a new
-/// one.
+/// Returns the name under which the buckets of a new conversation lie: of this incarnation, or of a
+/// new one.
 pub(super) fn new_log(incarnation: Option<Incarnation>) -> Uuid {
     let random = Uuid::new_v4();
     let (high, low) = random.as_u64_pair();
@@ -113,7 +112,7 @@ macro_rules! rows {
         }
 
         impl $name {
-            /// The head, where this is its row.
+            /// Returns the head, where this is its row.
             pub(super) fn head(&self, operation: &'static str) -> Result<Head> {
                 let head = || {
                     let (start, sealed) = (self.start?, self.sealed?);
@@ -141,11 +140,11 @@ rows! {
     Look { name: String, stamp: i64, attempt: Uuid }
 
     /// The head with the system message, or a message.
-    Line { system: Vec<u8>, at: CqlTimestamp, payload: Vec<u8> }
+    NewestRow { system: Vec<u8>, at: CqlTimestamp, payload: Vec<u8> }
 }
 
 impl Look {
-    /// The positions of the append that an id stands for.
+    /// Returns the positions of the append that an id stands for.
     pub(super) fn positions(&self) -> Range<u64> {
         unsigned(self.start.unwrap_or(0))..unsigned(self.end.unwrap_or(0))
     }
@@ -155,7 +154,7 @@ fn damaged(operation: &'static str) -> Error {
     Error::new(ErrorKind::Storage, operation, "cassandra: the conversation's head is damaged")
 }
 
-/// The head's version, a message, or a slot, as a read picks it out.
+/// A row that a read picks out: the head (of which the version is read), a message, or a slot.
 #[derive(scylla::DeserializeRow)]
 pub(super) struct Pick {
     pub(super) seq: i64,
@@ -187,25 +186,20 @@ impl Pick {
 
     pub(super) fn slot(self) -> Option<Slot> {
         let content = self.payload.unwrap_or_default();
-        Some(Slot::shared(self.name?.into(), version(self.stamp?), content.into()))
+        Some(Slot::shared(self.name?.into(), slot_version(self.stamp?), content.into()))
     }
 }
 
-/// The version of a slot, as it is written.
-pub(super) fn version(stamp: i64) -> SlotVersion {
-    SlotVersion::from_bits(stamp.cast_unsigned())
-}
-
-/// A conversation where it lies in the ring.
+/// A conversation as a walk through the ring lists it.
 #[derive(scylla::DeserializeRow)]
-pub(super) struct Found {
+pub(super) struct Listed {
     pub(super) id: String,
     pub(super) place: i64,
     pub(super) active: CqlTimestamp,
     ended: Option<bool>,
 }
 
-impl Found {
+impl Listed {
     pub(super) fn has_ended(&self) -> bool {
         self.ended.unwrap_or(false)
     }

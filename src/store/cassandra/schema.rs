@@ -8,9 +8,10 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
+use scylla::statement::prepared::PreparedStatement;
 
 use super::ask::Client;
-use super::failure::{failed, strange};
+use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
 use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
@@ -59,8 +60,8 @@ const CURRENT: i32 = 2;
 /// date, where that is needed, and writes nothing where it is not.
 pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) -> Result<()> {
     let schema = Schema { session, options };
-    // Who brings the tables up to date together with somebody else may stumble over that one's
-    // steps. All of them can be taken again.
+    // Two who bring the tables up to date at the same time may stumble over the steps of each
+    // other. All steps can be taken again.
     let mut tries = 5;
     loop {
         let version = schema.version().await?;
@@ -82,12 +83,13 @@ pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) 
     }
 }
 
-/// Between two tries to bring the tables up to date.
+/// The pause between two tries to bring the tables up to date.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const NAME: &str = "memory-prompt";
 
-/// As many replicas as there are nodes in the smallest data centre, and three at most.
+/// Returns the replication where nobody has set one: as many replicas as there are nodes in the
+/// smallest data centre, and three at most.
 fn by_size(session: &Session) -> String {
     let cluster = session.get_cluster_state();
     let mut centres = std::collections::HashMap::<_, usize>::new();
@@ -96,11 +98,6 @@ fn by_size(session: &Session) -> String {
     }
     let replicas = centres.into_values().min().unwrap_or(1).min(3);
     format!("{{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}")
-}
-
-/// Some names are words of the language.
-pub(super) fn quoted(keyspace: &str) -> String {
-    format!("\"{keyspace}\"")
 }
 
 pub(super) struct Schema<'a> {
@@ -120,8 +117,7 @@ impl Schema<'_> {
         if !self.has("keyspaces", &[]).await? {
             let replication = self.options.replication.clone();
             let create = format!(
-                "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {}",
-                quoted(&self.options.keyspace),
+                "CREATE KEYSPACE IF NOT EXISTS {{}} WITH replication = {}",
                 replication.unwrap_or_else(|| by_size(self.session))
             );
             self.run(&create, ()).await?;
@@ -135,18 +131,20 @@ impl Schema<'_> {
         self.run("INSERT INTO {}.layout (name, version) VALUES (?, ?)", (NAME, CURRENT)).await
     }
 
-    /// The version of the tables, 0 where there are none.
+    /// Returns the version of the tables, 0 where there are none.
     async fn version(&self) -> Result<i32> {
         if !self.has("tables", &["layout"]).await? {
             return Ok(0);
         }
         let select = "SELECT version FROM {}.layout WHERE name = ?";
         let rows = self.query(select, (NAME,)).await?;
-        let row = rows.maybe_first_row::<(i32,)>().map_err(|error| strange("open", error))?;
-        Ok(row.map_or(0, |(version,)| version))
+        match rows.maybe_first_row::<(i32,)>() {
+            Ok(row) => Ok(row.map_or(0, |(version,)| version)),
+            Err(error) => Err(Failure::strange(error).during("open")),
+        }
     }
 
-    /// Whether this keyspace, this table of it, or this column of that is there.
+    /// Returns whether this keyspace, this table of it, or this column of that is there.
     pub(super) async fn has(&self, kind: &str, names: &[&str]) -> Result<bool> {
         let columns = ["keyspace_name", "table_name", "column_name"];
         let names = [&[self.options.keyspace.as_str()], names].concat();
@@ -167,13 +165,20 @@ impl Schema<'_> {
     where
         R: for<'a> DeserializeRow<'a, 'a>,
     {
-        let text = text.replace("{}", &quoted(&self.options.keyspace));
-        let statement = self.session.prepare(text).await;
-        let mut statement = statement.map_err(|error| failed("open", error.into()))?;
-        statement.set_consistency(self.options.consistency);
-        statement.set_request_timeout(Some(self.options.timeout));
+        let statement = self.prepare(text).await?;
         let done = client.each(&statement, (), each).await;
         done.map_err(|failure| failure.during("open"))
+    }
+
+    /// Prepares a statement that may be sent again where its answer gets lost. `{}` in it is the
+    /// keyspace.
+    pub(super) async fn prepare(&self, text: &str) -> Result<PreparedStatement> {
+        let prepared = self.session.prepare(self.in_keyspace(text)).await;
+        let mut prepared = prepared.map_err(|error| failed("open", error.into()))?;
+        prepared.set_consistency(self.options.consistency);
+        prepared.set_request_timeout(Some(self.options.timeout));
+        prepared.set_is_idempotent(true);
+        Ok(prepared)
     }
 
     pub(super) async fn query(
@@ -182,11 +187,16 @@ impl Schema<'_> {
         values: impl SerializeRow,
     ) -> Result<scylla::response::query_result::QueryRowsResult> {
         let result = self.send(text, values).await.map_err(|error| failed("open", error))?;
-        result.into_rows_result().map_err(|error| strange("open", error))
+        result.into_rows_result().map_err(|error| Failure::strange(error).during("open"))
     }
 
     pub(super) async fn run(&self, text: &str, values: impl SerializeRow) -> Result<()> {
         self.send(text, values).await.map(drop).map_err(|error| failed("open", error))
+    }
+
+    /// Puts the keyspace in its place: in quotes, since some names are words of the language.
+    fn in_keyspace(&self, text: &str) -> String {
+        text.replace("{}", &format!("\"{}\"", self.options.keyspace))
     }
 
     async fn send(
@@ -194,7 +204,7 @@ impl Schema<'_> {
         text: &str,
         values: impl SerializeRow,
     ) -> Result<scylla::response::query_result::QueryResult, ExecutionError> {
-        let mut statement = Statement::new(text.replace("{}", &quoted(&self.options.keyspace)));
+        let mut statement = Statement::new(self.in_keyspace(text));
         statement.set_consistency(self.options.consistency);
         statement.set_request_timeout(Some(self.options.timeout));
         self.session.query_unpaged(statement, values).await

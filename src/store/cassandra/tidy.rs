@@ -1,4 +1,4 @@
-//! How messages that are no longer new are moved.
+//! Moving messages that are no longer new into buckets.
 
 use scylla::value::MaybeUnset;
 

@@ -9,12 +9,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// An operation that is tried again where somebody else was faster.
 pub(super) struct Tries {
     operation: &'static str,
-    /// `None` for ever.
+    /// The time of the last try; none where it is too far away for a clock.
     until: Option<Instant>,
     number: u32,
 }
 
-/// So many tries come at once: mostly the one who was faster has ended.
+/// The number of tries without a pause: mostly the one who was faster has ended.
 const AT_ONCE: u32 = 3;
 
 const LONGEST: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ impl Tries {
     }
 }
 
-/// Of random length, so that no two go on in step, and longer from try to try.
+/// Returns how long to pause: at random, so that no two go on in step, and longer from try to try.
 fn pause(number: u32) -> Duration {
     let most = LONGEST.min(Duration::from_millis(1) * number);
     most * u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0) / 256

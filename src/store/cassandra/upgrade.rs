@@ -91,7 +91,7 @@ async fn move_aside(client: &Client, key: &str, (log, first, past): Aside) -> Re
     client.drop_buckets("open", log, buckets(&(0..past - first))).await
 }
 
-/// The messages at these positions, of which those from `first` on lie aside.
+/// Returns the messages at these positions, of which those from `first` on lie aside.
 async fn rows(
     client: &Client,
     key: &str,

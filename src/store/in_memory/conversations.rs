@@ -33,11 +33,11 @@ pub(super) struct Conversations {
 
 const PARTS: usize = 64;
 
-/// A purge or a list looks at as many conversations at a time, while nobody can begin or delete
-/// one.
+/// The number of conversations that a purge or a list looks at at a time, while nobody can begin or
+/// delete one.
 const AT_ONCE: usize = 256;
 
-/// Table and tree hold each conversation.
+/// The holders of each conversation: table and tree.
 const HOLDERS: usize = 2;
 
 impl Default for Conversations {
@@ -52,7 +52,7 @@ impl Conversations {
         Key { hash: self.hasher.hash_one(&id), id }
     }
 
-    /// The part that a key belongs to: by bits of which the table itself makes no use.
+    /// Returns the part that a key belongs to: by bits of which the table itself makes no use.
     fn part(&self, key: &Key) -> &RwLock<Table> {
         &self.parts[usize::try_from(key.hash >> 40).unwrap_or_default() % PARTS]
     }

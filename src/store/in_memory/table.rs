@@ -13,7 +13,7 @@ use crate::memory::{ChatMemory, DefaultChatMemory};
 /// Conversations by their keys.
 #[derive(Default)]
 pub(super) struct Table {
-    /// None, or a power of two.
+    /// The places, of which there are none or a power of two.
     places: Vec<Option<Entry>>,
     len: usize,
 }
@@ -23,7 +23,7 @@ struct Entry {
     conversation: Arc<DefaultChatMemory>,
 }
 
-/// The places of the first conversation.
+/// The number of places when the first conversation comes.
 const FEWEST: usize = 8;
 
 impl Table {

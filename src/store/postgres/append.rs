@@ -21,7 +21,9 @@ use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, appended, conflict, forgotten, signed, unsigned};
+use crate::store::common::{
+    Payloads, appended, check_expected, signed, slot_version, times_of_records, unsigned,
+};
 
 /// The most times that an append is tried again. With the row locked it is done or refused, unless
 /// there is none.
@@ -39,7 +41,7 @@ const PAYLOADS: &str = "$4";
 const SYSTEM: &str = "$5";
 /// The expected end.
 const EXPECTED: &str = "$6";
-/// That of a conversation that it begins.
+/// The incarnation of a conversation that it begins.
 const INCARNATION: &str = "$7";
 const TIMES: &str = "$8";
 const ACTIVE: &str = "$9";
@@ -68,12 +70,12 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// An append of messages, and nothing else.
+    /// Returns the shape of an append of messages and nothing else.
     pub(super) fn plain(begins: bool) -> Self {
         Self { begins, more: false, id: false, slots: false }
     }
 
-    /// Each of them.
+    /// Returns each shape.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let shape = |bits: u8| Self {
             begins: bits & 1 > 0,
@@ -98,7 +100,7 @@ impl Shape {
         !(self.more || self.id || self.slots)
     }
 
-    /// The statement, whose answer is where the conversation ends now, or nothing.
+    /// Returns the statement, whose answer is where the conversation ends now, or nothing.
     pub(super) fn statement(self, tables: &Tables) -> String {
         let Tables { message, .. } = tables;
         let extended = self.extended(tables);
@@ -125,8 +127,8 @@ impl Shape {
         )
     }
 
-    /// The part that settles the positions. Where others append meanwhile, it waits for the row and
-    /// goes on from its newest version.
+    /// Returns the part of the statement that settles the positions. Where others append meanwhile,
+    /// it waits for the row and goes on from its newest version.
     fn extended(self, tables: &Tables) -> String {
         let Tables { conversation, .. } = tables;
         let key = key(CONVERSATION);
@@ -152,7 +154,7 @@ impl Shape {
         )
     }
 
-    /// The conditions on the newest version of the row.
+    /// Returns the conditions on the newest version of the row.
     fn newest(self, tables: &Tables) -> String {
         let mut all = vec![format!(r#"({EXPECTED} IS NULL OR c."end" = {EXPECTED})"#)];
         if self.more {
@@ -172,15 +174,15 @@ impl Shape {
         all.join(" AND ")
     }
 
-    /// The conditions on other rows, as they were when the statement began; beside that it sets how
-    /// long the statement may wait for a lock.
+    /// Returns the conditions on other rows, as they were when the statement began; beside that it
+    /// sets how long the statement may wait for a lock.
     fn before(self, tables: &Tables) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
-        // For as long as there is time, so that the server says that it did nothing while somebody
-        // waits.
+        // It waits for as long as there is time, so that the server says that it did nothing while
+        // somebody still waits.
         let lock_timeout = millis_until(UNTIL, 900);
-        // Until the end of the transaction, which is that of the statement.
+        // The setting holds until the end of the transaction, which is that of the statement.
         let mut all =
             vec![format!("(SELECT set_config('lock_timeout', {lock_timeout}, true)) IS NOT NULL")];
         if self.id {
@@ -241,8 +243,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     }
     let statement = memory.shared.statements.append(shape);
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
-    let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
-    check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;
+    check_size(&payloads, &append.slots)?;
     let mut again = 0;
     let done = loop {
         let tried = if append.is_empty() {
@@ -268,7 +269,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     Ok(done)
 }
 
-/// Appends, unless something is not as expected, or was changed meanwhile.
+/// Tries to append; returns nothing where something is not as expected, or was changed meanwhile.
 async fn tried(
     memory: &PostgresMemory,
     append: &Append,
@@ -276,14 +277,13 @@ async fn tried(
     payloads: &Payloads,
     locked: bool,
 ) -> Result<Option<Appended>> {
-    let now = millis(SystemTime::now());
-    let records = append.messages.iter().enumerate().filter(|(_, message)| !message.is_system());
-    let times = records.map(|(i, _)| append.times.get(i).map_or(now, |at| millis(*at)));
-    let times: Vec<i64> = times.map(signed).collect();
+    let now = signed(millis(SystemTime::now()));
+    let times = times_of_records(append).map(signed).chain(std::iter::repeat(now));
+    let times: Vec<i64> = times.take(payloads.messages.len()).collect();
     let names: Vec<&[u8]> = append.slots.iter().map(|change| change.name.as_bytes()).collect();
     let contents: Vec<Option<&[u8]>> =
         append.slots.iter().map(|change| change.content.as_deref()).collect();
-    let version = contents.iter().any(Option::is_some).then(SlotVersion::random);
+    let version = append.writes_slots().then(SlotVersion::random);
     let (expecting, expected): (Vec<&[u8]>, Vec<Option<i64>>) = append
         .slots
         .iter()
@@ -300,7 +300,7 @@ async fn tried(
     let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
     let parameters: [Parameter<'_>; 16] = [
         (&memory.id.as_str().as_bytes(), Type::BYTEA),
-        (&signed(now), Type::INT8),
+        (&now, Type::INT8),
         (&payloads.messages, Type::BYTEA_ARRAY),
         (&payloads.system, Type::BYTEA),
         (&append.expected.map(signed), Type::INT8),
@@ -329,7 +329,7 @@ async fn tried(
     Ok(Some(appended(end.saturating_sub(times.len() as u64)..end, version)))
 }
 
-/// The state that an append depends on, as it is.
+/// The state of a conversation on which an append depends.
 #[derive(Default)]
 struct State {
     known: Option<Appended>,
@@ -359,20 +359,21 @@ impl State {
         let mut state = Self::default();
         for row in &rows {
             let positions = unsigned(value(row, 1)?)..unsigned(value(row, 2)?);
-            let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
+            let stamp: Option<i64> = value(row, 3)?;
             match (value::<&str>(row, 0)?, stamp) {
                 ("known", version) => {
-                    let mut known = appended(positions, version.map(SlotVersion::from_bits));
+                    let mut known = appended(positions, version.map(slot_version));
                     known.repeated = true;
                     state.known = Some(known);
                 }
                 ("slot", Some(version)) => {
                     let name: &[u8] = value(row, 4)?;
-                    state.slots.push((name.to_vec(), SlotVersion::from_bits(version)));
+                    state.slots.push((name.to_vec(), slot_version(version)));
                 }
                 (_, incarnation) => {
                     state.positions = positions;
-                    state.incarnation = incarnation.map(Incarnation::from_bits);
+                    let bits = incarnation.map(i64::cast_unsigned);
+                    state.incarnation = bits.map(Incarnation::from_bits);
                 }
             }
         }
@@ -384,18 +385,13 @@ impl State {
         if self.known.is_some() {
             return Ok(self.known);
         }
-        let end = self.positions.end;
-        if let Some(expected) = append.expected.filter(|expected| *expected != end) {
-            return Err(conflict("postgres", expected, end));
-        }
-        if append.since.is_some_and(|since| !since.holds(self.incarnation, &self.positions)) {
-            return Err(forgotten("postgres"));
-        }
+        check_expected("postgres", append, self.incarnation, &self.positions)?;
         for change in &append.slots {
             let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());
             change.holds(found.map(|slot| slot.1))?;
         }
         let begins = append.creates() || self.incarnation.is_some();
+        let end = self.positions.end;
         Ok((append.is_empty() || !begins).then(|| appended(end..end, None)))
     }
 }

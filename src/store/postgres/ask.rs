@@ -1,14 +1,14 @@
-//! Questions: one message to the server, and what is made of its answer.
+//! Questions: one message to the server each, and its answer.
 
 use std::time::{Duration, SystemTime};
 
 use deadpool_postgres::Client;
 use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self as driver, Row, SimpleQueryMessage};
+use futures_util::future::join;
 
 use super::session::Session;
 use super::statements::Statement;
-use crate::store::both::both;
 
 /// A connection with what is known about it, and the time that the server has.
 pub(super) struct Line<'a> {
@@ -22,37 +22,39 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// For a question whose answer is waited for so long: the server has nine tenths of it.
+    /// Makes a line for a question whose answer is waited for so long: the server has nine tenths
+    /// of it.
     pub(super) fn new(client: &'a Client, session: &'a Session, left: Duration) -> Self {
         let patience = left.mul_f64(0.9).min(LONGEST);
         Self { client, session, patience, until: session.after(patience) }
     }
 
-    /// The time that the server has for what waits for a lock, in milliseconds as its settings take
-    /// them.
+    /// Returns the time that the server has for what waits for a lock, in milliseconds as its
+    /// settings take them.
     fn millis(&self) -> u128 {
         self.patience.as_millis().clamp(1, i32::MAX as u128)
     }
 
-    /// The same for a whole statement: a little more, so that it says what it waited for.
+    /// Returns the time for a whole statement: a little more, so that it says what it waited for.
     fn more_millis(&self) -> u128 {
         (self.millis() * 21 / 20).min(i32::MAX as u128)
     }
 
-    /// The end of it, for a script.
+    /// Returns the end of that time by the server's clock, for a script.
     fn until(&self) -> String {
         let until = self.until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         format!("to_timestamp({})", until.as_secs_f64())
     }
 }
 
-/// The longest that is waited for an answer: dates have an end.
+/// The longest time to wait for an answer: dates have an end.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// One message to the server, and what is made of its answer.
+/// One message to the server, and its answer.
 pub(super) trait Question: Sync {
     type Answer;
-    /// It changes something: to ask again does harm where nobody knows if it was done.
+    /// True where it changes something: to ask again does harm where nobody knows whether it was
+    /// done.
     const CHANGES: bool;
     fn ask(
         &self,
@@ -123,14 +125,14 @@ impl Question for Locked<'_> {
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; {lock}",
             line.millis()
         );
-        let locked = both(client.batch_execute(&lock), async {
+        let locked = join(client.batch_execute(&lock), async {
             // To prepare it here could fail, and undo what it did.
             match session.prepared(change.0) {
                 Some(prepared) => client.query(&prepared, &values(&all)).await,
                 None => client.query_typed(&change.0.text, &all).await,
             }
         });
-        let ((begun, rows), ended) = both(locked, client.batch_execute("COMMIT")).await;
+        let ((begun, rows), ended) = join(locked, client.batch_execute("COMMIT")).await;
         begun?;
         let rows = rows?;
         ended?;
@@ -144,9 +146,9 @@ impl Question for Script {
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<u64>, driver::Error> {
         let Self { first, then } = self;
         let (millis, more, until) = (line.millis(), line.more_millis(), line.until());
-        // What waits for the lock and what the rest takes have one time between them. The message
-        // in the log is for nobody: with it there is something to commit, whatever there was to do.
-        // So where an earlier attempt did it, and is on no standby yet, this one waits for the
+        // The wait for the lock and the rest have one time between them. Nobody reads the message
+        // in the log: with it there is something to commit, even where there was nothing to do. So
+        // where an earlier attempt did it, and is on no standby yet, this one waits for the
         // standby, too.
         let script = format!(
             "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {more}; {first}; \
@@ -161,7 +163,7 @@ impl Question for Script {
             SimpleQueryMessage::CommandComplete(count) => Some(*count),
             _ => None,
         });
-        // Neither the settings nor the look at the clock.
+        // Without those of the settings and of the look at the clock.
         let counts = counts.enumerate().filter(|(i, _)| ![0, 1, 3].contains(i));
         Ok(counts.map(|(_, count)| count).collect())
     }
@@ -183,7 +185,7 @@ async fn rows(
         return rows.await;
     }
     let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-    let (rows, prepared) = both(rows, client.prepare_typed(&statement.text, &types)).await;
+    let (rows, prepared) = join(rows, client.prepare_typed(&statement.text, &types)).await;
     if let Ok(prepared) = prepared {
         session.keep(statement, prepared);
     }
@@ -194,8 +196,8 @@ fn values<'a>(parameters: &[Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     parameters.iter().map(|(value, _)| *value).collect()
 }
 
-/// The milliseconds until a time by the server's clock, or as many thousandths of that time as
-/// this, as the text of a setting. (None would be no limit at all.)
+/// Returns the SQL for the milliseconds until a time by the server's clock, or as many thousandths
+/// of that time as this, as the text of a setting. (None would be no limit at all.)
 pub(super) fn millis_until(time: &str, thousandths: u32) -> String {
     format!(
         "least(greatest(extract(epoch FROM {time} - clock_timestamp()) * {thousandths}, 1), {})::int::text",

@@ -23,7 +23,7 @@ pub(super) async fn number(client: &Client) -> Option<i32> {
     Some(i32::from_be_bytes(*number))
 }
 
-/// One who takes everything down, and agrees to everything.
+/// A connection to nobody, which takes everything down and agrees to everything.
 struct Nobody(Vec<u8>);
 
 impl AsyncWrite for Nobody {
@@ -46,7 +46,7 @@ impl AsyncWrite for Nobody {
 }
 
 impl AsyncRead for Nobody {
-    /// "S" says that TLS may begin.
+    /// Answers "S", which says that TLS may begin.
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
+//! The connections of a store: waiting for one, asking again, and the errors of answers that got
+//! lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ use crate::memory::MemoryId;
 use crate::store::Figures;
 use crate::store::observe::Watch;
 
-/// A pool, and how long to wait for what.
+/// A pool of connections, and the times to wait.
 ///
 /// All that is asked is one message to the server and one answer: a statement, or a script that the
 /// server runs as one transaction. So nothing of a session is needed beyond a question, as
@@ -36,8 +37,8 @@ pub(super) struct Connections {
     pool: Pool,
     security: Security,
     sessions: Sessions,
-    /// A connection was lost since the last new one.
-    lost: AtomicBool,
+    /// True where a connection was lost since the last new one.
+    connection_lost: AtomicBool,
     settling: Arc<Settling>,
     tables: Tables,
     runtime: Handle,
@@ -56,7 +57,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The most answers that may get lost until it is the question's fault: once with a connection that
 /// was dead already, once with what kills another one.
-const LOST: u32 = 2;
+const MOST_LOST: u32 = 2;
 
 /// Nothing is sent where less than this part of the whole time is left: the server could not say in
 /// time what it did.
@@ -65,12 +66,12 @@ const SHORT: u32 = 20;
 /// A connection that can't be had.
 struct NoConnection {
     error: Error,
-    /// There may be one in a moment: the server starts, or is not there.
+    /// True where there may be one in a moment: the server starts, or is not there.
     may_come_back: bool,
 }
 
 impl From<Error> for NoConnection {
-    /// One that nobody waits for.
+    /// Makes an error after which there is nothing to wait for.
     fn from(error: Error) -> Self {
         Self { error, may_come_back: false }
     }
@@ -104,11 +105,11 @@ impl Time {
 }
 
 impl Connections {
-    /// As many connections to this address as are needed, none of them yet.
+    /// Returns the connections to this address, none of which is made before it is needed.
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
-        // So that there is time left for a new one.
+        // A part of the time, so that some is left for a new one.
         let patience = options.connect_timeout / 4;
-        // When one was found to be forgotten, the last time.
+        // The last time when a connection was found to be gone.
         let found: Arc<Mutex<Option<Instant>>> = Arc::default();
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
             let (idle, found) = (metrics.last_used(), Arc::clone(&found));
@@ -117,8 +118,8 @@ impl Connections {
                     return Ok(());
                 }
                 let gone = || Err(HookError::message("it is not there any more"));
-                // What forgot one forgot all that idled then, as like as not: nobody waits for each
-                // of them.
+                // A firewall that forgot one has likely forgotten all that idled then: none of them
+                // is asked.
                 if found.lock().is_some_and(|found| idle > found.elapsed()) {
                     return gone();
                 }
@@ -139,7 +140,7 @@ impl Connections {
         Self::over(pool, security, tables, options)
     }
 
-    /// The connections of this pool.
+    /// Returns the connections of this pool.
     pub(super) fn over(
         pool: Pool,
         security: Security,
@@ -155,7 +156,7 @@ impl Connections {
             pool,
             security,
             sessions: Sessions::default(),
-            lost: AtomicBool::new(false),
+            connection_lost: AtomicBool::new(false),
             settling: Arc::default(),
             tables,
             runtime,
@@ -166,7 +167,7 @@ impl Connections {
         })
     }
 
-    /// Room for a connection.
+    /// Returns room for a connection.
     pub(super) fn lease(&self) -> Lease<'_> {
         Lease::new(&self.runtime, &self.security, self.timeout)
     }
@@ -179,7 +180,7 @@ impl Connections {
         question: Q,
     ) -> Result<Q::Answer> {
         let mut time = Time::new(self.timeout);
-        let mut lost = 0;
+        let mut lost_answers = 0;
         loop {
             self.settled(operation, ids, &time).await?;
             let mut lease = self.lease();
@@ -189,7 +190,7 @@ impl Connections {
             let (client, session) = match self.line(operation, &time, &mut lease).await {
                 Ok(line) => line,
                 Err(no) if no.may_come_back && time.pause().await => {
-                    self.lost.store(true, Ordering::Relaxed);
+                    self.connection_lost.store(true, Ordering::Relaxed);
                     self.watch.retried(operation, "no connection");
                     continue;
                 }
@@ -218,7 +219,7 @@ impl Connections {
             };
             let verdict = Verdict::of(&error);
             match verdict {
-                Verdict::Unknown => self.lost.store(true, Ordering::Relaxed),
+                Verdict::Unknown => self.connection_lost.store(true, Ordering::Relaxed),
                 Verdict::NotPrepared => session.prepare_no_more(),
                 Verdict::Late => self.sessions.forget(client),
                 _ => {}
@@ -230,7 +231,8 @@ impl Connections {
             }
             let again = match verdict {
                 Verdict::NotPrepared => true,
-                // A new one may lead elsewhere; where it doesn't, nobody knows when it will.
+                // A new connection may lead to another server; where it leads to this one again,
+                // trying again is in vain.
                 Verdict::ReadOnly => of_before,
                 Verdict::InTheWay | Verdict::Late => time.pause().await,
                 Verdict::Undone => false,
@@ -239,8 +241,8 @@ impl Connections {
                     return Err(fail_unacknowledged(operation, &text).with_source(error));
                 }
                 Verdict::Unknown => {
-                    lost += 1;
-                    lost <= LOST && time.pause().await
+                    lost_answers += 1;
+                    lost_answers <= MOST_LOST && time.pause().await
                 }
             };
             if !again {
@@ -272,9 +274,9 @@ impl Connections {
         })
     }
 
-    /// A connection, and what is known about it. Where it is new, that is found out first, and the
-    /// version of the tables is looked at: the connection may have waited for a server on which
-    /// another program upgraded them.
+    /// Returns a connection, and what is known about it. Where it is new, that is found out first,
+    /// and the version of the tables is looked at: the connection may have waited for a server on
+    /// which another program upgraded them.
     async fn line<'a>(
         &self,
         operation: &'static str,
@@ -291,7 +293,7 @@ impl Connections {
         let looked = timeout(patience, self.look(operation, client)).await;
         let session = looked.unwrap_or_else(|_| Err(self.nobody_answered(operation).into()))?;
         *new = false;
-        if self.lost.swap(false, Ordering::Relaxed) {
+        if self.connection_lost.swap(false, Ordering::Relaxed) {
             self.watch.reconnected(operation);
         }
         let session = self.sessions.keep(client, session, self.pool.status().max_size);
@@ -311,7 +313,7 @@ impl Connections {
         }
     }
 
-    /// A connection to which nothing was sent yet.
+    /// Returns a connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
         self.get(operation, self.timeout).await.map_err(|no| no.error)
     }

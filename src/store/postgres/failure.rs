@@ -26,8 +26,8 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn of(error: &driver::Error) -> Self {
         let Some(said) = error.as_db_error() else { return Self::Unknown };
-        // What ends a session may come behind a commit; class 08 is what a pooler says when it lost
-        // the server.
+        // An error that ends a session may come behind a commit; class 08 is what a pooler says
+        // when it lost the server.
         if said.parsed_severity() != Some(Severity::Error) || said.code().code().starts_with("08") {
             return Self::Unknown;
         }

@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// A connection that somebody waits for.
 pub(super) struct Lease<'a> {
     client: Option<Client>,
-    /// It is asked in more than one step, and is of no use where that breaks off.
+    /// True while it is looked at in more than one step: it is of no use where that breaks off.
     new: bool,
     runtime: &'a Handle,
     security: &'a Security,
@@ -35,12 +35,12 @@ pub(super) struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// For a connection which, once it is given up, is waited for as long as this.
+    /// Makes room for a connection which, once it is given up, is waited for as long as this.
     pub(super) fn new(runtime: &'a Handle, security: &'a Security, patience: Duration) -> Self {
         Self { client: None, new: false, runtime, security, patience, changes: None }
     }
 
-    /// From now on these conversations may be changed.
+    /// Notes that these conversations may be changed from now on.
     pub(super) fn changes(&mut self, settling: &'a Arc<Settling>, ids: &'a [&'a MemoryId]) {
         self.changes = Some((settling, ids));
     }
@@ -52,25 +52,25 @@ impl<'a> Lease<'a> {
         (self.client.insert(client), &mut self.new)
     }
 
-    /// The answer is there: back to the pool.
+    /// Gives the connection back to the pool: the answer is there.
     pub(super) fn done(mut self) {
         self.client = None;
     }
 
-    /// The answer is there, and it is the last one: the connection is closed.
+    /// Closes the connection: the answer is there, and it is the last one.
     pub(super) fn close(mut self) {
         self.client.take().map(Client::take);
     }
 }
 
 impl Drop for Lease<'_> {
-    /// The time was up, or the future was dropped.
+    /// Gives the connection up: the time was up, or the future was dropped.
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             let (patience, security, new) = (self.patience, self.security.clone(), self.new);
             let changes = self.changes.filter(|_| !new);
             let unsettled = changes.map(|(settling, ids)| settling.begin(ids));
-            // It ends as late as it may, but it ends.
+            // This has an end, however late.
             self.runtime.spawn(async move {
                 let given_up = GivenUp(Some(client));
                 let _ = timeout(patience, given_up.end(&security, new)).await;
@@ -86,7 +86,7 @@ struct GivenUp(Option<Client>);
 impl GivenUp {
     async fn end(mut self, security: &Security, new: bool) {
         let Some(client) = &self.0 else { return };
-        // What is asked last is answered last.
+        // Answers come in the order of the questions: behind this one, all are there.
         let idle = timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok());
         if idle && !new {
             self.0 = None; // as good as before
@@ -107,12 +107,13 @@ async fn cancel(client: &Client, security: &Security) {
     security.cancel(&client.cancel_token()).await;
     while !client.is_closed() {
         if timeout(patience, client.simple_query(END)).await.is_err() {
-            // It came early, before what it is for.
+            // The cancellation came before the statement that it was for.
             security.cancel(&client.cancel_token()).await;
             patience *= 2; // a server that stands still shall not find hundreds of these
             continue;
         }
-        // It ends in a moment, or a cancellation came late and hit the end itself.
+        // The session ends in a moment, unless a cancellation came late and hit this very
+        // statement.
         sleep(pause).await;
         pause = (pause * 2).min(AGAIN);
     }

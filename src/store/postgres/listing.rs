@@ -11,8 +11,8 @@ use super::statements::{AT_ONCE, key_of};
 use super::{Shared, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryId;
-use crate::record::{Incarnation, millis};
-use crate::store::common::{at, signed, unsigned};
+use crate::record::{Incarnation, millis, time_of};
+use crate::store::common::{signed, unsigned};
 use crate::store::{Info, check_prefix, exists};
 
 /// The number of bytes of an id that the index knows.
@@ -36,8 +36,8 @@ pub(super) async fn ids(
     rows.iter().map(id).collect()
 }
 
-/// The least text of bytes that stands behind all that begin with this prefix, as far as the index
-/// knows them; none where nothing does.
+/// Returns the least text of bytes that stands behind all that begin with this prefix, as far as
+/// the index knows them; none where nothing does.
 fn behind(prefix: &str) -> Option<Vec<u8>> {
     let mut bytes = prefix.as_bytes().to_vec();
     bytes.truncate(INDEXED);
@@ -66,7 +66,7 @@ pub(super) async fn info(shared: &Shared, id: &MemoryId) -> Result<Option<Info>>
     let number = |column| value::<i64>(row, column);
     let positions = unsigned(number(0)?)..unsigned(number(1)?);
     let incarnation = Incarnation::from_bits(number(3)?.cast_unsigned());
-    let info = Info::new(positions, at(unsigned(number(2)?)));
+    let info = Info::new(positions, time_of(unsigned(number(2)?)));
     Ok(Some(info.with_incarnation(incarnation)))
 }
 
@@ -123,8 +123,8 @@ pub(super) async fn purge_inactive(shared: &Shared, older_than: SystemTime) -> R
     }
 }
 
-/// The way through many conversations, some at once: as many as the server can delete in time,
-/// since they may be of any length.
+/// A way through many conversations, some at once: as many as the server can delete in time, since
+/// they may be of any length.
 struct Parts {
     at_once: usize,
     /// The time for each part, and when the last one began.

@@ -225,8 +225,7 @@ impl PostgresOptions {
     ) -> Result<PostgresStore> {
         upgrade::prepare(&connections, tables).await?;
         let statements = Statements::new(tables);
-        // So that the first caller does not have to find out about the connection that this one
-        // leaves.
+        // A first question, so that the first caller need not find out about the connection.
         connections.ask("open", &[], Read(&statements.ping, &[])).await?;
         let shared = Shared { connections, statements, codec: self.codec, place };
         Ok(PostgresStore { shared: Arc::new(shared) })

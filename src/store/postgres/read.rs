@@ -13,7 +13,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::common::{Rows, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, slot_version, unreadable_system, unsigned};
 
 /// The parts of a read besides the newest records. Its statement mentions those alone that it has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ impl ReadShape {
         Self { slots: !read.slots.is_empty(), positions: !read.positions.is_empty() }
     }
 
-    /// Each of them.
+    /// Returns each shape.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let shape = |(slots, positions)| Self { slots, positions };
         [(false, false), (true, false), (false, true), (true, true)].into_iter().map(shape)
@@ -65,7 +65,7 @@ impl ReadShape {
 pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapshot> {
     read.check()?;
     let rows = rows(memory, read).await?;
-    let mut found = Found::default();
+    let mut found = Reply::default();
     for row in &rows {
         found.take(row)?;
     }
@@ -75,7 +75,7 @@ pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapsho
 async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
     let Shared { connections, statements, .. } = &*memory.shared;
     let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
-    // What is larger than the database's numbers is nobody's position.
+    // A position that is larger than the database's numbers is that of no record.
     let positions: Vec<i64> =
         read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
     let parameters: [Parameter<'_>; 5] = [
@@ -93,14 +93,14 @@ async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
 
 /// The answer to a read, as far as it was taken in.
 #[derive(Default)]
-struct Found {
+struct Reply {
     snapshot: Snapshot,
     newest: Rows,
     picked: Rows,
     slots: Vec<Slot>,
 }
 
-impl Found {
+impl Reply {
     fn take(&mut self, row: &Row) -> Result<()> {
         let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;
@@ -111,19 +111,18 @@ impl Found {
                 self.snapshot.incarnation = Some(Incarnation::from_bits(bits));
             }
             "system" => {
-                let message =
-                    codec::decode(payload).map_err(|error| no_system("postgres", error))?;
+                let message = codec::decode(payload);
+                let message = message.map_err(|error| unreadable_system("postgres", error))?;
                 self.snapshot.system = Some(Arc::new(message));
             }
             "slot" => {
                 let name = usize::try_from(b).ok().and_then(|name| payload.split_at_checked(name));
                 let (name, content) = name.ok_or_else(foreign)?;
                 let name = str::from_utf8(name).map_err(|_| foreign())?;
-                let version = SlotVersion::from_bits(a.cast_unsigned());
-                self.slots.push(Slot::new(name, version, content));
+                self.slots.push(Slot::new(name, slot_version(a), content));
             }
-            "picked" => self.picked.take(a, b, codec::decode(payload)),
-            _ => self.newest.take(a, b, codec::decode(payload)),
+            "picked" => self.picked.take_signed(a, b, codec::decode(payload)),
+            _ => self.newest.take_signed(a, b, codec::decode(payload)),
         }
         Ok(())
     }
@@ -144,7 +143,7 @@ fn foreign() -> Error {
     Error::new(ErrorKind::Storage, "read", text)
 }
 
-/// The names of all slots with their versions.
+/// Returns the names of all slots with their versions.
 pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVersion)>> {
     let shared = &memory.shared;
     let parameters: [Parameter<'_>; 1] = [(&memory.id.as_str().as_bytes(), Type::BYTEA)];
@@ -152,8 +151,7 @@ pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVe
     let rows = shared.connections.ask("slots", &[], question).await?;
     let slot = |row: &Row| {
         let name = str::from_utf8(value(row, 0)?).map_err(|_| foreign())?;
-        let version: i64 = value(row, 1)?;
-        Ok((name.to_owned(), SlotVersion::from_bits(version.cast_unsigned())))
+        Ok((name.to_owned(), slot_version(value(row, 1)?)))
     };
     rows.iter().map(slot).collect()
 }

@@ -32,11 +32,12 @@ impl Certificates {
         self.authority.is_some() || self.own.is_some()
     }
 
-    /// The authorities that are trusted.
+    /// Returns the authorities that are trusted.
     fn roots(&self) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
         let Some(authority) = &self.authority else {
-            // What can't be read there is nobody's mistake here; without any, no server is trusted.
+            // A certificate of the system that can't be read is passed over; where none is left, no
+            // server is trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             return Ok(roots);
         };
@@ -44,10 +45,8 @@ impl Certificates {
             roots.add(certificate).map_err(refuse)?;
         }
         if roots.is_empty() {
-            return Err(Error::invalid(
-                "open",
-                "postgres: the authority's file holds no certificate",
-            ));
+            let text = "postgres: the authority's file holds no certificate";
+            return Err(Error::invalid("open", text));
         }
         Ok(roots)
     }
@@ -87,7 +86,7 @@ impl Tls {
                 config.with_client_auth_cert(read(certificate)?, key).map_err(refuse)?
             }
         };
-        // What `sslnegotiation=direct` asks for.
+        // `sslnegotiation=direct` asks for this.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Self(Arc::new(config)))
     }

@@ -18,7 +18,7 @@ pub(super) struct Tables {
     pub(super) slot: String,
     pub(super) append: String,
     history: String,
-    /// Says that the others are ours, and of which version.
+    /// The table that says that the others are ours, and of which version.
     pub(super) version: String,
 }
 
@@ -61,17 +61,17 @@ impl Tables {
         format!("{}UPDATE {} SET version = {CURRENT};\n", left.concat(), self.version)
     }
 
-    /// The name of the schema, in quotes.
+    /// Returns the name of the schema, in quotes.
     pub(super) fn quoted_schema(&self) -> String {
         quoted(&self.schema)
     }
 
-    /// Finds the schema.
+    /// Returns the query that finds the schema.
     pub(super) fn find_schema(&self) -> String {
         format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(&self.schema))
     }
 
-    /// Finds the table that holds the version.
+    /// Returns the query that finds the table which holds the version.
     pub(super) fn find_version(&self) -> String {
         // (`to_regclass` would answer from what its session knew before it waited for a lock.)
         let [schema, prefix] = [&self.schema, &self.prefix].map(|name| literal(name));
@@ -81,7 +81,8 @@ impl Tables {
         )
     }
 
-    /// A released step is never changed: a new version is a new step.
+    /// Returns the steps from each version to the next. A released step is never changed: a new
+    /// version is a new step.
     fn steps(&self) -> [String; CURRENT as usize] {
         let Self { conversation, message, slot, append, history, version, .. } = self;
         [
@@ -158,7 +159,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Quoted so that it is this text whatever `standard_conforming_strings` says.
+/// Returns the text in quotes, so that it is this text whatever `standard_conforming_strings` says.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }

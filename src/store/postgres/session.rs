@@ -1,5 +1,5 @@
-//! The knowledge about a connection: whether statements can be prepared on it, which are, and what
-//! time it is on the server.
+//! The knowledge about a connection: whether statements can be prepared on it, which ones are, and
+//! the time on the server.
 //!
 //! A prepared statement belongs to a session of the server. A pooler gives each transaction another
 //! session, and there its name means nothing, or a statement of somebody else. So nothing is
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use deadpool_postgres::tokio_postgres::{self as driver, SimpleQueryMessage};
 use deadpool_postgres::{Client, ObjectId};
+use futures_util::future::join;
 use parking_lot::Mutex;
 
 use super::backend;
 use super::statements::Statement;
-use crate::store::both::both;
 
 /// The knowledge about one connection.
 pub(super) struct Session {
@@ -27,7 +27,7 @@ pub(super) struct Session {
     clock: Clock,
 }
 
-/// The server's words about itself and its clock, beside the version of the tables.
+/// The server's words about itself and its clock, which it says beside the version of the tables.
 pub(super) struct Said {
     pub(super) backend: Option<i32>,
     pub(super) clock: Clock,
@@ -40,13 +40,6 @@ pub(super) struct Clock {
     pub(super) here: Instant,
 }
 
-impl Clock {
-    /// The time on the server when so much time is over. It is early rather than late.
-    fn after(self, left: Duration) -> SystemTime {
-        self.there + self.here.elapsed() + left
-    }
-}
-
 impl Session {
     /// Finds out about a connection.
     pub(super) async fn of(client: &Client, said: &Said, prepare: bool) -> Self {
@@ -55,9 +48,10 @@ impl Session {
         Self { prepares: AtomicBool::new(prepares), prepared: Mutex::default(), clock: said.clock }
     }
 
-    /// The time on the server when so much time is over.
+    /// Returns the time on the server when so much time is over. It is early rather than late.
     pub(super) fn after(&self, left: Duration) -> SystemTime {
-        self.clock.after(left)
+        let Clock { there, here } = self.clock;
+        there + here.elapsed() + left
     }
 
     /// Tells whether the connection was made before this, as far as is known.
@@ -80,7 +74,8 @@ impl Session {
         }
     }
 
-    /// Nothing is prepared on this connection any more: what was is not there.
+    /// Notes that nothing is to be prepared on this connection any more: what was prepared is not
+    /// there.
     pub(super) fn prepare_no_more(&self) {
         self.prepares.store(false, Ordering::Relaxed);
         self.prepared.lock().clear();
@@ -91,7 +86,7 @@ impl Session {
 /// transaction, so that it meets one session, and leaves nothing there.
 async fn renames(client: &Client) -> Result<bool, driver::Error> {
     let begun = client.batch_execute("BEGIN READ ONLY");
-    let (begun, prepared) = both(begun, client.prepare_typed(PROBE, &[])).await;
+    let (begun, prepared) = join(begun, client.prepare_typed(PROBE, &[])).await;
     begun?;
     let found = match prepared {
         Ok(prepared) => {
@@ -117,7 +112,7 @@ async fn renames(client: &Client) -> Result<bool, driver::Error> {
 const PROBE: &str = "SELECT name FROM pg_prepared_statements
     WHERE statement LIKE '%memory-prompt looks for its own statement%'";
 
-/// The driver calls its statements `s1`, `s2` and so on.
+/// Returns whether a statement is one of the driver's, which calls them `s1`, `s2` and so on.
 fn is_of_the_driver(name: &str) -> bool {
     name.strip_prefix('s').is_some_and(|number| number.bytes().all(|it| it.is_ascii_digit()))
 }

@@ -1,4 +1,4 @@
-//! All that is ever asked of the server.
+//! All statements that the server is ever sent.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) fn key(id: &str) -> String {
     format!("encode(substr(sha256({id}), 1, 16), 'hex')::uuid")
 }
 
-/// The same for a script, which has no parameters.
+/// Returns the same for a script, which has no parameters.
 pub(super) fn key_of(id: &MemoryId) -> String {
     let digit = |four_bits: u8| char::from(b"0123456789abcdef"[usize::from(four_bits)]);
     let bytes = id.as_str().bytes();
@@ -134,22 +134,19 @@ impl Statements {
         }
     }
 
-    // Slots and ids go with their conversation.
+    // In the next two, slots and ids go with their conversation.
 
     pub(super) fn delete(&self, keys: &[String]) -> Script {
-        let Tables { conversation, message, .. } = &self.tables;
+        let Tables { conversation, .. } = &self.tables;
         let keys = keys.join(", ");
         Script {
             first: format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
-            then: vec![format!(
-                "DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
-                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-            )],
+            then: vec![self.forget_messages(&format!("IN ({keys})"))],
         }
     }
 
     pub(super) fn purge(&self, keys: &str, older_than: i64) -> Script {
-        let Tables { conversation, message, .. } = &self.tables;
+        let Tables { conversation, .. } = &self.tables;
         Script {
             first: format!(
                 "DELETE FROM {conversation} WHERE key IN (
@@ -157,11 +154,18 @@ impl Statements {
                     AND active < {older_than} FOR UPDATE SKIP LOCKED
                 )"
             ),
-            then: vec![format!(
-                "DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
-                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-            )],
+            then: vec![self.forget_messages(&format!("= ANY ('{{{keys}}}'::uuid[])"))],
         }
+    }
+
+    /// Returns the statement that deletes the messages of those of these conversations that are
+    /// gone.
+    fn forget_messages(&self, of_these: &str) -> String {
+        let Tables { conversation, message, .. } = &self.tables;
+        format!(
+            "DELETE FROM {message} AS m WHERE m.conversation {of_these}
+            AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
+        )
     }
 }
 
@@ -177,7 +181,7 @@ fn restore(tables: &Tables) -> String {
     )
 }
 
-/// What an append depends on, as it is.
+/// Returns the query for the state of a conversation on which an append depends.
 ///
 /// Where it has an id that is known, this is its answer. Then it writes, though it changes nothing,
 /// and so waits for what the append waited for: where that was a standby, and was given up, the
@@ -206,6 +210,6 @@ fn state(tables: &Tables, of_id: bool) -> String {
     )
 }
 
-/// Is 1 if there is time left, by the first parameter of each change. To divide by it undoes what
-/// came late.
+/// The SQL for 1 where there is time left, by the first parameter of each change. To divide by it
+/// undoes what came late.
 pub(super) const IN_TIME: &str = "(clock_timestamp() < $1)::int";

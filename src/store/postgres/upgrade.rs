@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Creates the tables, or brings them up to date; one process does, the others wait for it. Where
 /// they are current, it only looks.
 pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Result<()> {
-    // What is given up on it is cancelled: nobody is to be kept from the tables by what nobody will
-    // commit.
+    // What is given up on this connection is cancelled, so that a transaction which nobody will
+    // commit keeps nobody from the tables.
     let mut lease = connections.lease();
     let (client, _) = lease.hold(connections.connection("open").await?, true);
     let patience = connections.timeout();
@@ -33,8 +33,8 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
         // Each statement is to see what others committed before it, whatever the default is.
         let level = IsolationLevel::ReadCommitted;
         let transaction = client.build_transaction().isolation_level(level).start().await?;
-        // Until the end of the transaction. Who waits for a table keeps all others from it
-        // meanwhile.
+        // The limit holds until the end of the transaction: who waits for a table keeps all others
+        // from it meanwhile.
         let lock = format!(
             "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(x'6d70726d'::int)",
             patience.as_millis().clamp(1, i32::MAX as u128)
@@ -95,7 +95,7 @@ fn said(row: Option<&SimpleQueryRow>) -> Said {
     Said { backend, clock: Clock { there, here: Instant::now() } }
 }
 
-/// The version of the tables, 0 where there are none.
+/// Returns the version of the tables, 0 where there are none.
 async fn look(client: &impl GenericClient, tables: &Tables) -> Result<u32, Trouble> {
     if first_row(client, &tables.find_version()).await?.is_none() {
         return Ok(0);
@@ -108,7 +108,7 @@ async fn look(client: &impl GenericClient, tables: &Tables) -> Result<u32, Troub
     }
 }
 
-/// Only where there is none: a user may be allowed to create tables and no schema.
+/// Creates the schema where there is none: a user may be allowed to create tables and no schema.
 async fn create_schema(client: &impl GenericClient, tables: &Tables) -> Result<(), Trouble> {
     if first_row(client, &tables.find_schema()).await?.is_none() {
         client.batch_execute(&format!("CREATE SCHEMA {}", tables.quoted_schema())).await?;
@@ -127,7 +127,7 @@ async fn first_row(
     }))
 }
 
-/// A column, if it holds a number.
+/// Returns a column, if it holds a number.
 fn number<T: FromStr>(row: &SimpleQueryRow, column: usize) -> Option<T> {
     row.get(column)?.parse().ok()
 }
@@ -146,7 +146,7 @@ impl From<driver::Error> for Trouble {
 }
 
 impl Trouble {
-    /// The error of an operation that found tables of this version.
+    /// Returns the error of an operation that found tables of this version.
     fn of(self, operation: &'static str, found: u32, tables: &Tables) -> Error {
         let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
         let foreign = format!(

@@ -8,10 +8,10 @@ use redis::Value;
 use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId, SlotChange};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict};
+use crate::store::common::{Payloads, conflict, times_of_records};
 use crate::store::exists;
 
 /// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
@@ -55,20 +55,21 @@ impl Change<'_> {
         }
     }
 
-    /// The arguments of the script, in the order in which it names them.
+    /// Returns the arguments of the script, in the order in which it names them.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
-        let Payloads { system, messages } = Payloads::of("redis", shared.codec, self.messages)?;
-        self.check_size(system.iter().chain(&messages))?;
+        let payloads = Payloads::of("redis", shared.codec, self.messages)?;
+        self.check_size(&payloads)?;
+        let Payloads { system, messages } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
         let mut args = Args::with_capacity(messages.len() + 16);
         args.text(id.as_str().to_owned());
         args.bytes(self.effect().as_bytes());
-        args.given(self.expected);
-        args.given(Some(millis(SystemTime::now())));
-        args.given(shared.ttl);
+        args.optional(self.expected);
+        args.optional(Some(millis(SystemTime::now())));
+        args.optional(shared.ttl);
         args.0.push(system.unwrap_or_default().into()); // no payload is empty
-        args.given(Some(begins));
-        args.given(Some(messages.len()));
+        args.optional(Some(begins));
+        args.optional(Some(messages.len()));
         args.0.extend(messages.into_iter().map(Cow::Owned));
         if let Some(append) = self.append {
             self.more(&mut args, append, version);
@@ -78,15 +79,14 @@ impl Change<'_> {
 
     fn more<'a>(&self, args: &mut Args<'a>, append: &'a Append, version: SlotVersion) {
         args.bytes(append.id.as_deref().unwrap_or_default().as_bytes());
-        args.given(self.restored.map(|(start, _)| start));
-        args.given(append.active.map(millis));
-        args.given(append.since.and_then(|seen| seen.incarnation));
-        args.given(append.since.and_then(|seen| seen.newest));
-        args.given(self.writes().then_some(version));
-        // A system message gets no position, and its time is kept nowhere.
-        let times = self.messages.iter().zip(&append.times).filter(|(it, _)| !it.is_system());
-        args.given(Some(times.clone().count()));
-        times.for_each(|(_, at)| args.given(Some(millis(*at))));
+        args.optional(self.restored.map(|(start, _)| start));
+        args.optional(append.active.map(millis));
+        args.optional(append.since.and_then(|seen| seen.incarnation));
+        args.optional(append.since.and_then(|seen| seen.newest));
+        args.optional(append.writes_slots().then_some(version));
+        let times = times_of_records(append);
+        args.optional(Some(times.clone().count()));
+        times.for_each(|at| args.optional(Some(at)));
         for change in &append.slots {
             args.bytes(change.name.as_bytes());
             args.bytes(if change.content.is_some() { b"set" } else { b"remove" });
@@ -107,16 +107,14 @@ impl Change<'_> {
         }
     }
 
-    /// True where a slot is written.
-    fn writes(&self) -> bool {
-        self.append.is_some_and(|append| append.slots.iter().any(|slot| slot.content.is_some()))
+    fn slots(&self) -> &[SlotChange] {
+        self.append.map_or(&[], |append| &append.slots)
     }
 
-    /// A server closes the connection on whoever sends more than it takes.
-    fn check_size<'a>(&self, payloads: impl Iterator<Item = &'a Vec<u8>>) -> Result<()> {
-        let slots = self.append.iter().flat_map(|append| &append.slots);
-        let slots = slots.filter_map(|slot| slot.content.as_ref()).map(Vec::len);
-        let bytes: usize = payloads.map(Vec::len).chain(slots).sum();
+    /// Refuses a batch that is too large: a server closes the connection on whoever sends more than
+    /// it takes.
+    fn check_size(&self, payloads: &Payloads) -> Result<()> {
+        let bytes: usize = payloads.sizes(self.slots()).sum();
         if bytes > MOST {
             let text = format!("redis: the batch has {bytes} bytes, and may have {MOST}");
             return Err(Error::invalid("append", text));
@@ -133,24 +131,25 @@ impl Change<'_> {
         appended.version = match (before, words.next()) {
             (Some(_), None | Some("")) => None,
             (Some(_), Some(version)) => Some(version.parse().ok()?),
-            (None, _) => self.writes().then_some(version),
+            (None, _) => self.append.filter(|it| it.writes_slots()).map(|_| version),
         };
         Some(appended)
     }
 
-    /// The error of a change that was not made.
+    /// Returns the error of a change that was not made, by the number that the script returned.
     fn refused(&self, id: &MemoryId, why: i64) -> Error {
         if self.restored.is_some() {
             return exists("redis", id);
         }
-        let slots = self.append.map_or(&[][..], |append| &append.slots);
-        let slot =
-            why.checked_neg().and_then(|i| slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
+        let slot = why
+            .checked_neg()
+            .and_then(|i| self.slots().get(usize::try_from(i).ok()?.checked_sub(2)?));
         match (slot, u64::try_from(why)) {
             (Some(slot), _) => slot.conflict(),
             (None, Ok(end)) => conflict("redis", self.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
-                // What was seen is compared with nothing.
+                // The only other reason: the conversation that was seen is gone. The error is that
+                // of an append to nothing.
                 let since = self.append.and_then(|append| append.since);
                 let seen = Append { since, ..Append::default() };
                 seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))
@@ -175,7 +174,7 @@ impl<'a> Args<'a> {
         self.0.push(Cow::Owned(text.into_bytes()));
     }
 
-    fn given(&mut self, value: Option<impl ToString>) {
+    fn optional(&mut self, value: Option<impl ToString>) {
         self.text(value.map_or_else(String::new, |value| value.to_string()));
     }
 }

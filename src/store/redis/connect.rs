@@ -35,12 +35,12 @@ pub(super) enum Way {
 /// a connection to a master that became a replica does not break.
 pub(super) struct Made {
     source: Source,
-    /// With its number. Held for a moment only: who makes a new one keeps nobody from the old one,
-    /// which may be of use to those who ask another node.
+    /// The connection with its number. Held for a moment only: who makes a new one keeps nobody
+    /// from the old one, which may be of use to those who ask another node.
     current: parking_lot::Mutex<(u64, Connection)>,
     /// The last time that something came back, whoever had asked for it.
     heard: parking_lot::Mutex<Instant>,
-    /// Held by whoever makes a new one, so that many make one.
+    /// Held by whoever makes a new one, so that many who want one make one.
     making: tokio::sync::Mutex<()>,
 }
 

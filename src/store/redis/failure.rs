@@ -1,11 +1,11 @@
-//! The driver's errors: what they say about an operation, and in words.
+//! The driver's errors: what they mean for an operation, and words for people.
 
 use redis::{RedisError, ServerErrorKind};
 
 use super::connect::Way;
 
-/// The fate of an operation that failed.
-pub(super) enum Fate {
+/// The sense of an error for what was asked for.
+pub(super) enum Verdict {
     /// It is not done, and would not be the next time.
     Refused,
     /// It is not done, but may be the next time.
@@ -16,8 +16,8 @@ pub(super) enum Fate {
     InDoubt,
 }
 
-impl Fate {
-    /// Returns the fate of an operation that failed so on this way.
+impl Verdict {
+    /// Returns the verdict on an operation that failed so on this way.
     pub(super) fn of(error: &RedisError, way: &Way) -> Self {
         use redis::ErrorKind::{
             AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,
@@ -34,7 +34,7 @@ impl Fate {
             ) if !cluster => Self::NotYet,
             // It is not done, and may have been late by the clock of another server than this one.
             _ if error.code() == Some("LATE") => Self::NotYet,
-            // It was a master, perhaps: the address may lead to the new one.
+            // The server may have been the master before: the address may lead to the new one now.
             Server(ServerErrorKind::ReadOnly) if !cluster && way.is_made() => Self::NotHere,
             Server(ServerErrorKind::ReadOnly) if !cluster => Self::Refused,
             Server(
@@ -48,15 +48,15 @@ impl Fate {
             | Extension
             | InvalidClientConfig => Self::Refused,
             _ if error.is_connection_refusal() && !cluster => Self::NotYet,
-            // The cluster's client has asked several times by itself, and tells of the last one
+            // The cluster's client has asked several times by itself, and tells the last error
             // alone.
             _ => Self::InDoubt,
         }
     }
 }
 
-/// The driver's error in words that say what to do about it.
-pub(super) fn why(error: &RedisError, place: &str) -> String {
+/// Puts the driver's error in words that say what to do about it.
+pub(super) fn describe(error: &RedisError, place: &str) -> String {
     let text = match error.code() {
         Some("OOM") => "the server's memory is full (maxmemory)",
         Some("MISCONF") => "the server can't write to its disk and refuses changes (MISCONF)",
@@ -66,7 +66,7 @@ pub(super) fn why(error: &RedisError, place: &str) -> String {
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
             "the server wants another user or password"
         }
-        // It was asked for what each server has.
+        // What was asked for is a command that each server has.
         _ if error.to_string().contains("unknown command") && error.to_string().contains("GET") => {
             return format!(
                 "{place} is a Redis Sentinel, or something else that keeps no data: name the master"

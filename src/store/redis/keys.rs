@@ -1,10 +1,11 @@
-//! Which keys there are, and on which slot of a Redis Cluster they lie.
+//! The names of the keys, and the slots of a Redis Cluster on which they lie.
 
 use std::ops::RangeInclusive;
 
 use crate::memory::MemoryId;
+use crate::store::common::fnv;
 
-/// Conversations are spread over so many slots, each of which has its own list of ids. So whatever
+/// The shards over which conversations are spread, each with its own list of ids. So whatever
 /// belongs to a change lies on one slot, the list included, and is changed in one step.
 pub(super) const SHARDS: RangeInclusive<u8> = 0..=u8::MAX;
 
@@ -18,45 +19,47 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// None where the prefix would hide the hash tags.
+    /// Returns the names of the keys with this prefix; none where it would hide the hash tags.
     pub(super) fn new(prefix: &str) -> Option<Self> {
         (!prefix.contains(['{', '}'])).then(|| Self { prefix: prefix.to_owned() })
     }
 
-    /// The key of the layout's version.
+    /// Returns the key of the layout's version.
     pub(super) fn version(&self) -> String {
         format!("{}:version", self.prefix)
     }
 
-    /// A hash with the fields `start`, `end`, `incarnation`, `active` and `system`.
+    /// Returns the key of a hash with the fields `start`, `end`, `incarnation`, `active` and
+    /// `system`.
     pub(super) fn state(&self, id: &MemoryId) -> String {
         self.of(id, "state")
     }
 
-    /// A stream with an entry a message.
+    /// Returns the key of a stream with an entry a message.
     pub(super) fn log(&self, id: &MemoryId) -> String {
         self.of(id, "log")
     }
 
-    /// A hash with the version of each slot.
+    /// Returns the key of a hash with the version of each slot.
     pub(super) fn versions(&self, id: &MemoryId) -> String {
         self.of(id, "versions")
     }
 
-    /// All that a conversation has: its state, its log, the contents of its slots, their versions,
-    /// and a list of the ids of appends, each with what that came to.
+    /// Returns the keys of all that a conversation has: its state, its log, the contents of its
+    /// slots, their versions, and a list of the ids of appends, each with what that came to.
     pub(super) fn conversation(&self, id: &MemoryId) -> [String; 5] {
         self.conversation_on(shard(id), id)
     }
 
-    /// The same, on a shard on which it may have been once.
+    /// Returns the same on a shard on which the conversation may have been once.
     pub(super) fn conversation_on(&self, shard: u8, id: &MemoryId) -> [String; 5] {
         let place = self.of_shard(shard, "");
         let key = |what| [place.as_str(), what, ":", id.as_str()].concat();
         ["state", "log", "slots", "versions", "known"].map(key)
     }
 
-    /// The keys of an append: a token, all that the conversation has, and the lists that it is in.
+    /// Returns the keys of an append: a token, all that the conversation has, and the lists that it
+    /// is in.
     pub(super) fn append(&self, id: &MemoryId) -> Vec<String> {
         let shard = shard(id);
         let mut keys = vec![self.token(shard)];
@@ -65,22 +68,22 @@ impl Keys {
         keys
     }
 
-    /// A sorted set of the ids of a shard, in the order of their bytes.
+    /// Returns the key of a sorted set of the ids of a shard, in the order of their bytes.
     pub(super) fn ids(&self, shard: u8) -> String {
         self.of_shard(shard, "ids")
     }
 
-    /// A sorted set of those that expire, by when they do.
+    /// Returns the key of a sorted set of those that expire, by when they do.
     pub(super) fn expiring(&self, shard: u8) -> String {
         self.of_shard(shard, "expiring")
     }
 
-    /// A sorted set of those that have arrived from where version 1 had them.
+    /// Returns the key of a sorted set of those that have arrived from where version 1 had them.
     pub(super) fn arrived(&self, shard: u8) -> String {
         self.of_shard(shard, "arrived")
     }
 
-    /// A key for a change that is made now, and for no other.
+    /// Returns a key for a change that is made now, and for no other.
     pub(super) fn token(&self, shard: u8) -> String {
         self.of_shard(shard, &format!("done:{}", MemoryId::random()))
     }
@@ -94,28 +97,22 @@ impl Keys {
     }
 }
 
-/// The shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as `MurmurHash3` ends.
-/// This is part of the layout.
+/// Returns the shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as
+/// `MurmurHash3` ends. This is part of the layout.
 ///
 /// FNV-1a alone leaves its highest byte as it was where only the last characters differ, and those
 /// of ids are mostly what tells them apart.
 pub(super) fn shard(id: &MemoryId) -> u8 {
-    let mut hash = fnv(id);
+    let mut hash = fnv(id.as_str());
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         hash = (hash ^ hash >> 33).wrapping_mul(factor);
     }
     (hash ^ hash >> 33).to_be_bytes()[0]
 }
 
-/// The shard on which an id was in version 1 of the layout.
+/// Returns the shard on which an id was in version 1 of the layout.
 pub(super) fn shard_of_version_1(id: &MemoryId) -> u8 {
-    fnv(id).to_be_bytes()[0]
-}
-
-fn fnv(id: &MemoryId) -> u64 {
-    id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv(id.as_str()).to_be_bytes()[0]
 }
 
 #[cfg(test)]
@@ -126,7 +123,7 @@ mod tests {
     #[test]
     fn the_shard_of_an_id_never_changes() {
         // As any other implementation of FNV-1a says, and of what MurmurHash3 ends with.
-        let hashes = ["", "a", "foobar"].map(|id| fnv(&id.into()));
+        let hashes = ["", "a", "foobar"].map(fnv);
         assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
         let shards = ["", "a", "foobar", "support:u1001:c2002"].map(|id| shard(&id.into()));
         assert_eq!(shards, [0xef, 0x82, 0x2c, 0x5e]);

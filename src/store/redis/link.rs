@@ -1,4 +1,4 @@
-//! The way to the server: one connection or those of a cluster, and what is done when an answer
+//! The way to the server: one connection or those of a cluster, and asking again when an answer
 //! stays away.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connect::{Connection, Way};
-use super::failure::{Fate, why};
+use super::failure::{Verdict, describe};
 use super::schema;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,9 +32,9 @@ pub(super) struct Link {
     pub(super) place: String,
     /// The key of the data's version.
     pub(super) version: String,
-    /// Whether a connection was lost since that was looked at: who waits for a new one may find
-    /// other data.
-    pub(super) lost: AtomicBool,
+    /// True where a connection was lost since the version was looked at: who waits for a new one
+    /// may find other data.
+    pub(super) connection_lost: AtomicBool,
     /// The time of the servers' clocks, in milliseconds, and when it was that.
     pub(super) clocks: parking_lot::Mutex<HashMap<String, (u64, Instant)>>,
     pub(super) watch: Watch,
@@ -43,8 +43,8 @@ pub(super) struct Link {
 /// The time for which a server's clock is trusted to go as ours does.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How much longer than anybody asks for a change again the server remembers what it returned: by
-/// so much the clocks of a master and of the replica that takes over may differ.
+/// The time for which the server remembers what a change returned, longer than anybody asks for it
+/// again: by so much the clocks of a master and of the replica that takes over may differ.
 const LONGER: Duration = Duration::from_secs(60);
 
 /// A script with the hash by which a server knows it.
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// What is wanted of a conversation, all of one moment.
+    /// Reads what is wanted of a conversation, all of one moment.
     pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
         // A transaction and not a script: Lua turns each entry into tables and back, which takes
         // five times as long as to find it.
@@ -151,7 +151,8 @@ impl Link {
         }
     }
 
-    /// Whatever went wrong, there may be another server now, with another clock.
+    /// Forgets the clocks: whatever went wrong, there may be another server now, with another
+    /// clock.
     fn forget_clocks(&self) {
         self.clocks.lock().clear();
     }
@@ -161,8 +162,9 @@ impl Link {
         1 + self.waiting.len()
     }
 
-    /// A connection does nothing else while it waits for replicas: so those who wait share several,
-    /// and keep nobody else. Changes of one conversation share one, on which they keep their order.
+    /// Returns the way of a change. A connection does nothing else while it waits for replicas: so
+    /// those who wait share several, and keep nobody else. Changes of one conversation share one,
+    /// on which they keep their order.
     fn way_of_a_change(&self, key: &str) -> &Way {
         let shard = hash_tag(key).and_then(|shard| usize::from_str_radix(shard, 16).ok());
         let way = shard.unwrap_or_default().checked_rem(self.waiting.len());
@@ -215,7 +217,7 @@ async fn send(
     let Some((replicas, time)) = replicas else {
         return Ok((command.query_async(connection).await?, 0));
     };
-    // On one connection, since WAIT is about what came before it on its own.
+    // Both go over one connection: WAIT waits for what came before it there.
     let mut both = pipe();
     both.ignore_errors().add_command(command);
     both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -225,7 +227,7 @@ async fn send(
     Ok((result?, confirmed?))
 }
 
-/// The part of a key that says where in a cluster it lies: the shard, in hex.
+/// Returns the part of a key that says where in a cluster it lies: the shard, in hex.
 fn hash_tag(key: &str) -> Option<&str> {
     key.split(['{', '}']).nth(1)
 }
@@ -233,7 +235,7 @@ fn hash_tag(key: &str) -> Option<&str> {
 /// The end of an attempt.
 enum Outcome<T> {
     Answer(RedisResult<T>),
-    /// None came; there may be a connection and time to ask again.
+    /// No answer came; there may be a connection and time to ask again.
     Silence {
         again: bool,
     },
@@ -248,27 +250,27 @@ struct Patience<'a> {
     deadline: Instant,
     pause: Duration,
     in_doubt: bool,
-    /// Why the last attempt failed, where it was answered.
+    /// The reason why the last attempt failed, where it was answered.
     told: Option<String>,
-    /// That of the connection in use.
+    /// The number of the connection in use.
     number: u64,
-    /// That of the connection that all share who wait for no replica.
+    /// The number of the connection that all share who wait for no replica.
     number_of_all: u64,
 }
 
 impl Patience<'_> {
-    /// The connection for the next attempt.
+    /// Returns the connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
         in_runtime("redis", self.operation)?;
         loop {
             let mut connection;
             (connection, self.number) = self.way.connection();
             (_, self.number_of_all) = self.link.way.connection();
-            if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
+            if self.operation == "open" || !self.link.connection_lost.load(Ordering::Relaxed) {
                 return Ok(connection);
             }
             if self.is_current(&mut connection).await? {
-                if self.link.lost.swap(false, Ordering::Relaxed) {
+                if self.link.connection_lost.swap(false, Ordering::Relaxed) {
                     self.link.watch.reconnected(self.operation);
                 }
                 return Ok(connection);
@@ -283,15 +285,15 @@ impl Patience<'_> {
             return Ok(false);
         };
         if found == Value::Nil {
-            // It holds nothing (any more), as a server that came back without its data.
+            // The server holds nothing (any more): it came back without its data.
             self.look(&schema::mark(key), connection).await?;
             return Ok(false);
         }
         schema::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
     }
 
-    /// The last millisecond, by the clock of the server that has this key, in which somebody waits
-    /// for an answer.
+    /// Returns the last millisecond, by the clock of the server that has this key, in which
+    /// somebody waits for an answer.
     ///
     /// A server that was silent does what it was asked for when it is back, however late that is.
     /// Its clock is asked for once and again when something went wrong, and taken for as slow as it
@@ -341,7 +343,7 @@ impl Patience<'_> {
             }
             Outcome::Silence { again } => {
                 self.in_doubt = true;
-                self.link.lost.store(true, Ordering::Relaxed);
+                self.link.connection_lost.store(true, Ordering::Relaxed);
                 if !again {
                     return Err(self.silence(asked));
                 }
@@ -349,25 +351,25 @@ impl Patience<'_> {
                 return Ok(None);
             }
         };
-        let fate = Fate::of(&error, &self.link.way);
+        let verdict = Verdict::of(&error, &self.link.way);
         if error.is_io_error() || error.is_connection_dropped() {
-            self.link.lost.store(true, Ordering::Relaxed);
+            self.link.connection_lost.store(true, Ordering::Relaxed);
         }
-        self.in_doubt |= matches!(fate, Fate::InDoubt);
-        if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
-            return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
+        self.in_doubt |= matches!(verdict, Verdict::InDoubt);
+        if matches!(verdict, Verdict::Refused) || Instant::now() + self.pause >= self.deadline {
+            return Err(self.failed(&describe(&error, &self.link.place)).with_source(error));
         }
-        self.told = Some(why(&error, &self.link.place));
+        self.told = Some(describe(&error, &self.link.place));
         self.link.watch.retried(
             self.operation,
-            match fate {
-                Fate::NotYet => "the server is not ready",
-                Fate::NotHere => "the server has become a replica",
+            match verdict {
+                Verdict::NotYet => "the server is not ready",
+                Verdict::NotHere => "the server has become a replica",
                 _ => "the connection is lost, or the server in doubt",
             },
         );
         sleep(self.pause).await;
-        if matches!(fate, Fate::NotHere) {
+        if matches!(verdict, Verdict::NotHere) {
             self.look_elsewhere().await;
         }
         self.pause = (self.pause * 2).min(Duration::from_millis(200));
@@ -391,7 +393,8 @@ impl Patience<'_> {
             let again = limit < self.deadline && timeout_at(self.deadline, renewal).await.is_ok();
             return Outcome::Silence { again };
         }
-        // Who waits for replicas is silent for a while, and so are those behind.
+        // A connection on which a change waits for replicas is silent for a while, for those behind
+        // it too.
         let waits = !std::ptr::eq(self.way, &raw const self.link.way);
         let waits = self.link.replicas.filter(|_| waits).map_or(Duration::ZERO, |(_, time)| time);
         let another = async {
@@ -399,8 +402,8 @@ impl Patience<'_> {
             while !self.way.replace(self.number, asked, third).await {
                 sleep(third / 16).await;
             }
-            // The others lead to the same place, and who finds no silence there, since it goes on
-            // as if nothing had happened, would find a master of old.
+            // The other connections lead to the same old server. If it goes on as if nothing had
+            // happened, they would go on with a master of old.
             let all = self.link.waiting.iter().chain([&self.link.way]);
             join_all(all.map(|way| way.renew_silent(asked))).await;
         };
@@ -413,7 +416,7 @@ impl Patience<'_> {
 
     /// Makes new connections, where the address leads now. Those who only read would never know.
     async fn look_elsewhere(&self) {
-        self.link.lost.store(true, Ordering::Relaxed);
+        self.link.connection_lost.store(true, Ordering::Relaxed);
         let renewal = async {
             self.way.renew(self.number).await;
             self.link.way.renew(self.number_of_all).await;
@@ -422,8 +425,8 @@ impl Patience<'_> {
         let _ = timeout_at(self.deadline, renewal).await;
     }
 
-    /// The error where nothing has come since it was asked. Who refused before, and then had next
-    /// to no time to do so again, is not called silent.
+    /// Returns the error where nothing has come since it was asked. Who refused before, and then
+    /// had next to no time to do so again, is not called silent.
     fn silence(&self, asked: Instant) -> Error {
         let is_short = asked.elapsed() < self.link.timeout / 3;
         match &self.told {

@@ -9,14 +9,15 @@ use super::{Shared, parse};
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
 
-/// So many ids are looked for at the same time.
+/// The number of ids that are looked for at the same time.
 const AT_ONCE: usize = 1_000;
 
-/// So many conversations of a shard are forgotten in one step, so that others get their turn.
+/// The number of conversations of a shard that are forgotten in one step, so that others get their
+/// turn.
 const A_STEP: usize = 64;
 
 impl Shared {
-    /// The next `n` ids of all shards in order.
+    /// Returns the next `n` ids of all shards in order.
     pub(super) async fn list(
         &self,
         prefix: &str,
@@ -34,7 +35,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// The next ids of all shards in order, up to `n` and at least one where there is one.
+    /// Returns the next ids of all shards in order, up to `n` and at least one where there is one.
     async fn page(
         &self,
         prefix: &str,
@@ -55,7 +56,7 @@ impl Shared {
         Ok(ids)
     }
 
-    /// The next ids on a shard.
+    /// Returns the next ids on a shard.
     pub(super) async fn ids_of(
         &self,
         operation: &'static str,
@@ -76,7 +77,7 @@ impl Shared {
         Ok(ids.into_iter().map(MemoryId::from).collect())
     }
 
-    /// Those whose conversation has not expired.
+    /// Returns those of these ids whose conversation has not expired.
     async fn that_exist(&self, ids: Vec<MemoryId>) -> Result<Vec<MemoryId>> {
         let exists = async |id: MemoryId| {
             let exists = self.link.ask("ids", cmd("EXISTS").arg(self.keys.state(&id))).await?;

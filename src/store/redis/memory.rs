@@ -9,14 +9,14 @@ use redis::cmd;
 use super::append::{Change, limits};
 use super::keys::shard;
 use super::link::{CLEAR, EVICT};
-use super::read::Found;
+use super::read::Reply;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
-use crate::store::common::nothing;
+use crate::store::common::must_end_at;
 
 /// One conversation of a [`RedisStore`](super::RedisStore).
 #[derive(Clone)]
@@ -30,12 +30,12 @@ impl RedisMemory {
         Self { id, shared }
     }
 
-    /// The key of the stream that the messages are in.
+    /// Returns the key of the stream that the messages are in.
     pub fn log_key(&self) -> String {
         self.shared.keys.log(&self.id)
     }
 
-    /// The token of a new change, and the keys of the conversation.
+    /// Returns the token of a new change, and the keys of the conversation.
     fn keys(&self) -> Vec<String> {
         let keys = &self.shared.keys;
         let mut all = vec![keys.token(shard(&self.id))];
@@ -48,7 +48,7 @@ impl RedisMemory {
     /// Many entries are read in pages, so that they do not hold up the server. Entries do not
     /// change, so pages make one whole unless some were forgotten meanwhile: then it begins anew,
     /// with larger pages.
-    async fn find(&self, operation: &'static str, read: &Read) -> Result<Found> {
+    async fn find(&self, operation: &'static str, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
         'anew: loop {
             let mut found = self.page(operation, read.before, n.min(at_once), Some(read)).await?;
@@ -74,13 +74,13 @@ impl RedisMemory {
         before: Option<u64>,
         n: usize,
         more: Option<&Read>,
-    ) -> Result<Found> {
+    ) -> Result<Reply> {
         let mut wanted = Wanted::newest(&self.shared.keys, &self.id, before, n);
         if let Some(read) = more {
             wanted = wanted.with(read);
         }
         let reply = self.shared.link.read(operation, &wanted).await?;
-        Found::parse(reply, wanted.names()).ok_or_else(|| unexpected(operation))
+        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected(operation))
     }
 }
 
@@ -97,7 +97,7 @@ impl AsyncChatMemory for RedisMemory {
         self.shared.link.watch.operation("append", async move {
             if batch.is_empty() {
                 let end = self.find("append", &Read::default()).await?.end;
-                return nothing("redis", expected, end);
+                return must_end_at("redis", expected, end);
             }
             let change = Change { messages: batch, expected, ..Change::default() };
             let appended = change.make("append", &self.shared, &self.id).await?;
@@ -108,8 +108,7 @@ impl AsyncChatMemory for RedisMemory {
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         self.shared.link.watch.operation("read", async move {
-            let mut read = Read::newest(n);
-            read.before = before;
+            let read = Read { before, n, ..Read::default() };
             self.find("read", &read).await?.snapshot(&read)
         })
     }

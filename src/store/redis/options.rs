@@ -11,9 +11,10 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
+use tokio::time::timeout;
 
 use super::connect::{Connection, Source, Way};
-use super::failure::why;
+use super::failure::describe;
 use super::keys::Keys;
 use super::link::Link;
 use super::{RedisStore, Shared};
@@ -128,8 +129,8 @@ impl RedisOptions {
         self
     }
 
-    /// The authority that signs the server's certificate, and the client's own, for `rediss://`.
-    /// Unless set, those count that the operating system trusts.
+    /// Sets the authority that signs the server's certificate, and the client's own, for
+    /// `rediss://`. Unless set, those count that the operating system trusts.
     ///
     /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
     /// becomes ring.
@@ -140,7 +141,7 @@ impl RedisOptions {
         self
     }
 
-    /// The store on the server at this address.
+    /// Opens the store on the server at this address.
     ///
     /// # Errors
     ///
@@ -150,20 +151,23 @@ impl RedisOptions {
         in_runtime("redis", "open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
-        let client = self.client(info);
+        let client = match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        };
         #[cfg(not(feature = "redis-tls"))]
         let client = Client::open(info);
         let client = client.map_err(|error| unusable(&error))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
-            // How long is waited, and what is tried again, is decided here.
+            // This crate decides how long to wait, and what to try again.
             .set_response_timeout(None)
             .set_number_of_retries(0);
         let ways = self.made(&place, Source::One(client, Box::new(config))).await?;
         self.on(ways, keys, place).await
     }
 
-    /// The store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster that one of these addresses belongs to.
     ///
     /// # Errors
     ///
@@ -180,8 +184,8 @@ impl RedisOptions {
         self.on(ways, keys, place).await
     }
 
-    /// The store behind a connection of your own, whose timeouts count beside those that are set
-    /// here.
+    /// Opens the store behind a connection of your own, whose timeouts count beside those that are
+    /// set here.
     ///
     /// # Errors
     ///
@@ -191,8 +195,8 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
     }
 
-    /// The store behind a cluster connection of your own. It must not read from replicas, which are
-    /// behind.
+    /// Opens the store behind a cluster connection of your own. It must not read from replicas,
+    /// which are behind.
     ///
     /// # Errors
     ///
@@ -206,14 +210,12 @@ impl RedisOptions {
     /// replicas.
     async fn made(&self, place: &str, source: Source) -> Result<Vec<Way>> {
         let ways = if self.replicas.is_some() { 1 + WAITING } else { 1 };
-        let ways = (0..ways).map(async |_| {
-            let connection = self.connect(place, source.connect()).await?;
-            Ok(Way::made(source.clone(), connection))
-        });
+        let ways = (0..ways)
+            .map(async |_| Ok(Way::made(source.clone(), self.connect(place, &source).await?)));
         try_join_all(ways).await
     }
 
-    /// The store that uses the first of these ways for all, and the others for changes.
+    /// Returns the store that uses the first of these ways for all, and the others for changes.
     async fn on(self, mut ways: Vec<Way>, keys: Keys, place: String) -> Result<RedisStore> {
         let link = Link {
             way: ways.swap_remove(0),
@@ -222,7 +224,7 @@ impl RedisOptions {
             replicas: self.replicas,
             place,
             version: keys.version(),
-            lost: AtomicBool::new(false),
+            connection_lost: AtomicBool::new(false),
             clocks: parking_lot::Mutex::default(),
             watch: Watch::new("redis"),
         };
@@ -234,13 +236,11 @@ impl RedisOptions {
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
-    /// The names of the keys, if nothing about the options is wrong.
+    /// Returns the names of the keys, if nothing about the options is wrong.
     fn keys(&self) -> Result<Keys> {
         if self.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
-            return Err(Error::invalid(
-                "open",
-                "redis: a ttl below a millisecond would keep nothing",
-            ));
+            let text = "redis: a ttl below a millisecond would keep nothing";
+            return Err(Error::invalid("open", text));
         }
         Keys::new(&self.prefix).ok_or_else(|| {
             let text = "redis: the prefix holds a brace, and would hide the hash tags of the keys";
@@ -257,28 +257,22 @@ impl RedisOptions {
 
     fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself; half of the time is left for
-        // another. The system takes some weeks at most.
+        // A machine that is gone breaks no connection by itself: after half of the time it counts
+        // as broken, so that the rest is left for another one. The system takes a few weeks at
+        // most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_secs(24 * 60 * 60)));
         tcp
     }
 
-    #[cfg(feature = "redis-tls")]
-    fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
-        match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
-            None => Client::open(info),
-        }
-    }
-
     fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
         let builder = ClusterClientBuilder::new(infos)
-            // All are asked for the way, and one that is silent must not use up the time.
+            // All nodes are asked which slots they have, and one that is silent must not use up the
+            // time.
             .connection_timeout(self.connect_timeout / 2)
             .response_timeout(self.timeout)
             .tcp_settings(self.tcp())
-            // The driver's own is a second and more, as long as a replica needs to take over.
+            // The driver waits for a second and more, as long as a replica needs to take over.
             .min_retry_wait(20)
             .max_retry_wait(200);
         #[cfg(feature = "redis-tls")]
@@ -289,43 +283,35 @@ impl RedisOptions {
         builder.build()
     }
 
-    async fn connect<T>(
-        &self,
-        place: &str,
-        connection: impl Future<Output = RedisResult<T>>,
-    ) -> Result<T> {
-        let limited = tokio::time::timeout(self.connect_timeout, connection).await;
-        let failed = |text| Error::new(ErrorKind::Storage, "open", text);
-        match limited {
+    async fn connect(&self, place: &str, source: &Source) -> Result<Connection> {
+        let time = self.connect_timeout;
+        let failed = |text| Error::new(ErrorKind::Storage, "open", format!("redis: {text}"));
+        match timeout(time, source.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => {
-                Err(failed(format!("redis: {}", why(&error, place))).with_source(error))
-            }
-            Err(_) => {
-                let time = self.connect_timeout;
-                Err(failed(format!("redis: {place} does not answer within {time:?}")))
-            }
+            Ok(Err(error)) => Err(failed(describe(&error, place)).with_source(error)),
+            Err(_) => Err(failed(format!("{place} does not answer within {time:?}"))),
         }
     }
 }
 
-/// rustls panics where it is needed and nobody has chosen.
+/// Chooses the cryptography where nobody has: rustls panics where it is needed and not chosen.
 #[cfg(feature = "redis-tls")]
 fn choose_cryptography(address: &redis::ConnectionAddr) {
     use rustls::crypto::{CryptoProvider, ring};
     let needed = matches!(address, redis::ConnectionAddr::TcpTls { .. });
     if needed && CryptoProvider::get_default().is_none() {
-        // Where that fails, somebody else has just chosen.
+        // It fails where somebody else has just chosen.
         let _ = ring::default_provider().install_default();
     }
 }
 
-/// The driver's words without the address, which may hold a password.
+/// Returns the error of an address, in the driver's words: they lack the address, which may hold a
+/// password.
 fn unusable(error: &RedisError) -> Error {
     Error::invalid("open", format!("redis: the address can't be used: {error}"))
 }
 
-/// So many changes wait for replicas at the same time.
+/// The number of changes that wait for replicas at the same time.
 const WAITING: usize = 8;
 
 const OWN: &str = "a connection of the caller's";

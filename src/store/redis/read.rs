@@ -1,9 +1,9 @@
-//! The answers to a read, and the sense that is made of them.
+//! The answers to a read, and the snapshot that is made of them.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use redis::Value;
 
@@ -11,21 +11,21 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::message::Message;
-use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
-use crate::store::common::{at, no_system};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::store::common::{Rows, unreadable_system};
 
-/// The answers to a read, before sense is made of them.
+/// The answers to a read, before messages are decoded.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Reply {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// None where there is no conversation.
+    /// The incarnation; none where there is no conversation.
     pub(super) incarnation: Option<Incarnation>,
     system: Option<Vec<u8>>,
     /// Newest first.
     pub(super) rows: Vec<Row>,
     slots: Vec<Slot>,
-    /// Those that were asked for one by one, oldest first.
+    /// The rows that were asked for one by one, oldest first.
     single: Vec<Row>,
 }
 
@@ -35,8 +35,8 @@ pub(super) struct Row {
     payload: Option<Vec<u8>>,
 }
 
-impl Found {
-    /// None where it is nothing that this crate writes.
+impl Reply {
+    /// Reads the answers of a server; none where they are not what this crate writes.
     pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
         let mut parts = array(reply)?.into_iter();
         let [start, end, system, incarnation] =
@@ -70,65 +70,47 @@ impl Found {
     pub(super) fn snapshot(self, read: &Read) -> Result<Snapshot> {
         let Self { start, end, incarnation, system, rows, slots, single } = self;
         let system = system.map(|payload| codec::decode(&payload).map(Arc::new)).transpose();
-        let system = system.map_err(|error| no_system("redis", error))?;
+        let system = system.map_err(|error| unreadable_system("redis", error))?;
         let last = read.before.unwrap_or(end).min(end).max(start);
         let first = last.saturating_sub(read.n as u64).max(start);
-        let mut sense = Sense::default();
-        sense.make(rows.into_iter().rev().collect(), first..last)?;
-        let Sense { readable, unreadable, .. } = sense;
-        let records = Records::from_rows(readable);
+        let mut newest = Rows::default();
+        take(&mut newest, rows.into_iter().rev().collect(), first..last)?;
+        let (records, unreadable) = newest.into();
         let snapshot =
             Snapshot { system, records, start, end, unreadable, incarnation, extra: None };
         if read.is_plain() {
             return Ok(snapshot);
         }
-        let (mut single, mut sense) = (single.into_iter().peekable(), Sense::default());
+        let (mut single, mut picked) = (single.into_iter().peekable(), Rows::default());
         for stretch in read.stretches(start..end) {
             let of_it = std::iter::from_fn(|| single.next_if(|row| row.seq < stretch.end));
-            sense.make(of_it.collect(), stretch.clone())?;
+            take(&mut picked, of_it.collect(), stretch.clone())?;
         }
-        let picked = Records::from_rows(sense.readable);
-        Ok(snapshot.with_picked(picked, sense.unreadable).with_slots(slots))
+        let (picked, unreadable) = picked.into();
+        Ok(snapshot.with_picked(picked, unreadable).with_slots(slots))
     }
 }
 
-/// Rows that can be read, and those that can't.
-#[derive(Default)]
-struct Sense {
-    readable: Vec<(u64, SystemTime, Message)>,
-    unreadable: Vec<Unreadable>,
-    /// The error of entries that are not there.
-    missing: Option<Arc<Error>>,
-}
-
-impl Sense {
-    /// Takes the rows at these positions, each of which there should be, in ascending order.
-    fn make(&mut self, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
-        let gone = (positions.end - positions.start).saturating_sub(rows.len() as u64);
-        if gone > MOST_GONE {
-            let text = format!(
-                "redis: {gone} entries are gone, or the state of the conversation is damaged"
-            );
-            return Err(Error::new(ErrorKind::Storage, "read", text));
-        }
-        self.readable.reserve(rows.len());
-        let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
-        for seq in positions.clone() {
-            let Some(row) = rows.next_if(|row| row.seq == seq) else {
-                let missing = self.missing.get_or_insert_with(|| {
-                    let text = "redis: the entry is gone; does the server evict keys?";
-                    Arc::new(Error::new(ErrorKind::Storage, "read", text))
-                });
-                self.unreadable.push(Unreadable { seq, error: Arc::clone(missing) });
-                continue;
-            };
-            match row.decode() {
-                Ok((at, message)) => self.readable.push((seq, at, message)),
-                Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
-            }
-        }
-        Ok(())
+/// Takes the rows at these positions, each of which there should be, in ascending order.
+fn take(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
+    let gone = (positions.end - positions.start).saturating_sub(rows.len() as u64);
+    if gone > MOST_GONE {
+        let text =
+            format!("redis: {gone} entries are gone, or the state of the conversation is damaged");
+        return Err(Error::new(ErrorKind::Storage, "read", text));
     }
+    let missing = LazyCell::new(|| {
+        let text = "redis: the entry is gone; does the server evict keys?";
+        Arc::new(Error::new(ErrorKind::Storage, "read", text))
+    });
+    let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
+    for seq in positions.clone() {
+        match rows.next_if(|row| row.seq == seq) {
+            Some(row) => all.take(seq, row.at, row.decode().map_err(Arc::new)),
+            None => all.take(seq, 0, Err(Arc::clone(&missing))),
+        }
+    }
+    Ok(())
 }
 
 impl Row {
@@ -148,16 +130,16 @@ impl Row {
         Some(row)
     }
 
-    fn decode(self) -> Result<(SystemTime, Message)> {
+    fn decode(self) -> Result<Message> {
         let payload = self.payload.ok_or_else(|| {
             Error::new(ErrorKind::Codec, "read", "redis: the entry has no payload")
         })?;
-        Ok((at(self.at), codec::decode(&payload)?))
+        codec::decode(&payload)
     }
 }
 
-/// So many missing entries are told one by one in an answer; a state that somebody else wrote may
-/// lie.
+/// The number of missing entries that are told one by one in an answer; a state that somebody else
+/// wrote may lie.
 const MOST_GONE: u64 = 1 << 20;
 
 fn rows(value: Value) -> Option<Vec<Row>> {

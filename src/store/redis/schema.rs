@@ -18,7 +18,8 @@ impl Shared {
         let find = async || self.link.ask(OPERATION, &find(&key)).await;
         let mut found = find().await?;
         if found == Value::Nil {
-            // Of several that come first at the same time, one is; all read what it wrote.
+            // Of several that come at the same time one sets the version, and all read what it has
+            // set.
             self.link.ask(OPERATION, &mark(&key)).await?;
             found = find().await?;
         } else if upgrade && version(&found) == Some(1) {

@@ -17,11 +17,11 @@ use crate::record::Incarnation;
 
 const OPERATION: &str = "open";
 
-/// So many conversations move at the same time.
+/// The number of conversations that move at the same time.
 const AT_ONCE: usize = 16;
 
-/// For so many milliseconds after the upgrade it is known what has arrived: far longer than one who
-/// did the same at the same time waits for anything.
+/// The milliseconds after the upgrade for which it is known what has arrived: far longer than one
+/// who did the same at the same time waits for anything.
 const REMEMBERED: u64 = 3_600_000;
 
 impl Shared {

@@ -19,12 +19,12 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// The newest `count` entries before a position.
+    /// Wants the newest `count` entries before a position.
     pub(super) fn newest(keys: &Keys, id: &MemoryId, before: Option<u64>, count: usize) -> Self {
         let newest = match before.map(|before| before.checked_sub(1)) {
             None => "+".to_owned(),
             Some(Some(seq)) => entry(seq),
-            // `0-0` is no entry, and stands before all of them.
+            // No entry has the id `0-0`, and it stands before all of them.
             Some(None) => "0-0".to_owned(),
         };
         let [state, log, slots, versions, _] = keys.conversation(id);
@@ -32,7 +32,7 @@ impl<'a> Wanted<'a> {
         Self { keys, newest, count, names: Vec::new(), stretches: Vec::new() }
     }
 
-    /// The same, with the slots and the single records of this read.
+    /// Wants the slots and the single records of this read too.
     pub(super) fn with(mut self, read: &'a Read) -> Self {
         for name in &read.slots {
             if !self.names.contains(&name.as_str()) {
@@ -43,7 +43,7 @@ impl<'a> Wanted<'a> {
         self
     }
 
-    /// The names of the slots, each once.
+    /// Returns the names of the slots, each once.
     pub(super) fn names(&self) -> &[&'a str] {
         &self.names
     }
@@ -68,7 +68,7 @@ impl<'a> Wanted<'a> {
         all
     }
 
-    /// The arguments of the script that does the same.
+    /// Returns the arguments of the script that does the same.
     pub(super) fn args(&self) -> Vec<String> {
         let mut args =
             vec![self.newest.clone(), self.count.to_string(), self.names.len().to_string()];

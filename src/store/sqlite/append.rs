@@ -7,13 +7,15 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::read::{Found, find};
-use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, beside, first_key};
+use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, extras, first_key};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, appended, conflict, forgotten, nothing, signed, unsigned};
+use crate::store::common::{
+    Payloads, appended, check_expected, conflict, must_end_at, signed, times_of_records, unsigned,
+};
 
 /// Messages as they are written. All that can be done beforehand is, so that others wait for the
 /// rest alone.
@@ -23,9 +25,9 @@ pub(super) struct Batch {
     payloads: Payloads,
     expected: Option<u64>,
     now: i64,
-    /// One for each payload, or none: it is then now.
+    /// The time of each payload, or no times: it is then now.
     times: Vec<i64>,
-    /// When the conversation was last active, in place of now.
+    /// The time when the conversation was last active, in place of now.
     active: Option<i64>,
 }
 
@@ -68,7 +70,7 @@ impl Batch {
                 let expected = self.expected.unwrap_or(u64::MAX);
                 return Err(conflict("sqlite", expected, unsigned(found.end)).into());
             }
-            nothing("sqlite", self.expected, 0)?;
+            must_end_at("sqlite", self.expected, 0)?;
             let (active, new) = (self.active.unwrap_or(*now), Incarnation::random());
             (begin(connection, id, 0..count, active, system, new)?, count)
         };
@@ -98,9 +100,7 @@ pub(super) struct Change {
 impl Change {
     pub(super) fn new(id: &MemoryId, codec: Codec, append: &mut Append) -> Result<Self> {
         let mut batch = Batch::new(id, codec, &append.messages, append.expected)?;
-        let timed = append.messages.iter().zip(&append.times);
-        batch.times =
-            timed.filter(|it| !it.0.is_system()).map(|it| signed(millis(*it.1))).collect();
+        batch.times = times_of_records(append).map(signed).collect();
         batch.active = append.active.map(|active| signed(millis(active)));
         let (is_empty, creates) = (append.is_empty(), append.creates());
         let messages = std::mem::take(&mut append.messages);
@@ -125,14 +125,14 @@ impl Change {
         for change in slots {
             if let Some(content) = &change.content {
                 let version = *version.get_or_insert_with(SlotVersion::random);
-                beside::set_slot(connection, key, &change.name, version, content)?;
+                extras::set_slot(connection, key, &change.name, version, content)?;
             } else {
-                beside::remove_slot(connection, key, &change.name)?;
+                extras::remove_slot(connection, key, &change.name)?;
             }
         }
         let appended = appended(positions, version);
         if let Some(id) = id {
-            beside::remember(connection, key, id, &appended)?;
+            extras::remember(connection, key, id, &appended)?;
         }
         Ok(appended)
     }
@@ -140,26 +140,23 @@ impl Change {
     /// Compares the conversation with what is expected. Returns what the append comes to where
     /// nothing is to be changed.
     fn look(&self, connection: &Connection) -> Result<Option<Appended>, Trouble> {
-        let Append { id, slots, since, .. } = &self.rest;
+        let Append { id, slots, .. } = &self.rest;
         let found = find(connection, &self.batch.id)?;
         if let (Some(found), Some(id)) = (&found, id)
-            && let Some(known) = beside::known(connection, found.key, id)?
+            && let Some(known) = extras::known(connection, found.key, id)?
         {
             return Ok(Some(known));
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
-        let end = nothing("sqlite", self.batch.expected, positions.end)?;
         let incarnation = found.as_ref().and_then(Found::incarnation);
-        if since.is_some_and(|since| !since.holds(incarnation, &positions)) {
-            return Err(forgotten("sqlite").into());
-        }
+        check_expected("sqlite", &self.rest, incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
-            let version = key.map(|key| beside::version(connection, key, &change.name));
+            let version = key.map(|key| extras::version(connection, key, &change.name));
             change.holds(version.transpose()?.flatten())?;
         }
         let nothing_to_do = self.is_empty || found.is_none() && !self.creates;
-        Ok(nothing_to_do.then(|| appended(end, None)))
+        Ok(nothing_to_do.then(|| appended(positions.end..positions.end, None)))
     }
 }
 

@@ -10,15 +10,15 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::moved::Opened;
 use super::ticket::{Began, Tickets, patience, pause};
 use super::writer::{Writer, deferred, in_transaction};
-use super::{Durability, Place, SqliteOptions, Trouble, schema};
+use super::{Durability, Place, SqliteOptions, Trouble, file_beside, schema};
 use crate::error::{Error, Result};
 use crate::store::Figures;
 use crate::store::observe::Watch;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
-    /// None where there is one connection for all. Closed before the writer: whoever closes last
-    /// tidies up the log, and readers can't.
+    /// The readers; none where there is one connection for all. Closed before the writer: whoever
+    /// closes last tidies up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
     /// The file, where it is written to.
@@ -48,12 +48,12 @@ struct Unchanged {
     modified: Option<SystemTime>,
 }
 
-/// A connection keeps as many statements prepared as there are here.
+/// The number of statements that a connection keeps prepared: as many as there are here.
 const STATEMENTS: usize = 32;
 
 const WRITTEN_TO: &str = "others wrote to the file each time it was read";
 
-/// More idle readers than this are closed: each holds a page cache.
+/// The most idle readers that are kept: each holds a page cache.
 const MOST_IDLE: usize = 8;
 
 impl Connections {
@@ -95,7 +95,7 @@ impl Connections {
         Ok(Self { readers, writer, opened, place, watch: Watch::new("sqlite") })
     }
 
-    /// One connection for everything.
+    /// Takes one connection for everything.
     pub(super) fn shared(
         place: Place,
         mut connection: Connection,
@@ -127,7 +127,7 @@ impl Connections {
                 let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
                 let result = in_transaction(&reader.connection, deferred, &mut work);
                 if reader.was_overtaken(&readers.path) {
-                    // What was read may be of several moments, and an error one of nobody's making.
+                    // What was read may be of several moments, and an error may come of that alone.
                     if pause(started, readers.options.busy_timeout) {
                         continue;
                     }
@@ -210,7 +210,7 @@ impl Unchanged {
 }
 
 impl Readers {
-    /// One that does nothing, and reads the file that is there now.
+    /// Returns a reader that does nothing, and that reads the file which is there now.
     fn idle(&self) -> Option<Reader> {
         let mut idle = self.idle.lock();
         idle.retain(|reader| reader.opened.as_ref().is_none_or(Opened::is_there));
@@ -234,7 +234,7 @@ fn checked(
     let started = Instant::now();
     loop {
         let reader = open(path, options)?;
-        let found = schema::look(&reader.connection).and_then(schema::Found::must_be_current);
+        let found = schema::look(&reader.connection).and_then(schema::Version::must_be_current);
         if !reader.was_overtaken(path) {
             return found.map(|()| reader);
         }
@@ -256,8 +256,8 @@ fn open_beside_writer(path: &Path, options: &SqliteOptions) -> Result<Reader, Tr
 /// process has on it.)
 fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
     if is_filled(path, "-journal") {
-        // What is in the file may be half of something, and only who may write can undo that; who
-        // does will look too, before it writes anything of ours.
+        // The file may hold half of a change, which only a connection that may write can undo; that
+        // one looks too, before it writes anything of ours.
         return Ok(());
     }
     if let Some(uri) = unchanging(path) {
@@ -303,13 +303,11 @@ fn connect_unchanging(uri: &str, options: &SqliteOptions) -> Result<Connection, 
 /// Returns whether a file with this ending lies beside it and holds something. SQLite may have left
 /// an empty one where it could not go on.
 fn is_filled(path: &Path, ending: &str) -> bool {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(ending);
-    std::fs::metadata(beside).is_ok_and(|beside| beside.len() > 0)
+    std::fs::metadata(file_beside(path, ending)).is_ok_and(|file| file.len() > 0)
 }
 
-/// The name of a file without a log, and without a journal by which half of a change would have to
-/// be undone, as one that nobody changes, which SQLite reads without locks.
+/// Returns the name of a file without a log, and without a journal by which half of a change would
+/// have to be undone, as one that nobody changes, which SQLite reads without locks.
 fn unchanging(path: &Path) -> Option<String> {
     if is_filled(path, "-wal") || is_filled(path, "-journal") {
         return None;
@@ -329,7 +327,8 @@ fn connect(
     flags: OpenFlags,
     began: Began,
 ) -> Result<Connection, Trouble> {
-    // A connection is used by one thread at a time; a name that begins with `file:` is a name.
+    // No mutex: a connection is used by one thread at a time. No URI: a name that begins with
+    // `file:` is a name.
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_handler(Some(patience(options.busy_timeout, began)))?;
@@ -337,7 +336,7 @@ fn connect(
     Ok(connection)
 }
 
-/// What each connection begins with.
+/// Sets up a connection as each one begins.
 fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), Trouble> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {

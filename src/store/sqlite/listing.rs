@@ -21,7 +21,7 @@ pub(super) fn with_prefix(
         _ => (FROM, prefix),
     };
     let mut ids = connection.prepare_cached(sql)?;
-    let mut rows = ids.query(params![from, Past::all_with(prefix), signed(n)])?;
+    let mut rows = ids.query(params![from, Bound::all_with(prefix), signed(n)])?;
     let mut ids = Vec::new();
     while let Some(row) = rows.next()? {
         ids.push(MemoryId::from(row.get::<_, String>(0)?));
@@ -32,12 +32,12 @@ pub(super) fn with_prefix(
 /// The first text behind all that have a prefix: the prefix with its last character that can be one
 /// higher, or, in the order of SQLite, bytes that are no text.
 #[derive(Debug, PartialEq)]
-enum Past {
+enum Bound {
     Text(String),
     AllTexts,
 }
 
-impl Past {
+impl Bound {
     fn all_with(prefix: &str) -> Self {
         let mut chars = prefix.chars();
         while let Some(last) = chars.next_back() {
@@ -50,7 +50,7 @@ impl Past {
     }
 }
 
-impl ToSql for Past {
+impl ToSql for Bound {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
             Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
@@ -73,7 +73,7 @@ mod tests {
         super::super::schema::prepare(&connection).map_err(|_| "refused").unwrap();
         for sql in [FROM, AFTER] {
             let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let plan = plan.query_map(params!["", Past::all_with("a"), 1], |row| row.get(3));
+            let plan = plan.query_map(params!["", Bound::all_with("a"), 1], |row| row.get(3));
             let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
             let expected = "SEARCH conversation USING COVERING INDEX \
                             sqlite_autoindex_conversation_1 (id>? AND id<?)";
@@ -92,10 +92,10 @@ mod tests {
             ("a\u{10ffff}", "b"),
             ("aé\u{10ffff}\u{10ffff}", "aê"),
         ] {
-            assert_eq!(Past::all_with(prefix), Past::Text(past.to_owned()), "{prefix:?}");
+            assert_eq!(Bound::all_with(prefix), Bound::Text(past.to_owned()), "{prefix:?}");
         }
         for prefix in ["", "\u{10ffff}", "\u{10ffff}\u{10ffff}"] {
-            assert_eq!(Past::all_with(prefix), Past::AllTexts, "{prefix:?}");
+            assert_eq!(Bound::all_with(prefix), Bound::AllTexts, "{prefix:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Trouble;
+use super::{Trouble, file_beside};
 
 /// Files as they were when they were opened.
 pub(super) struct Opened(Vec<(PathBuf, File)>);
@@ -22,12 +22,12 @@ impl Opened {
         Self(vec![(path.to_owned(), which(path))])
     }
 
-    /// With its log, where it has one: that stays for as long as anybody has the file open.
+    /// Notes the file with its log, where it has one: that stays for as long as anybody has the
+    /// file open.
     pub(super) fn with_log(path: &Path) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
         let mut opened = Self::now(path);
-        opened.0.extend(Self::now(Path::new(&log)).0.into_iter().filter(|log| log.1 != File::Gone));
+        let log = Self::now(&file_beside(path, "-wal"));
+        opened.0.extend(log.0.into_iter().filter(|log| log.1 != File::Gone));
         opened
     }
 

@@ -107,7 +107,7 @@ impl SqliteOptions {
         self
     }
 
-    /// The store in the file at this path, which is created where there is none.
+    /// Opens the store in the file at this path, which is created where there is none.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl SqliteOptions {
         Ok(SqliteStore::over(connections, codec))
     }
 
-    /// A store in the memory of this process, which is gone when its last handle is.
+    /// Opens a store in the memory of this process, which is gone when its last handle is.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl SqliteOptions {
         Ok(SqliteStore::over(connections, self.codec))
     }
 
-    /// A store over a connection of your own, which serves reads and writes alike.
+    /// Opens a store over a connection of your own, which serves reads and writes alike.
     ///
     /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
     /// what an append survives.

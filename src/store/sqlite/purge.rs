@@ -15,10 +15,10 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
 
-/// Conversations in a page, and at most in a transaction.
+/// The number of conversations in a page, and the most in a transaction.
 const AT_ONCE: usize = 64;
 
-/// A transaction begins no further conversation after this time.
+/// The time after which a transaction begins no further conversation.
 const FOR: Duration = Duration::from_millis(5);
 
 /// Deletes the conversations to which nothing was appended since this time; returns how many.
@@ -30,7 +30,7 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
             inactive.query_map(params![after, older_than, signed(AT_ONCE)], |row| row.get(0))?;
         Ok(keys.collect::<rusqlite::Result<_>>()?)
     };
-    // Unless somebody appended to it meanwhile.
+    // It is looked at again: somebody may have appended to it meanwhile.
     let purge = move |connection: &Connection, key: &i64| {
         let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
         if gone {
@@ -69,15 +69,15 @@ fn all<T: Clone + Send + 'static>(
             left = &left[seen..];
             rest(began);
         }
-        let is_last = page.len() < AT_ONCE;
-        after = page.into_iter().last();
-        if is_last {
+        if page.len() < AT_ONCE {
             return Ok(deleted);
         }
+        after = page.into_iter().last();
     }
 }
 
-/// Deletes some of these; returns how many were looked at, and how many are gone.
+/// Deletes some of these, for as long as one transaction may take; returns how many were looked at,
+/// and how many are gone.
 fn some<T>(
     connection: &Connection,
     these: &[T],

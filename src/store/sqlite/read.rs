@@ -6,16 +6,16 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Trouble, beside, first_key};
+use super::{Trouble, extras, first_key};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, Snapshot};
+use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
-use crate::store::common::{Rows, at, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
-/// The place of a conversation.
+/// The row of a conversation, without its system message.
 pub(super) struct Found {
     pub(super) key: i64,
     pub(super) start: i64,
@@ -44,7 +44,7 @@ impl Found {
     }
 
     pub(super) fn info(&self) -> Info {
-        let mut info = Info::new(self.positions(), at(unsigned(self.active)));
+        let mut info = Info::new(self.positions(), time_of(unsigned(self.active)));
         info.incarnation = self.incarnation();
         info
     }
@@ -89,7 +89,7 @@ pub(super) fn snapshot(
         take(&mut picked, connection, &found, stretch, usize::MAX)?;
     }
     let (records, unreadable) = picked.into();
-    let slots = beside::slots(connection, found.key, &read.slots)?;
+    let slots = extras::slots(connection, found.key, &read.slots)?;
     Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
 }
 
@@ -110,7 +110,7 @@ fn take(
     ])?;
     while let Some(row) = found.next()? {
         let seq = row.get::<_, i64>(0)?.wrapping_sub(first);
-        rows.take(seq, row.get(1)?, decode(row.get_ref(2)?));
+        rows.take_signed(seq, row.get(1)?, decode(row.get_ref(2)?));
     }
     Ok(())
 }
@@ -118,11 +118,10 @@ fn take(
 fn decode(payload: ValueRef<'_>) -> Result<Message> {
     match payload {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => codec::decode(bytes),
-        _ => Err(Error::new(
-            ErrorKind::Codec,
-            "read",
-            "sqlite: the payload is neither text nor blob",
-        )),
+        _ => {
+            let text = "sqlite: the payload is neither text nor blob";
+            Err(Error::new(ErrorKind::Codec, "read", text))
+        }
     }
 }
 
@@ -130,7 +129,7 @@ fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
     if payload == ValueRef::Null {
         return Ok(None);
     }
-    let message = decode(payload).map_err(|error| no_system("sqlite", error))?;
+    let message = decode(payload).map_err(|error| unreadable_system("sqlite", error))?;
     Ok(Some(Arc::new(message)))
 }
 

@@ -61,16 +61,16 @@ END;
 ",
 ];
 
-/// The kind of a file.
+/// The version of the tables in a file, 0 where it is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found(i64);
+pub(super) struct Version(i64);
 
 /// The version of the tables that is written.
-const CURRENT: Found = Found(2);
+const CURRENT: Version = Version(2);
 const _: () = assert!(STEPS.len() == 2, "each step leads to a version");
-const EMPTY: Found = Found(0);
+const EMPTY: Version = Version(0);
 
-impl Found {
+impl Version {
     /// Refuses what would have to be written to before it is read.
     pub(super) fn must_be_current(self) -> Result<(), Trouble> {
         let text = match self {
@@ -87,7 +87,7 @@ impl Found {
 }
 
 /// Finds out what a database is, and refuses what is not ours or not yet ours. Reads only.
-pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
+pub(super) fn look(connection: &Connection) -> Result<Version, Trouble> {
     // All of one moment: somebody else may be creating the tables.
     let outermost = connection.is_autocommit();
     let _transaction = outermost.then(|| connection.unchecked_transaction()).transpose()?;
@@ -103,7 +103,7 @@ pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
             return Err(Trouble::Refused(text));
         }
         if version > 0 {
-            return Ok(Found(version));
+            return Ok(Version(version));
         }
     }
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
@@ -125,7 +125,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), Trouble> {
         return found.must_be_current();
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let Found(version) = look(connection)?;
+    let Version(version) = look(connection)?;
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
         transaction.execute_batch(step)?;
     }

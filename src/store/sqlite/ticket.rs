@@ -13,7 +13,6 @@
 //! can be no such file, there are short waits alone.
 
 use std::collections::hash_map::RandomState;
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError, remove_file};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use super::file_beside;
 
 /// The file that lends out the ticket. Removed when the database is closed by whoever closes it
 /// last.
@@ -38,31 +39,27 @@ struct Place {
 /// The right to be next, given back when this is dropped.
 pub(super) struct Next<'a>(&'a File);
 
-/// Longer than this nobody is waited for who has the ticket and doesn't write. Who waited this long
+/// The longest time to wait for somebody who has the ticket and doesn't write. Who waited this long
 /// in a queue of many then tries beside the one who has it.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// For this long a process that had the ticket may write again and again, so that the ticket costs
-/// nothing where appends take microseconds.
+/// The time for which a process that had the ticket may write again and again, so that the ticket
+/// costs nothing where appends take microseconds.
 const IN_A_ROW: Duration = Duration::from_millis(1);
 
 impl Tickets {
-    /// The tickets of those who write to the database at this path, which has a write-ahead log.
+    /// Returns the tickets of those who write to the database at this path, which has a write-ahead
+    /// log.
     pub(super) fn of(database: &Path) -> Self {
         // Under the name of the file itself, as SQLite's log is, by whatever link it was opened.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
-        let beside = |end: &str| {
-            let mut name = OsString::from(&database);
-            name.push(end);
-            PathBuf::from(name)
-        };
-        let path = beside("-turn");
-        // Others may have created it, and not for us to write to.
+        let path = file_beside(&database, "-turn");
+        // Somebody else may have created it so that this process may only read it.
         let created = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let ticket = created.or_else(|_| File::open(&path)).ok();
         Self(ticket.map(|ticket| {
             let had = Mutex::default();
-            Place { path, log: beside("-wal"), ticket, had }
+            Place { path, log: file_beside(&database, "-wal"), ticket, had }
         }))
     }
 
@@ -108,10 +105,11 @@ impl Drop for Tickets {
     }
 }
 
-/// When a connection began to wait, so that waiting for the ticket counts too.
+/// The time when a connection began to wait, so that waiting for the ticket counts too.
 pub(super) type Began = Arc<Mutex<Option<Instant>>>;
 
-/// SQLite's question where the database is busy: whether to try again, after a pause.
+/// Returns the answer to SQLite's question where the database is busy: whether to try again, after
+/// a pause.
 pub(super) fn patience(timeout: Duration, began: Began) -> impl FnMut(i32) -> bool + Send {
     let mut started = Instant::now();
     move |tries| {

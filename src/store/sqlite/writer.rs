@@ -37,7 +37,7 @@ pub(super) struct Writer {
     began: Began,
 }
 
-/// Who wants to write, first come first served.
+/// The changes that wait to be made, first come first served.
 #[derive(Default)]
 struct Queue {
     led: bool,
@@ -62,8 +62,8 @@ enum Told {
 /// The outcome of a change; the outer error is a panic.
 type Outcome = thread::Result<Result<(), Trouble>>;
 
-/// No commit holds more changes than this, so that neither other processes nor the one who leads
-/// wait for long.
+/// The most changes in a commit, so that neither other processes nor the one who leads wait for
+/// long.
 const MOST_IN_A_GROUP: usize = 256;
 
 impl Writer {
@@ -145,7 +145,7 @@ impl Writer {
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
                 // These have waited for the other process as long as this one has.
                 while lead.group.len() < came_before && lead.admit().is_some() {}
-                lead.tell(|_| Ok(Err(same(error).into())));
+                lead.tell(|_| Ok(Err(copy_of(error).into())));
             }
         })?;
         own(&connection)?; // a transaction that is dropped is rolled back
@@ -166,7 +166,7 @@ impl Writer {
                 Ok(())
             }
             Some(Err(error)) if lead.group.is_empty() || is_final(&error, open) => {
-                lead.tell(|_| Ok(Err(same(&error).into())));
+                lead.tell(|_| Ok(Err(copy_of(&error).into())));
                 Err(error.into())
             }
             _ => {
@@ -242,7 +242,8 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut queue = self.queue.lock();
-        // Who is still here was told nothing, since this thread panics: none of it was committed.
+        // Those who are still in the group were told nothing, since this thread panics: none of
+        // their changes was committed.
         while let Some(waiting) = self.group.pop_back() {
             queue.waiting.push_front(waiting);
         }
@@ -290,9 +291,9 @@ fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outc
     Some(outcome)
 }
 
-/// Whether a commit that failed must not be tried again for each of its changes: whoever interrupts
-/// SQLite may be told so of a commit that is done, and whoever keeps it from the file has been
-/// waited for.
+/// Returns whether a commit that failed must not be tried again for each of its changes: whoever
+/// interrupts SQLite may be told so of a commit that is done, and whoever keeps it from the file
+/// has been waited for.
 fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => !open,
@@ -300,8 +301,8 @@ fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     }
 }
 
-/// The same error for another one.
-fn same(error: &rusqlite::Error) -> rusqlite::Error {
+/// Returns the same error for another one who waits.
+fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {
             rusqlite::Error::SqliteFailure(*code, text.clone())
@@ -313,7 +314,7 @@ fn same(error: &rusqlite::Error) -> rusqlite::Error {
     }
 }
 
-/// For what can't be: a change that was made and left no result.
+/// Returns the error for what can't be: a change that was made and left no result.
 fn not_made() -> Trouble {
     Error::new(ErrorKind::Storage, "write", "sqlite: the change was not made").into()
 }

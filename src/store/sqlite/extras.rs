@@ -6,7 +6,7 @@ use super::{MOST_MESSAGES, Trouble, first_key};
 use crate::error::{Error, ErrorKind};
 use crate::memory::Appended;
 use crate::record::{Slot, SlotVersion};
-use crate::store::common::{appended, signed, unsigned};
+use crate::store::common::{appended, signed, slot_version, unsigned};
 
 /// The number of append ids that a conversation recognises.
 pub(super) const IDS: usize = 64;
@@ -26,7 +26,7 @@ pub(super) fn slots(
         let mut rows = slot.query(params![key, name])?;
         if let Some(row) = rows.next()? {
             let content = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
-            slots.push(Slot::new(name.as_str(), version_of(row.get(0)?), content));
+            slots.push(Slot::new(name.as_str(), slot_version(row.get(0)?), content));
         }
     }
     Ok(slots)
@@ -38,7 +38,7 @@ pub(super) fn list(
     key: i64,
 ) -> rusqlite::Result<Vec<(String, SlotVersion)>> {
     let mut slots = connection.prepare_cached(SLOTS)?;
-    slots.query_map([key], |row| Ok((row.get(0)?, version_of(row.get(1)?))))?.collect()
+    slots.query_map([key], |row| Ok((row.get(0)?, slot_version(row.get(1)?))))?.collect()
 }
 
 /// Returns the version of a slot, where there is such a slot.
@@ -48,7 +48,7 @@ pub(super) fn version(
     name: &str,
 ) -> rusqlite::Result<Option<SlotVersion>> {
     let mut slot = connection.prepare_cached(VERSION)?;
-    slot.query_row(params![key, name], |row| row.get(0).map(version_of)).optional()
+    slot.query_row(params![key, name], |row| row.get(0).map(slot_version)).optional()
 }
 
 pub(super) fn set_slot(
@@ -83,7 +83,7 @@ pub(super) fn known(
         .query_row(params![first, last_key(first), id], |row| {
             let positions = unsigned(row.get(0)?)..unsigned(row.get(1)?);
             let version: Option<i64> = row.get(2)?;
-            let mut known = appended(positions, version.map(version_of));
+            let mut known = appended(positions, version.map(slot_version));
             known.repeated = true;
             Ok(known)
         })
@@ -117,10 +117,6 @@ pub(super) fn remember(
 
 fn last_key(first: i64) -> i64 {
     first | (MOST_MESSAGES - 1)
-}
-
-fn version_of(bits: i64) -> SlotVersion {
-    SlotVersion::from_bits(bits.cast_unsigned())
 }
 
 const SLOT: &str = "SELECT version, content FROM slot WHERE conversation = ?1 AND name = ?2";

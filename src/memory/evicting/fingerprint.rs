@@ -1,30 +1,35 @@
-//! The face of a message, which tells it from the one that another conversation has at the same
-//! position.
+//! The fingerprint of a message, which tells it from the one that another conversation has at the
+//! same position.
 
 use crate::message::{Message, ToolMessage};
 use crate::record::Records;
 
-/// Records by position and [`face`], and where they end.
+/// Records by position and [`fingerprint`], and where they end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HandedOver {
     pub(super) end: u64,
-    faces: Vec<(u64, u64)>,
+    fingerprints: Vec<(u64, u64)>,
 }
 
 impl HandedOver {
     pub(super) fn new(records: &Records, end: u64) -> Self {
-        Self { end, faces: records.iter().map(|it| (it.seq(), face(it.message()))).collect() }
+        Self {
+            end,
+            fingerprints: records.iter().map(|it| (it.seq(), fingerprint(it.message()))).collect(),
+        }
     }
 
     /// Returns whether each of these records is among those that were handed over.
     pub(super) fn covers(&self, records: &Records) -> bool {
-        records.iter().all(|it| self.faces.binary_search(&(it.seq(), face(it.message()))).is_ok())
+        records.iter().all(|it| {
+            self.fingerprints.binary_search(&(it.seq(), fingerprint(it.message()))).is_ok()
+        })
     }
 }
 
 /// Returns a number that tells messages apart by their role, and by the length and the ends of
 /// their texts: in little time, whatever their size. Never 0.
-pub(super) fn face(message: &Message) -> u64 {
+pub(super) fn fingerprint(message: &Message) -> u64 {
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let calls = message.tool_calls().flat_map(|call| [&*call.id, &*call.arguments]);

@@ -1,5 +1,5 @@
-//! The parts of a conversation in this process that stand beside its records: incarnation, slots,
-//! ids.
+//! The extras of a conversation in this process: incarnation, slots, ids, and when it was last
+//! active.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -13,7 +13,8 @@ use crate::record::{Incarnation, Slot, SlotVersion, millis};
 /// The number of ids of appends that are remembered.
 pub(super) const IDS: usize = 64;
 
-pub(super) struct Beside {
+/// All that a conversation has beside its messages.
+pub(super) struct Extras {
     pub(super) incarnation: Incarnation,
     /// The time of the last append, in milliseconds since 1970.
     pub(super) active: u64,
@@ -28,7 +29,7 @@ struct More {
     known: VecDeque<(String, Appended)>,
 }
 
-impl Beside {
+impl Extras {
     pub(super) fn new(incarnation: Incarnation) -> Self {
         Self { incarnation, active: 0, more: None }
     }
@@ -106,7 +107,7 @@ impl Beside {
     }
 }
 
-impl Default for Beside {
+impl Default for Extras {
     fn default() -> Self {
         Self::new(Incarnation::random())
     }
