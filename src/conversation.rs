@@ -2,8 +2,7 @@
 //!
 //! ```
 //! use memory_prompt::conversation::{Conversation, Scripted};
-//! use memory_prompt::turn::Tool;
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
 //! use serde_json::json;
 //!
 //! #[derive(serde::Deserialize)]
@@ -63,7 +62,7 @@
 //! [time](Conversation::call_timeout), and those of one answer can run [at
 //! once](Conversation::parallel). What comes of a tool whose time was up is stored when it comes:
 //! [`Conversation::finish`] waits for that before `main` returns. A call that needs
-//! [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
+//! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
 //! turn.
 //!
 //! Over an async memory it is the same with `await`:
@@ -74,9 +73,8 @@
 //! use std::time::Duration;
 //!
 //! use memory_prompt::conversation::{Asking, Conversation, ModelError};
-//! use memory_prompt::turn::Tool;
 //! use memory_prompt::adapt::ToAsync;
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
 //!
 //! let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
 //! let model = |ask: Asking<'static>| async move {
@@ -159,7 +157,8 @@ use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 use crate::provider::Provider;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Tool, Turn, no_tool};
+use crate::tool::Tool;
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Turn, no_tool};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};

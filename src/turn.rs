@@ -7,8 +7,8 @@
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
-//! use memory_prompt::turn::{Next, Tool, ToolError, Turn};
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall};
+//! use memory_prompt::turn::{Next, ToolError, Turn};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, ToolCall};
 //!
 //! fn model(prompt: &Prompt) -> AiMessage {
 //!     // Whoever asks a model of theirs here writes its answer so: `wire::openai::answer(&body)?`.
@@ -97,8 +97,7 @@ use crate::memory::{Appended, Limits};
 use crate::message::{AiMessage, Message, ToolCall};
 use crate::recall::Told;
 use crate::record::{Records, Snapshot};
-#[doc(no_inline)]
-pub use crate::tool::Tool;
+use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 use document::{Document, Seen, own_id};
 use lost::Hold;

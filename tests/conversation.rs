@@ -50,10 +50,10 @@ use memory_prompt::conversation::{
 };
 use memory_prompt::error::Remains;
 use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Reply, Tool, ToolError, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
     ToolCall,
 };
 use odd::Odd;

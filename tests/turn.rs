@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 use counted::{cases, counted};
 use memory_prompt::memory::{Limits, MemoryId};
 use memory_prompt::turn::{
-    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
+    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
 };
 use memory_prompt::wire::{Stop, anthropic, ollama};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
-    MemoryPrompt, Message, Provider, Result, ToolCall, Window,
+    MemoryPrompt, Message, Provider, Result, Tool, ToolCall, Window,
 };
 use odd::Odd;
 use proptest::prelude::*;

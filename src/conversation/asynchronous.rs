@@ -19,7 +19,8 @@ use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, Tool, ToolError, Turn};
+use crate::tool::Tool;
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, ToolError, Turn};
 use crate::wire::Event;
 
 /// Ends after some time.

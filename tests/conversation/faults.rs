@@ -16,13 +16,12 @@ use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read}
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
-    Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
-    Unfinished,
+    Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Result, ToolCall, Window,
+    Message, Prompt, Result, Tool, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Conversation, Scripted};
-use memory_prompt::turn::{Ended, Tool, Turn};
-use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, ToolCall};
+use memory_prompt::turn::{Ended, Turn};
+use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, Tool, ToolCall};
 
 use crate::{LONG, shared};
 

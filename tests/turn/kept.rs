@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use memory_prompt::memory::{Append, Expected, Limits};
-use memory_prompt::turn::{Call, Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Call, Checkpoint, Ended, Next, OnInterrupt, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
 
 use crate::odd::Odd;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Tool, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
 use proptest::prelude::*;
 

@@ -10,9 +10,10 @@ use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Step, Tool, Turn};
+use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Step, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
+    ToolCall,
 };
 use proptest::prelude::*;
 
