@@ -107,7 +107,7 @@ pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};
-pub use unfinished::{Begun, Unfinished};
+pub use unfinished::{Unfinished, UnfinishedCall};
 pub(crate) use unwritten::Unwritten;
 
 /// A question on its way to an answer.

@@ -294,7 +294,7 @@ fn a_call_that_needs_approval_asks_or_parks_its_turn() {
             // Days later.
             let waits = conversation.prompt().unfinished().unwrap().remove(0);
             let mut turn: Turn = conversation.prompt().adopt(&waits).unwrap();
-            turn.approve(&waits.begun()[0].call_id).unwrap();
+            turn.approve(&waits.calls()[0].call_id).unwrap();
             conversation.run(&mut turn, |_| {}).unwrap();
         }
         let result = if let Approval::No(why) = &approval { why } else { "nothing" };

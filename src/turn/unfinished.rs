@@ -20,7 +20,7 @@ pub struct Unfinished {
 /// A call of an unfinished turn, of a tool that is not repeatable or that needs approval.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Begun {
+pub struct UnfinishedCall {
     /// The id of the call. Models count anew in each answer: a call of another turn may have the
     /// same.
     pub call_id: String,
@@ -41,7 +41,7 @@ impl fmt::Debug for Unfinished {
         f.debug_struct("Unfinished")
             .field("id", &self.id())
             .field("version", &self.version)
-            .field("begun", &self.begun())
+            .field("calls", &self.calls())
             .finish_non_exhaustive()
     }
 }
@@ -67,10 +67,10 @@ impl Unfinished {
 
     /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
     /// approval.
-    pub fn begun(&self) -> Vec<Begun> {
+    pub fn calls(&self) -> Vec<UnfinishedCall> {
         let messages = &self.document.messages;
         let newest = messages.iter().rposition(Message::has_tool_calls);
-        let mut begun = Vec::new();
+        let mut calls = Vec::new();
         for (at, message) in messages.iter().enumerate() {
             let behind = || messages[at + 1..].iter().take_while(|it| !it.has_tool_calls());
             for (i, call) in message.tool_calls().enumerate() {
@@ -81,7 +81,7 @@ impl Unfinished {
                 if self.document.repeatable.contains(&call.name) && !needs_approval {
                     continue;
                 }
-                begun.push(Begun {
+                calls.push(UnfinishedCall {
                     call_id: call.id.clone(),
                     tool: call.name.clone(),
                     arguments: call.arguments.clone(),
@@ -92,7 +92,7 @@ impl Unfinished {
                 });
             }
         }
-        begun
+        calls
     }
 
     /// The turn in the hands of a new owner, under an id of its own.
@@ -152,7 +152,7 @@ pub(super) fn note_about(
     turns: impl Iterator<Item = Result<Unfinished, Unread>>,
 ) -> Option<Message> {
     let lines_of = |turn: Result<Unfinished, Unread>| match turn {
-        Ok(turn) => turn.begun().iter().map(Begun::line).collect(),
+        Ok(turn) => turn.calls().iter().map(UnfinishedCall::line).collect(),
         Err(unread) => vec![unread.line()],
     };
     let lines: Vec<String> = turns.flat_map(lines_of).collect();
@@ -166,10 +166,10 @@ pub(super) fn note_about(
     Some(Message::user(text))
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for UnfinishedCall {
     /// Names the call, not what it was about.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun")
+        f.debug_struct("UnfinishedCall")
             .field("call_id", &self.call_id)
             .field("tool", &self.tool)
             .field("needs_approval", &self.needs_approval)
@@ -178,7 +178,7 @@ impl fmt::Debug for Begun {
     }
 }
 
-impl Begun {
+impl UnfinishedCall {
     fn line(&self) -> String {
         let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));

@@ -655,7 +655,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     for (arguments, times) in &state.ran {
         prop_assert_eq!(*times, 1, "{} ran twice", arguments);
         let mut stored = all.iter().flat_map(Message::tool_calls);
-        let mut begun = left.iter().flat_map(Unfinished::begun);
+        let mut begun = left.iter().flat_map(Unfinished::calls);
         let is_known = stored.any(|call| call.arguments == *arguments)
             || begun.any(|call| call.arguments == *arguments && !call.needs_approval);
         prop_assert!(is_known, "{} is denied", arguments);
@@ -758,7 +758,7 @@ counted! {
 
             // What others know of calls that were begun, the next model is told.
             world.0.lock().unwrap().approval = Approval::Later;
-            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::begun).collect();
+            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::calls).collect();
             let next = conversation.say(Turn::from(format!("next {number}")), None);
             prop_assert_eq!(next.unwrap().unwrap().text(), "fine");
             let asked = world.0.lock().unwrap().asked.take().unwrap();
@@ -771,7 +771,7 @@ counted! {
             if plan.goes_on {
                 for unfinished in world.prompt().unfinished().unwrap() {
                     let mut turn = world.prompt().adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
-                    for call in unfinished.begun().into_iter().filter(|it| it.needs_approval) {
+                    for call in unfinished.calls().into_iter().filter(|it| it.needs_approval) {
                         if plan.approval == Approval::Yes {
                             turn.approve(&call.call_id).unwrap();
                         } else {
