@@ -60,7 +60,7 @@
 //! nothing is written before the end.
 //!
 //! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
-//! [`Call::is_kept`] says so, and [`Checkpoint::Required`] makes it an error.
+//! [`Call::is_kept`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
 //!
 //! A turn that a later version of this crate has written can't be read by an earlier one, as while
 //! both are deployed: its models are told that something was begun whose outcome is not known, and
@@ -112,11 +112,11 @@ pub(crate) use unwritten::Unwritten;
 
 /// A question on its way to an answer.
 ///
-/// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
-/// all that was said so far and the names of the tools that need approval, but without the tools,
-/// which are code: [set](Self::tools) them again. A turn written in format version 1 doesn't say
-/// which tools need approval, so each call of its next answer needs it until [`tools`](Self::tools)
-/// is called, if only with an empty list.
+/// Dropping it stores nothing but what a [checkpoint](self#what-happened-is-never-denied) has
+/// stored. It is serialised with all that was said so far and the names of the tools that need
+/// approval, but without the tools, which are code: [set](Self::tools) them again. A turn written
+/// in format version 1 doesn't say which tools need approval, so each call of its next answer needs
+/// it until [`tools`](Self::tools) is called, if only with an empty list.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
@@ -288,18 +288,18 @@ pub enum OnConflict {
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable, over a memory that can't keep a
-/// checkpoint.
+/// The rule for a turn before a tool that is not repeatable, where no checkpoint can be written:
+/// its memory has no slots, or it has outgrown one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Checkpoint {
+pub enum OnNoCheckpoint {
     /// It goes on, and says so by [`Call::is_kept`].
     #[default]
-    WherePossible,
-    /// It is an [`ErrorKind::Unsupported`] before the first such call, and before one of a turn
-    /// that has outgrown a slot.
-    Required,
+    #[serde(rename = "where_possible")] // as it was called first
+    GoOn,
+    /// It is an [`ErrorKind::Unsupported`] before the first such call.
+    #[serde(rename = "required")]
+    Fail,
 }
 
 /// The rule for a turn that is [interrupted](Turn::interrupt).
@@ -388,10 +388,10 @@ impl Turn {
         self
     }
 
-    /// Sets what it does over a memory that keeps no checkpoint.
+    /// Sets what it does before a tool that is not repeatable where no checkpoint can be written.
     #[must_use]
-    pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Self {
-        self.document.checkpoint = checkpoint;
+    pub fn on_no_checkpoint(mut self, on_no_checkpoint: OnNoCheckpoint) -> Self {
+        self.document.on_no_checkpoint = on_no_checkpoint;
         self
     }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use counted::{cases, counted};
 use memory_prompt::memory::{Limits, MemoryId};
 use memory_prompt::turn::{
-    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
+    Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
 };
 use memory_prompt::wire::{Stop, anthropic, ollama};
 use memory_prompt::{
@@ -700,9 +700,9 @@ fn a_memory_without_slots_says_so_before_anything_runs() {
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     let mut turn = booking(&mut prompt);
     assert!(!call(&mut turn, &prompt)[0].is_kept());
-    turn = turn.checkpoint(Checkpoint::Required);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
     assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unsupported);
-    turn = turn.checkpoint(Checkpoint::WherePossible);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::GoOn);
     turn.result("c1", ok("x")).unwrap();
     ask(&mut turn, &prompt);
     turn.answer(Message::ai("done")).unwrap();

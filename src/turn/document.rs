@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Checkpoint, Ended, OnConflict};
+use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, SlotVersion};
 use crate::wire::Usage;
@@ -60,8 +60,8 @@ pub(super) struct Document {
     pub(super) most_rounds: u32,
     #[serde(default)]
     pub(super) on_conflict: OnConflict,
-    #[serde(default)]
-    pub(super) checkpoint: Checkpoint,
+    #[serde(default, rename = "checkpoint")] // as it was called first
+    pub(super) on_no_checkpoint: OnNoCheckpoint,
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
@@ -141,7 +141,7 @@ impl Document {
             rounds: 0,
             most_rounds: 25,
             on_conflict: OnConflict::default(),
-            checkpoint: Checkpoint::default(),
+            on_no_checkpoint: OnNoCheckpoint::default(),
             repeatable: BTreeSet::new(),
             needs_approval: Some(BTreeSet::new()),
             is_called: false,

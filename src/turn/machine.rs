@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use super::document::{Document, PREFIX, Seen};
 use super::lost::Hold;
 use super::unfinished::{Unfinished, Unread, note_about};
-use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn};
+use super::{Ask, Call, Done, Ended, OnConflict, OnNoCheckpoint, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
@@ -40,7 +40,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`Checkpoint::Required`];
+    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`OnNoCheckpoint::Fail`];
     /// [`ErrorKind::Forgotten`] where the conversation was begun anew; [`ErrorKind::Adopted`] while
     /// somebody else runs the turn; and [`ErrorKind::Unacknowledged`] where the turn may be stored
     /// and its memory can't tell.
@@ -186,7 +186,9 @@ impl Turn {
             if let Some(save) = self.save()? {
                 return Ok(save);
             }
-            if self.document.checkpoint == Checkpoint::Required && !self.document.calls_are_kept() {
+            if self.document.on_no_checkpoint == OnNoCheckpoint::Fail
+                && !self.document.calls_are_kept()
+            {
                 return Err(self.unkept_error());
             }
         }

@@ -16,7 +16,7 @@ use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read}
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
-    Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn, Unfinished,
+    Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
@@ -692,7 +692,7 @@ counted! {
             let question = format!("question {number}");
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
             // What is not kept may be denied, so it is not begun.
-            let turn = turn.checkpoint(Checkpoint::Required);
+            let turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
             let turn = if has_id { turn.with_id(question.as_str()) } else { turn };
             *world.2.lock().unwrap() = plan.fails;
             let is_kept = plan.is_kept && matches!(conversation, Either::Async(_));
