@@ -72,10 +72,10 @@
 
 mod document;
 mod history;
-mod lost;
 mod machine;
 mod owner;
 mod recall;
+mod recovery;
 mod repeated;
 mod reply;
 mod search;
@@ -100,10 +100,9 @@ use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 use document::{Document, Seen, own_id};
-use lost::Hold;
-use lost::late_id;
 pub use machine::Step;
 pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
+use recovery::{Hold, late_id};
 pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};

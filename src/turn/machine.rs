@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen};
-use super::lost::Hold;
+use super::recovery::Hold;
 use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Done, Ended, OnConflict, OnNoCheckpoint, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
