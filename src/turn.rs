@@ -70,6 +70,7 @@
 //! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
 //! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
+mod call_search;
 mod document;
 mod history;
 mod machine;
@@ -78,7 +79,6 @@ mod recall;
 mod recovery;
 mod repeated;
 mod reply;
-mod search;
 mod shell;
 mod tool;
 mod unfinished;
@@ -99,12 +99,12 @@ use crate::recall::Told;
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
+pub(crate) use call_search::{CallSearch, WantedCall};
 use document::{Document, Seen, own_id};
 pub use machine::Step;
 pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 use recovery::{Hold, late_id};
 pub use reply::Reply;
-pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};
 pub use unfinished::{Unfinished, UnfinishedCall};
 pub(crate) use unwritten::Unwritten;

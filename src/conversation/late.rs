@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
-use crate::turn::{Call, Done, Ended, Search, Turn, Unwritten, Wanted, excess, too_large};
+use crate::turn::{Call, CallSearch, Done, Ended, Turn, Unwritten, WantedCall, excess, too_large};
 
 /// A call that runs on a thread of its own, while somebody waits for it.
 pub(super) struct Running {
@@ -31,7 +31,7 @@ pub(super) struct Overdue {
     pub(super) call: Call,
     shared: Arc<Shared>,
     /// The thing that is looked for before it is stored.
-    wanted: Wanted,
+    wanted: WantedCall,
     open: Open,
 }
 
@@ -96,7 +96,7 @@ impl Running {
         let open = shared.left.counts.open(span);
         *state = State::RunsOn(shared.left.counts.runs_on(), None);
         drop(state);
-        let wanted = Wanted::late(&call);
+        let wanted = WantedCall::late(&call);
         Err(Box::new(Overdue { call, shared, wanted, open }))
     }
 }
@@ -114,7 +114,7 @@ impl Overdue {
     /// Returns true where its result is wanted behind these messages: one of them has made the
     /// call, and neither is its result among them, nor has anybody run it again.
     fn is_wanted(&self, messages: &[Message]) -> bool {
-        let mut search = Search::new(vec![self.wanted.clone()], 0);
+        let mut search = CallSearch::new(vec![self.wanted.clone()], 0);
         search.look_at(messages.iter());
         search.found().any(|(_, is_open)| is_open)
     }
@@ -300,7 +300,7 @@ impl Waiting {
             }
         }
         let wanted = self.late.iter().map(|it| it.wanted.clone()).collect();
-        let mut search = Search::new(wanted, self.began_at);
+        let mut search = CallSearch::new(wanted, self.began_at);
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
         }

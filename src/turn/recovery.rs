@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
+use super::call_search::{CallSearch, WantedCall};
 use super::document::{Document, own_id};
 use super::machine::forgotten_error;
 use super::owner::outcome_unknown;
-use super::search::{Search, Wanted};
 use super::unfinished::Unfinished;
 use super::{Ended, Step, Turn, adopted_error};
 use crate::error::Result;
@@ -30,15 +30,15 @@ pub(super) enum Hold {
     /// A checkpoint was to be written.
     Unsure,
     /// The first checkpoint is not there.
-    Unwritten(Search),
+    Unwritten(CallSearch),
     /// The first checkpoint was there, of a turn that is to be forgotten, and is gone.
-    Gone(Search),
+    Gone(CallSearch),
     /// The slot was written to or removed.
     Lost,
     /// The turn was stored, perhaps by this owner.
     Stored(Range<u64>),
     /// Others have ended the turn. The search is made of so many of its messages.
-    Ended(Search, usize),
+    Ended(CallSearch, usize),
 }
 
 impl Turn {
@@ -124,10 +124,10 @@ impl Turn {
 
     /// Returns a search for the newest call of the turn. Where nothing was stored since it began
     /// there is nothing to be found.
-    fn newest_call(&self, snapshot: &Snapshot) -> Search {
+    fn newest_call(&self, snapshot: &Snapshot) -> CallSearch {
         let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
-        let wanted = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
-        Search::new(wanted.into_iter().collect(), self.began_at())
+        let wanted = newest.filter(|_| snapshot.end > self.began_at()).map(WantedCall::call);
+        CallSearch::new(wanted.into_iter().collect(), self.began_at())
     }
 
     /// The turn is this owner's, and nothing is under way.
@@ -257,12 +257,12 @@ impl Turn {
 
     /// Others have ended the turn: what this owner found out since may be lacking.
     fn ended(&self) -> Hold {
-        let mut wanted: Vec<_> = self.written_call().map(Wanted::call).into_iter().collect();
+        let mut wanted: Vec<_> = self.written_call().map(WantedCall::call).into_iter().collect();
         let unwritten = self.document.unwritten_results().into_iter();
         wanted.extend(unwritten.map(|(mark, call, result)| {
-            Wanted::result(call, mark, result, self.is_repeatable(call))
+            WantedCall::result(call, mark, result, self.is_repeatable(call))
         }));
-        Hold::Ended(Search::new(wanted, self.began_at()), self.document.messages.len())
+        Hold::Ended(CallSearch::new(wanted, self.began_at()), self.document.messages.len())
     }
 
     /// Returns the newest call that its slot showed: whoever has ended the turn has stored it.

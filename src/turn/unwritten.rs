@@ -1,6 +1,6 @@
 //! The results that a turn has and that are written nowhere.
 
-use super::{Call, ToolError, Turn, Wanted};
+use super::{Call, ToolError, Turn, WantedCall};
 use crate::message::{Content, ToolCall, ToolMessage};
 use crate::record::Records;
 
@@ -9,7 +9,7 @@ pub(crate) struct Unwritten {
     pub(crate) call: Call,
     pub(crate) outcome: Result<Content, ToolError>,
     /// It may have been written all the same, where only the answer to that was lost.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedCall,
 }
 
 impl Turn {
@@ -24,7 +24,7 @@ impl Turn {
 
     fn as_unwritten(&self, mark: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
         let is_repeatable = self.is_repeatable(call);
-        let wanted = Wanted::result(call, mark.clone(), result, is_repeatable);
+        let wanted = WantedCall::result(call, mark.clone(), result, is_repeatable);
         let call = Call {
             made: call.clone(),
             read: self.handed(call),

@@ -10,8 +10,8 @@ use crate::record::Snapshot;
 ///
 /// It goes back to where the turn began and no farther, so that it costs what was appended since.
 #[derive(Debug)]
-pub(crate) struct Search {
-    wanted: Vec<Wanted>,
+pub(crate) struct CallSearch {
+    wanted: Vec<WantedCall>,
     /// The position where the turn began.
     floor: u64,
     /// The position where the next page ends; `None` for the newest one.
@@ -25,7 +25,7 @@ pub(crate) struct Search {
 
 /// A call that is looked for, and perhaps a result of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedCall {
     call: ToolCall,
     /// The mark that a late result of it bears, where one may.
     mark: String,
@@ -39,7 +39,7 @@ pub(crate) struct Wanted {
     of: usize,
 }
 
-impl Wanted {
+impl WantedCall {
     pub(super) fn call(call: &ToolCall) -> Self {
         let (call, mark) = (call.clone(), String::new());
         let (is_repeatable, is_found) = (false, false);
@@ -106,8 +106,8 @@ impl Wanted {
     }
 }
 
-impl Search {
-    pub(crate) fn new(wanted: Vec<Wanted>, floor: u64) -> Self {
+impl CallSearch {
+    pub(crate) fn new(wanted: Vec<WantedCall>, floor: u64) -> Self {
         Self { wanted, floor, before: None, seen: None, is_over: false, is_whole: true }
     }
 
