@@ -163,15 +163,15 @@ impl Document {
         calls_without_results(&self.messages)
     }
 
-    /// Returns the mark of the call at this place.
-    pub(super) fn mark(&self, place: usize) -> String {
+    /// Returns the tag of the call at this place.
+    pub(super) fn call_tag(&self, place: usize) -> String {
         let newest = self.messages.iter().rposition(Message::has_tool_calls);
-        self.mark_at(newest.unwrap_or_default(), place)
+        self.call_tag_at(newest.unwrap_or_default(), place)
     }
 
-    /// Returns the mark of a call of the message at this place of the turn. Whoever adopts it keeps
-    /// the slot, so the mark stays the same.
-    pub(super) fn mark_at(&self, message: usize, place: usize) -> String {
+    /// Returns the tag of a call of the message at this place of the turn. Whoever adopts it keeps
+    /// the slot, so the tag stays the same.
+    pub(super) fn call_tag_at(&self, message: usize, place: usize) -> String {
         format!("{}:{message}.{place}", self.slot)
     }
 
@@ -197,23 +197,23 @@ impl Document {
         open.iter().any(|(place, call)| self.is_handed_out(*place) && !self.is_repeatable(call))
     }
 
-    /// Returns what tools gave that the slot does not have, with the calls and their marks.
+    /// Returns what tools gave that the slot does not have, with the calls and their tags.
     pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
         let mut unwritten = Vec::new();
         let mut open: Vec<(String, &ToolCall)> = Vec::new();
         for (at, message) in self.messages.iter().enumerate() {
             if message.has_tool_calls() {
                 let calls = message.tool_calls().enumerate();
-                open = calls.map(|(i, it)| (self.mark_at(at, i), it)).collect();
+                open = calls.map(|(i, it)| (self.call_tag_at(at, i), it)).collect();
             }
             let Some(result) = message.as_tool() else { continue };
             let Some(place) = open.iter().position(|(_, call)| call.is_answered_by(result)) else {
                 continue;
             };
-            let (mark, call) = open.remove(place);
+            let (tag, call) = open.remove(place);
             let is_new = at >= self.kept_messages && !self.not_run.contains(&at);
             if is_new && !result.is_stand_in() {
-                unwritten.push((mark, call, result));
+                unwritten.push((tag, call, result));
             }
         }
         unwritten

@@ -199,7 +199,7 @@ impl Turn {
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
             read: self.handed(call),
-            mark: self.document.mark(i),
+            tag: self.document.call_tag(i),
             needs_approval: self.is_unapproved(i),
             is_kept,
             may_have_run: may_have_run.contains(&i) && !self.is_repeatable(call),

@@ -217,10 +217,10 @@ impl Turn {
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         self.document.approved.remove(&place);
-        let mark = self.document.mark(place);
-        let told = outcome_unknown(&call, &mark, why);
+        let tag = self.document.call_tag(place);
+        let told = outcome_unknown(&call, &tag, why);
         let is_too_large = self.excess_of_result(&told).is_some();
-        let told = if is_too_large { outcome_unknown(&call, &mark, "") } else { told };
+        let told = if is_too_large { outcome_unknown(&call, &tag, "") } else { told };
         self.document.messages.push(told);
         Ok(())
     }
@@ -257,8 +257,8 @@ impl Turn {
         }
         for (place, call) in self.open_calls() {
             if self.document.is_handed_out(place) {
-                let mark = self.document.mark(place);
-                self.document.messages.push(outcome_unknown(&call, &mark, ""));
+                let tag = self.document.call_tag(place);
+                self.document.messages.push(outcome_unknown(&call, &tag, ""));
             } else {
                 self.stage_not_run(&call, NOT_RUN);
             }
@@ -352,7 +352,7 @@ impl Turn {
     /// Stages a result, or says in its place that it is too large: also where it comes late.
     fn stage_result(&mut self, place: usize, mut result: ToolMessage) {
         if !self.has_no_limits() {
-            let late = result.clone().marked(&self.document.mark(place));
+            let late = result.clone().with_call_tag(&self.document.call_tag(place));
             let both = [result.clone(), late].map(Message::Tool);
             if let Some(text) = both.iter().find_map(|it| self.excess_of_result(it)) {
                 let (id, name) = (result.call_id(), result.tool_name());
@@ -373,7 +373,7 @@ impl Turn {
         if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
             others.remove(i);
         }
-        let closing = |(place, call)| outcome_unknown(call, &self.document.mark(place), "");
+        let closing = |(place, call)| outcome_unknown(call, &self.document.call_tag(place), "");
         let closings: Vec<_> = others.into_iter().map(closing).collect();
         let Document { messages, steers, .. } = &self.document;
         let all = messages.iter().chain(steers).chain(&closings).chain([message]);
@@ -388,10 +388,10 @@ impl Turn {
         }
         let Document { messages, steers, .. } = &self.document;
         let messages = messages.get(..behind).unwrap_or_default();
-        let mark = |place| self.document.mark_at(behind, place);
+        let tag = |place| self.document.call_tag_at(behind, place);
         let calls = answer.tool_calls().enumerate();
         let closings: Vec<_> =
-            calls.map(|(place, call)| outcome_unknown(call, &mark(place), "")).collect();
+            calls.map(|(place, call)| outcome_unknown(call, &tag(place), "")).collect();
         let answer = Message::Ai(answer.clone());
         self.excess_of(messages.iter().chain(steers).chain(&closings).chain([&answer]), 0)
     }
@@ -475,7 +475,7 @@ fn tell_apart(
 /// The most bytes that are kept free for an answer.
 const MOST_ROOM: usize = 64 * 1024;
 
-pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message {
+pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> Message {
     let why = why.trim_end();
     let stop = match why.chars().last() {
         None => "",
@@ -484,7 +484,7 @@ pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message
     };
     let text = format!("{why}{stop}{OUTCOME_UNKNOWN}");
     let result = ToolMessage::new(&call.id, &call.name, text);
-    Message::Tool(result.with_error(true).stand_in().marked(mark))
+    Message::Tool(result.with_error(true).stand_in().with_call_tag(tag))
 }
 
 const OUTCOME_UNKNOWN: &str =

@@ -177,7 +177,7 @@ impl Turn {
             let answers = |result| handed_out.iter().position(|(_, it)| it.is_answered_by(result));
             if let Some(place) = message.as_tool().and_then(answers) {
                 let (place, call) = handed_out.remove(place);
-                *message = outcome_unknown(call, &written.mark(place), "");
+                *message = outcome_unknown(call, &written.call_tag(place), "");
                 self.document.not_run.remove(&at);
             }
         }
@@ -259,8 +259,8 @@ impl Turn {
     fn ended(&self) -> Hold {
         let mut wanted: Vec<_> = self.written_call().map(WantedCall::call).into_iter().collect();
         let unwritten = self.document.unwritten_results().into_iter();
-        wanted.extend(unwritten.map(|(mark, call, result)| {
-            WantedCall::result(call, mark, result, self.is_repeatable(call))
+        wanted.extend(unwritten.map(|(tag, call, result)| {
+            WantedCall::result(call, tag, result, self.is_repeatable(call))
         }));
         Hold::Ended(CallSearch::new(wanted, self.began_at()), self.document.messages.len())
     }
@@ -289,13 +289,13 @@ impl Turn {
             return Step::Append(self.without_first_checkpoint());
         };
         let Document { slot, owner, messages, .. } = &self.document;
-        let (lacking, mark) = search.lacking(messages);
+        let (lacking, tag) = search.lacking(messages);
         if lacking.is_empty() {
             return Step::Done(self.stored_outcome(Ended::Adopted));
         }
         // Else of this owner, and of what it knows now: another one may know something else.
         let own = || format!("{slot}:{owner}:{}", messages.len());
-        let id = mark.and_then(late_id).unwrap_or_else(own);
+        let id = tag.and_then(late_id).unwrap_or_else(own);
         let append = Append::new(lacking).with_id(id);
         let knows = self.limits.ids > 0;
         Step::Append(if knows { search.on_what_was_seen(append) } else { append })
@@ -324,8 +324,8 @@ impl Turn {
 }
 
 /// Returns the id under which whoever has it appends a late result of the repeatable call with this
-/// mark, unless it is longer than ids may be.
-pub(super) fn late_id(mark: &str) -> Option<String> {
-    let id = format!("late:{mark}");
+/// tag, unless it is longer than ids may be.
+pub(super) fn late_id(tag: &str) -> Option<String> {
+    let id = format!("late:{tag}");
     check_name("append", "the id of an append", &id).is_ok().then_some(id)
 }

@@ -19,16 +19,16 @@ impl Turn {
             return Vec::new(); // nothing has happened
         }
         let results = self.document.unwritten_results().into_iter();
-        results.map(|(mark, call, result)| self.as_unwritten(mark, call, result)).collect()
+        results.map(|(tag, call, result)| self.as_unwritten(tag, call, result)).collect()
     }
 
-    fn as_unwritten(&self, mark: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
+    fn as_unwritten(&self, tag: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
         let is_repeatable = self.is_repeatable(call);
-        let wanted = WantedCall::result(call, mark.clone(), result, is_repeatable);
+        let wanted = WantedCall::result(call, tag.clone(), result, is_repeatable);
         let call = Call {
             made: call.clone(),
             read: self.handed(call),
-            mark,
+            tag,
             needs_approval: false,
             is_kept: self.has_slot(),
             may_have_run: true,
