@@ -6,14 +6,14 @@ use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen};
 use super::recovery::Hold;
-use super::unfinished::{Unfinished, Unread, note_about};
+use super::unfinished::{note_about, turn_in};
 use super::{Ask, Call, Done, Ended, OnConflict, OnNoCheckpoint, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
-use crate::record::{Records, Slot, SlotVersion, Snapshot};
+use crate::record::{Records, SlotVersion, Snapshot};
 
 /// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
 #[derive(Debug)]
@@ -434,35 +434,6 @@ impl Turn {
     fn tell_under_way(&mut self, snapshot: &Snapshot) {
         self.document.note = note_about(snapshot.slots().iter().filter_map(turn_in));
     }
-}
-
-impl Seen {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
-        let Snapshot { start, end, incarnation, .. } = *snapshot;
-        Self { start, end, incarnation }
-    }
-
-    /// Returns whether this snapshot can be of the conversation that was seen.
-    pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
-        let same = match (self.incarnation, snapshot.incarnation) {
-            (Some(seen), now) => now == Some(seen),
-            // There was none yet, or the memory does not tell.
-            (None, _) => true,
-        };
-        same && snapshot.end >= self.end
-    }
-
-    /// As much of the snapshot as an append needs to be [made on it](Append::since).
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
-        snapshot.incarnation = self.incarnation;
-        snapshot
-    }
-}
-
-/// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
-pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
-    slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
 }
 
 fn unacknowledged_error() -> Error {

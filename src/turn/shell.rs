@@ -4,8 +4,8 @@
 mod asynchronous;
 
 use super::document::PREFIX;
-use super::machine::turn_in;
 use super::repeated::{look_for, read_of};
+use super::unfinished::turn_in;
 use super::{Next, Step, Turn, Unfinished, adopted_error};
 use std::sync::Arc;
 

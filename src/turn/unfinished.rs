@@ -5,9 +5,9 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Turn;
-use super::document::{Document, VERSION, own_id};
+use super::document::{Document, Made, PREFIX, VERSION, own_id};
 use crate::error::{Error, ErrorKind};
-use crate::message::{Message, ToolMessage};
+use crate::message::Message;
 use crate::record::{Slot, SlotVersion};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
@@ -30,7 +30,7 @@ pub struct UnfinishedCall {
     pub arguments: String,
     /// True where it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down. What [stands in](ToolMessage::stand_in)
+    /// The result, where the turn has written that down. What [stands in](crate::message::ToolMessage::stand_in)
     /// for it is none: of a call that took too long nobody knows yet what came of it.
     pub result: Option<String>,
 }
@@ -68,31 +68,25 @@ impl Unfinished {
     /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
     /// approval.
     pub fn calls(&self) -> Vec<UnfinishedCall> {
-        let messages = &self.document.messages;
-        let newest = messages.iter().rposition(Message::has_tool_calls);
-        let mut calls = Vec::new();
-        for (at, message) in messages.iter().enumerate() {
-            let behind = || messages[at + 1..].iter().take_while(|it| !it.has_tool_calls());
-            for (i, call) in message.tool_calls().enumerate() {
-                let result =
-                    behind().filter_map(Message::as_tool).find(|it| call.is_answered_by(it));
-                let needs_approval =
-                    Some(at) == newest && result.is_none() && self.document.unapproved.contains(&i);
-                if self.document.repeatable.contains(&call.name) && !needs_approval {
-                    continue;
-                }
-                calls.push(UnfinishedCall {
-                    call_id: call.id.clone(),
-                    tool: call.name.clone(),
-                    arguments: call.arguments.clone(),
-                    needs_approval,
-                    result: result
-                        .filter(|it: &&ToolMessage| !it.is_stand_in())
-                        .map(|it| it.content().text().into_owned()),
-                });
+        let Document { unapproved, .. } = &self.document;
+        let newest = self.document.newest_calls();
+        let calls = self.document.calls().into_iter().filter_map(|made| {
+            let Made { message, place, call, result } = made;
+            let needs_approval =
+                Some(message) == newest && result.is_none() && unapproved.contains(&place);
+            if self.document.is_repeatable(call) && !needs_approval {
+                return None;
             }
-        }
-        calls
+            let result = result.map(|(_, it)| it).filter(|it| !it.is_stand_in());
+            Some(UnfinishedCall {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                arguments: call.arguments.clone(),
+                needs_approval,
+                result: result.map(|it| it.content().text().into_owned()),
+            })
+        });
+        calls.collect()
     }
 
     /// The turn in the hands of a new owner, under an id of its own.
@@ -104,6 +98,11 @@ impl Unfinished {
         (document.id, document.owner, document.ended) = (own_id(), own_id(), None);
         Turn::of(document)
     }
+}
+
+/// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
+pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
+    slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
 }
 
 /// A slot of a turn that this version can't read.

@@ -1,7 +1,7 @@
 //! The same over an async memory.
 
-use super::super::machine::turn_in;
 use super::super::repeated::{look_for, read_of};
+use super::super::unfinished::turn_in;
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
