@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::gate::{Gate, Place};
 use super::model::{Asking, AsyncModel, Heard};
+use super::observe::Span;
 use super::tools::{Kind, Outcome, panicked, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
@@ -151,7 +152,7 @@ impl Conversation<dyn AsyncChatMemory> {
                 }
             }
         };
-        self.settings.watch.turn().turn_async(work).await
+        self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
     /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
@@ -173,7 +174,7 @@ impl Conversation<dyn AsyncChatMemory> {
             let _held = self.enter().await?;
             self.drive(turn, on_event).await
         };
-        self.settings.watch.turn().turn_async(work).await
+        self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
     async fn enter(&self) -> Result<Option<Place<'_>>> {
@@ -201,7 +202,8 @@ impl Conversation<dyn AsyncChatMemory> {
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
-                    let reply = span.ask_async(self.model.ask(asking.clone())).await;
+                    let reply = self.model.ask(asking.clone());
+                    let reply = span.run_async(Span::tell_reply, reply).await;
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls, before)? {
@@ -258,7 +260,8 @@ impl Conversation<dyn AsyncChatMemory> {
 
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
         let span = self.settings.watch.tool(&call);
-        let outcome = span.call_async(self.run_handler(&call, &*handler)).await;
+        let outcome = self.run_handler(&call, &*handler);
+        let outcome = span.run_async(Span::tell_timed, outcome).await;
         (call, outcome)
     }
 

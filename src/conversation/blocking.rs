@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::late::{Overdue, Running};
 use super::model::{Asking, Heard, Model};
+use super::observe::Span;
 use super::tools::{run, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
@@ -110,7 +111,7 @@ impl Conversation {
         on_event: impl FnMut(Event) + Send,
     ) -> Result<Done> {
         let question = question.into();
-        self.settings.watch.turn().turn(|| {
+        self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
             let mut lent = self.begin(question);
             let mut late = Vec::new();
@@ -141,7 +142,7 @@ impl Conversation {
     /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is
     /// stored but its slot.
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
-        self.settings.watch.turn().turn(|| {
+        self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
             let mut late = Vec::new();
             let done = caught(|| self.drive(turn, on_event, &mut late));
@@ -217,7 +218,7 @@ impl Conversation {
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
-                    let reply = span.ask(|| self.model.ask(&asking));
+                    let reply = span.run(Span::tell_reply, || self.model.ask(&asking));
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls, before)? {
@@ -252,7 +253,8 @@ impl Conversation {
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
                 turn.begin(&call);
-                turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
+                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
+                turn.result(call.id(), outcome)?;
                 continue;
             }
             if timeout.is_some() && self.late.is_full() {

@@ -66,7 +66,10 @@ impl Running {
         let shared = Arc::new(Shared { state, changed, left });
         let job = {
             let (call, shared, span) = (call.clone(), Arc::clone(&shared), span.clone());
-            move || shared.ended(&call, span.call(|| run(&*handler, &call)))
+            move || {
+                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
+                shared.ended(&call, outcome);
+            }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
             *shared.state.lock() = State::Ended(Err(error.into()));
