@@ -136,6 +136,7 @@ mod blocking;
 mod counts;
 #[cfg(feature = "async")]
 mod gate;
+mod kind;
 mod late;
 mod model;
 mod observe;
@@ -151,21 +152,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
-use crate::message::Message;
+use crate::message::{Content, Message};
 use crate::prompt::MemoryPrompt;
 use crate::provider::Provider;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Turn, no_tool};
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, no_tool};
+pub use kind::Kind;
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
 use observe::Watch;
 pub use scripted::Scripted;
 pub use summarizer::ModelSummarizer;
-pub use tools::Kind;
 
 /// A conversation with a model that can call tools, over any memory.
 ///
@@ -271,6 +273,22 @@ impl<M: ?Sized + Kind> Conversation<M> {
             late: M::Late::default(),
             gate: M::Gate::default(),
         }
+    }
+
+    /// Lets the model call this tool, which is handed what its arguments say. Over an async memory
+    /// it runs on the executor, so it must not take long.
+    #[must_use]
+    pub fn tool<T, R>(
+        self,
+        tool: Tool,
+        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Into<Content>,
+    {
+        let handler = M::handler(move |call| run(call.parse()?).map(Into::into));
+        self.with_handler(tool, handler)
     }
 
     fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {

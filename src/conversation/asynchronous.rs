@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::gate::{Gate, Place};
+use super::kind::Kind;
 use super::model::{Asking, AsyncModel, Heard};
 use super::observe::Span;
-use super::tools::{Kind, Outcome, panicked, timed_out};
+use super::tools::{Outcome, panicked, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
@@ -32,6 +33,13 @@ impl Kind for dyn AsyncChatMemory + '_ {
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
     type Late = (); // a future that took too long is dropped
+
+    fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
+        Arc::new(move |call| {
+            let outcome = run(call);
+            Box::pin(async { outcome })
+        })
+    }
 }
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.
@@ -44,24 +52,6 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
         Self::over(prompt, Arc::new(model), provider, name.as_deref())
-    }
-
-    /// Lets the model call this tool, which is handed what its arguments say. It runs on the
-    /// executor, so it must not take long.
-    #[must_use]
-    pub fn tool<T, R>(
-        self,
-        tool: Tool,
-        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
-    ) -> Self
-    where
-        T: DeserializeOwned,
-        R: Into<Content>,
-    {
-        self.tool_call(tool, move |call| {
-            let outcome = call.parse().and_then(&run).map(Into::<Content>::into);
-            async { outcome }
-        })
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.

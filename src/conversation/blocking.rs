@@ -6,15 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use serde::de::DeserializeOwned;
 
 use super::late::{Overdue, Running};
 use super::model::{Asking, Heard, Model};
 use super::observe::Span;
-use super::tools::{run, timed_out};
+use super::tools::{Handler, run, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
-use crate::memory::ChatMemory;
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
 use crate::tool::Tool;
@@ -27,20 +25,6 @@ impl Conversation {
     pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
         Self::over(prompt, Arc::new(model), provider, name.as_deref())
-    }
-
-    /// Lets the model call this tool, which is handed what its arguments say.
-    #[must_use]
-    pub fn tool<T, R>(
-        self,
-        tool: Tool,
-        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
-    ) -> Self
-    where
-        T: DeserializeOwned,
-        R: Into<Content>,
-    {
-        self.tool_call(tool, move |call| run(call.parse()?))
     }
 
     /// Lets the model call this tool, which is handed the whole call: its id is a good one for a
@@ -284,7 +268,7 @@ fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
     }
 }
 
-type Jobs = Vec<(Call, Arc<<dyn ChatMemory as super::Kind>::Handler>)>;
+type Jobs = Vec<(Call, Arc<Handler>)>;
 
 /// Waits for what comes of a call; where the time is up it becomes a late one.
 fn take(
