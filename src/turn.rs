@@ -100,7 +100,7 @@ use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 pub(crate) use call_search::{CallSearch, WantedCall};
-use document::{Document, Seen, own_id};
+use document::{Document, own_id};
 pub use machine::Step;
 pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 use recovery::{Hold, late_id};
@@ -493,21 +493,13 @@ impl Turn {
         messages.cloned().map(Arc::new).collect()
     }
 
-    fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.document.is_repeatable(call)
-    }
-
     fn tool(&self, call: &ToolCall) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }
 
-    fn seen(&self) -> Option<Seen> {
-        self.document.seen
-    }
-
     /// Returns the position behind which whatever is stored of the turn stands.
     pub(crate) fn began_at(&self) -> u64 {
-        self.seen().map_or(0, |seen| seen.end)
+        self.document.seen.map_or(0, |seen| seen.end)
     }
 }
 

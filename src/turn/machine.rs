@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen};
+use super::owner::excess;
 use super::recovery::Hold;
-use super::unfinished::{note_about, turn_in};
+use super::unfinished::note_about;
 use super::{Ask, Call, Done, Ended, OnConflict, OnNoCheckpoint, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
@@ -101,7 +102,7 @@ impl Turn {
         if self.is_lost() {
             return self.looked(&snapshot);
         }
-        let seen = self.seen();
+        let seen = self.document.seen;
         if let Some(seen) = seen {
             if !seen.goes_on_in(&snapshot) {
                 return Err(forgotten_error());
@@ -117,7 +118,7 @@ impl Turn {
         }
         if seen.is_none() {
             self.document.seen = Some(Seen::of(&snapshot));
-            self.tell_under_way(&snapshot);
+            self.document.note = note_about(&snapshot);
         }
         self.base = Some(snapshot);
         Ok(())
@@ -178,7 +179,7 @@ impl Turn {
 
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
-        let harmless = |(i, call)| self.is_repeatable(call) && !self.is_unapproved(i);
+        let harmless = |(i, call)| self.document.is_repeatable(call) && !self.is_unapproved(i);
         let harmless = self.open().all(harmless);
         let is_written =
             !self.document.is_stale && self.document.kept_messages >= self.document.messages.len();
@@ -195,15 +196,16 @@ impl Turn {
         self.document.note_handed_out();
         let may_have_run = &self.document.may_have_run;
         let is_kept = self.document.calls_are_kept();
-        let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
+        let staged =
+            self.document.seen.map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
             read: self.handed(call),
             tag: self.document.call_tag(i),
             needs_approval: self.is_unapproved(i),
             is_kept,
-            may_have_run: may_have_run.contains(&i) && !self.is_repeatable(call),
-            is_repeatable: self.is_repeatable(call),
+            may_have_run: may_have_run.contains(&i) && !self.document.is_repeatable(call),
+            is_repeatable: self.document.is_repeatable(call),
             staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))
@@ -211,8 +213,7 @@ impl Turn {
 
     /// Returns what a call hands to its tool, where that is not what the model wrote.
     pub(super) fn handed(&self, call: &ToolCall) -> Option<String> {
-        let tool = self.tools.iter().find(|tool| tool.name() == call.name)?;
-        match tool.arguments(&call.arguments) {
+        match self.tool(call)?.arguments(&call.arguments) {
             Cow::Borrowed(_) => None,
             Cow::Owned(read) => Some(read),
         }
@@ -283,7 +284,7 @@ impl Turn {
             Some(_) => self.append_id_behind_checkpoint(),
         });
         if self.document.on_conflict == OnConflict::Fail {
-            append.expected = self.seen().map(|seen| seen.end);
+            append.expected = self.document.seen.map(|seen| seen.end);
         }
         if let Some(version) = self.document.kept {
             append = self.without_slot(append, version);
@@ -338,7 +339,9 @@ impl Turn {
     /// The append, only if the conversation goes on that the turn has seen.
     pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
         // A memory that recognises ids knows this too.
-        let Some(mut seen) = self.seen().filter(|_| self.limits.ids > 0) else { return append };
+        let Some(mut seen) = self.document.seen.filter(|_| self.limits.ids > 0) else {
+            return append;
+        };
         if self.document.kept.is_some() {
             // The slot tells whether it was cleared; what the turn has seen may be evicted.
             seen.start = seen.end;
@@ -348,7 +351,7 @@ impl Turn {
 
     /// Reads what is needed, and composes.
     fn ask(&mut self, composer: &Composer, cache: &mut ComposerCache) -> Result<Step> {
-        if self.listed.is_none() && self.seen().is_none() && self.limits.has_slots() {
+        if self.listed.is_none() && self.document.seen.is_none() && self.limits.has_slots() {
             return Ok(Step::List);
         }
         if !self.document.is_paused {
@@ -358,7 +361,7 @@ impl Turn {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
         self.check_id()?;
-        if let Some(text) = self.excess_of(&self.document.messages, self.room_for_answer()) {
+        if let Some(text) = excess(&self.limits, &self.document.messages, self.room_for_answer()) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = self.document.messages.len();
@@ -417,22 +420,17 @@ impl Turn {
     fn fetch(&mut self, composer: &Composer, n: usize) -> Step {
         self.wanted = n;
         let mut read = Read::newest(n).positions(self.single.iter().copied());
-        match self.seen() {
+        match self.document.seen {
             Some(seen) => read.before = Some(seen.end),
             None => read.slots = self.listed.clone().unwrap_or_default(),
         }
         if self.limits.has_slots() {
             read = read.slots(composer.slots());
-            if self.seen().is_some() {
+            if self.document.seen.is_some() {
                 read = read.slots(composer.earlier_slots());
             }
         }
         Step::Read(read)
-    }
-
-    /// Tells the model what other turns of the conversation have begun and not ended.
-    fn tell_under_way(&mut self, snapshot: &Snapshot) {
-        self.document.note = note_about(snapshot.slots().iter().filter_map(turn_in));
     }
 }
 

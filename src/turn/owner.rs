@@ -68,9 +68,8 @@ impl Turn {
             return Err(Error::invalid("answer", text));
         }
         // Under a name that a provider was sent in place of the tool's own.
-        let is_known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name() == call.name);
         let meant = |call: &ToolCall| {
-            let mut tools = self.tools.iter().filter(|_| !is_known(call));
+            let mut tools = self.tools.iter().filter(|_| self.tool(call).is_none());
             let tool = tools.find(|tool| is_same_tool(&call.name, tool.name()))?;
             Some(ToolCall { name: tool.name().to_owned(), ..call.clone() })
         };
@@ -377,7 +376,7 @@ impl Turn {
         let closings: Vec<_> = others.into_iter().map(closing).collect();
         let Document { messages, steers, .. } = &self.document;
         let all = messages.iter().chain(steers).chain(&closings).chain([message]);
-        self.excess_of(all, self.room_for_answer())
+        excess(&self.limits, all, self.room_for_answer())
     }
 
     /// Says why the memory can't take this answer, behind so many messages, with the closings of
@@ -393,7 +392,8 @@ impl Turn {
         let closings: Vec<_> =
             calls.map(|(place, call)| outcome_unknown(call, &tag(place), "")).collect();
         let answer = Message::Ai(answer.clone());
-        self.excess_of(messages.iter().chain(steers).chain(&closings).chain([&answer]), 0)
+        let all = messages.iter().chain(steers).chain(&closings).chain([&answer]);
+        excess(&self.limits, all, 0)
     }
 
     /// Returns the bytes of a batch that are kept free for the answer.
@@ -403,16 +403,6 @@ impl Turn {
 
     fn has_no_limits(&self) -> bool {
         self.limits.message == usize::MAX && self.limits.batch == usize::MAX
-    }
-
-    /// Says why the memory can't take these messages at once, with so much room beside them; `None`
-    /// where it can.
-    pub(super) fn excess_of<'a>(
-        &self,
-        messages: impl IntoIterator<Item = &'a Message>,
-        room: usize,
-    ) -> Option<String> {
-        excess(&self.limits, messages, room)
     }
 }
 

@@ -75,7 +75,7 @@ impl Turn {
 
     /// Takes what was read.
     pub(super) fn looked(&mut self, snapshot: &Snapshot) -> Result<()> {
-        if self.seen().is_some_and(|seen| !seen.goes_on_in(snapshot)) {
+        if self.document.seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
             return Err(forgotten_error());
         }
         match &mut self.hold {
@@ -260,7 +260,7 @@ impl Turn {
         let mut wanted: Vec<_> = self.written_call().map(WantedCall::call).into_iter().collect();
         let unwritten = self.document.unwritten_results().into_iter();
         wanted.extend(unwritten.map(|(tag, call, result)| {
-            WantedCall::result(call, tag, result, self.is_repeatable(call))
+            WantedCall::result(call, tag, result, self.document.is_repeatable(call))
         }));
         Hold::Ended(CallSearch::new(wanted, self.began_at()), self.document.messages.len())
     }

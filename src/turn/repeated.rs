@@ -11,7 +11,7 @@ impl Turn {
     /// behind a checkpoint. They are looked for one by one, while each is known. None where nobody
     /// gave the turn an id, or where it has begun.
     pub(super) fn ids_to_look_for(&self) -> Result<Vec<String>> {
-        if !self.may_be_repeated || self.is_over() || self.seen().is_some() {
+        if !self.may_be_repeated || self.is_over() || self.document.seen.is_some() {
             return Ok(Vec::new());
         }
         self.check_id()?;
@@ -25,7 +25,7 @@ impl Turn {
     pub(super) fn check_id(&self) -> Result<()> {
         let (id, longest) = (&self.document.id, self.append_id_behind_checkpoint());
         let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
-        if self.seen().is_some() || is_good {
+        if self.document.seen.is_some() || is_good {
             return Ok(());
         }
         let most = MOST_NAME.saturating_sub(longest.len().saturating_sub(id.len()));

@@ -3,12 +3,12 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 
-use super::document::PREFIX;
-use super::repeated::{look_for, read_of};
-use super::unfinished::turn_in;
-use super::{Next, Step, Turn, Unfinished, adopted_error};
 use std::sync::Arc;
 
+use super::document::PREFIX;
+use super::repeated::{look_for, read_of};
+use super::unfinished::unfinished_in;
+use super::{Next, Step, Turn, Unfinished, adopted_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::message::Message;
@@ -36,7 +36,7 @@ impl MemoryPrompt<dyn ChatMemory> {
         }
         let names = names(self.memory().slots()?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names))?;
-        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
+        unfinished_in(&snapshot)
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::Turn;
 use super::document::{Document, Made, PREFIX, VERSION, own_id};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::{Slot, SlotVersion};
+use crate::record::{Slot, SlotVersion, Snapshot};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 #[derive(Clone)]
@@ -100,9 +100,18 @@ impl Unfinished {
     }
 }
 
-/// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
-pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
-    slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
+/// Returns the turns in the slots of this snapshot.
+///
+/// # Errors
+///
+/// That of the first one that can't be read.
+pub(super) fn unfinished_in(snapshot: &Snapshot) -> Result<Vec<Unfinished>> {
+    turns_in(snapshot).map(|it| it.map_err(|unread| unread.error())).collect()
+}
+
+/// Returns the turns in the slots of this snapshot, or why one can't be read.
+fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished, Unread>> {
+    snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX)).map(Unfinished::of)
 }
 
 /// A slot of a turn that this version can't read.
@@ -146,15 +155,14 @@ impl Unread {
     }
 }
 
-/// The note to the model about what these turns have begun; `None` where that is nothing.
-pub(super) fn note_about(
-    turns: impl Iterator<Item = Result<Unfinished, Unread>>,
-) -> Option<Message> {
+/// The note to the model about what the turns of this snapshot have begun; `None` where that is
+/// nothing.
+pub(super) fn note_about(snapshot: &Snapshot) -> Option<Message> {
     let lines_of = |turn: Result<Unfinished, Unread>| match turn {
         Ok(turn) => turn.calls().iter().map(UnfinishedCall::line).collect(),
         Err(unread) => vec![unread.line()],
     };
-    let lines: Vec<String> = turns.flat_map(lines_of).collect();
+    let lines: Vec<String> = turns_in(snapshot).flat_map(lines_of).collect();
     if lines.is_empty() {
         return None;
     }

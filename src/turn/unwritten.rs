@@ -23,7 +23,7 @@ impl Turn {
     }
 
     fn as_unwritten(&self, tag: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
-        let is_repeatable = self.is_repeatable(call);
+        let is_repeatable = self.document.is_repeatable(call);
         let wanted = WantedCall::result(call, tag.clone(), result, is_repeatable);
         let call = Call {
             made: call.clone(),

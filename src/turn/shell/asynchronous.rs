@@ -1,7 +1,7 @@
 //! The same over an async memory.
 
 use super::super::repeated::{look_for, read_of};
-use super::super::unfinished::turn_in;
+use super::super::unfinished::unfinished_in;
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
@@ -23,7 +23,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         }
         let names = names(self.memory().slots().await?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names)).await?;
-        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
+        unfinished_in(&snapshot)
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to
@@ -66,21 +66,13 @@ impl Turn {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
             match step {
-                Step::List => {
-                    let slots = memory.slots().await?;
-                    self.listed(&slots);
-                }
-                Step::Read(read) => {
-                    let snapshot = memory.read_with(&read).await?;
-                    self.read(snapshot)?;
-                }
+                Step::List => self.listed(&memory.slots().await?),
+                Step::Read(read) => self.read(memory.read_with(&read).await?)?,
                 Step::Save(mut append) => {
-                    let outcome = memory.append_with(&mut append).await;
-                    self.wrote(outcome, Self::saved)?;
+                    self.wrote(memory.append_with(&mut append).await, Self::saved)?;
                 }
                 Step::Append(mut append) => {
-                    let outcome = memory.append_with(&mut append).await;
-                    self.wrote(outcome, Self::appended)?;
+                    self.wrote(memory.append_with(&mut append).await, Self::appended)?;
                 }
                 Step::Ask(ask) => {
                     let search = self.search(prompt, memory.id(), &ask);
