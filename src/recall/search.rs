@@ -559,8 +559,9 @@ const MOST_LEARNED: usize = 1024;
 /// The part of a hit's score by which the messages before and behind it stand in line: an answer
 /// more often tells what is sought than a question.
 const NEIGHBOURS: [f32; 2] = [0.6, 0.9];
-/// A question of fewer words is taken to go on with what was said before.
 /// The most answers to earlier copies of the question that stand in line for that.
 const MOST_ANSWERS: usize = 8;
+/// A question of fewer words is taken to go on with what was said before, whose words have this
+/// weight then.
 const FEW: usize = 4;
 const CONTEXT: f32 = 0.3;
