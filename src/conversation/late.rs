@@ -82,18 +82,13 @@ impl Running {
         let Self { call, shared, since, span } = self;
         let until = timeout.and_then(|timeout| since.checked_add(timeout));
         let mut state = shared.state.lock();
-        loop {
-            match replace(&mut *state, State::Taken) {
-                State::Ended(outcome) => return Ok((call, outcome)),
-                other => *state = other,
-            }
-            match until {
-                None => shared.changed.wait(&mut state),
-                Some(until) if Instant::now() < until => {
-                    let _ = shared.changed.wait_until(&mut state, until);
-                }
-                Some(_) => break,
-            }
+        let runs = |state: &mut State| matches!(state, State::Runs);
+        match until {
+            None => shared.changed.wait_while(&mut state, runs),
+            Some(until) => _ = shared.changed.wait_while_until(&mut state, runs, until),
+        }
+        if let State::Ended(outcome) = replace(&mut *state, State::Taken) {
+            return Ok((call, outcome));
         }
         span.timed_out();
         let open = shared.left.counts.open(span);
@@ -193,17 +188,12 @@ impl Left {
         if error.kind() == ErrorKind::Forgotten {
             open.gone();
         } else if may_be_sent_again(&error, &append) {
-            self.refused.lock().push_back((memory, append, open));
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&self) {
-        let oldest = {
             let mut refused = self.refused.lock();
-            if refused.len() > MOST_KEPT { refused.pop_front() } else { None }
-        };
-        drop(oldest); // and tells it
+            refused.push_back((memory, append, open));
+            let oldest = if refused.len() > MOST_KEPT { refused.pop_front() } else { None };
+            drop(refused);
+            drop(oldest); // and tells it
+        }
     }
 
     fn send_again(&self) {
