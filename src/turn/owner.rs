@@ -92,15 +92,15 @@ impl Turn {
         self.document.is_paused = !calls && stop == Some(Stop::Paused);
         if is_broken {
             self.close("Not run: the answer broke off.");
-            self.end(Ended::Interrupted);
+            self.document.ended = Some(Ended::Interrupted);
         } else if !calls && !self.document.is_paused {
             if self.document.steers.is_empty() {
-                self.end(Ended::Answered);
+                self.document.ended = Some(Ended::Answered);
             }
         } else if self.document.rounds >= self.document.most_rounds {
             let most = self.document.most_rounds;
             self.close(&format!("Not run: a turn has at most {most} rounds of calls."));
-            self.end(Ended::Rounds);
+            self.document.ended = Some(Ended::Rounds);
         } else {
             self.document.rounds += 1;
             if matches!(self.stop, Some(Stop::Length | Stop::Filtered)) {
@@ -249,7 +249,7 @@ impl Turn {
             return;
         }
         let keeps = keep == OnInterrupt::Keep || self.has_happened();
-        self.end(Ended::Interrupted);
+        self.document.ended = Some(Ended::Interrupted);
         if !keeps {
             self.document.forgets = true;
             return;
@@ -271,10 +271,6 @@ impl Turn {
         let may_be_kept = self.document.is_saving || self.document.kept.is_some();
         let is_known = may_be_kept && self.append_id() != self.document.slot;
         is_known || self.document.has_happened()
-    }
-
-    fn end(&mut self, ended: Ended) {
-        self.document.ended = Some(ended);
     }
 
     /// The call of this id that waits for its result.

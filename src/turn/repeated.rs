@@ -2,7 +2,7 @@
 
 use super::{Done, Ended, Turn};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, MOST_NAME, Read, check_name};
+use crate::memory::{Appended, MOST_NAME, Read, check_name};
 use crate::record::{Snapshot, places};
 use crate::wire::Usage;
 
@@ -45,16 +45,6 @@ impl Turn {
         let done = Done { positions, messages, ended, recognised, usage, stop: None };
         self.done = Some(done).filter(|done| is_whole && done.answer().is_some());
     }
-
-    /// Notes that nothing is left to be looked for.
-    pub(super) fn is_looked_for(&mut self) {
-        self.may_be_repeated = false;
-    }
-}
-
-/// Returns the append that changes nothing: its outcome says what is stored under this id.
-pub(super) fn look_for(id: String) -> Append {
-    Append::default().with_id(id)
 }
 
 /// Returns the read of what is stored there; `None` for a checkpoint, which has no messages.

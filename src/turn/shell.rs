@@ -3,10 +3,8 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 
-use std::sync::Arc;
-
 use super::document::PREFIX;
-use super::repeated::{look_for, read_of};
+use super::repeated::read_of;
 use super::unfinished::unfinished_in;
 use super::{Next, Step, Turn, Unfinished, adopted_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -79,7 +77,17 @@ impl Turn {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
-        self.look_for_its_id(memory)?;
+        for id in self.ids_to_look_for()? {
+            // Changes nothing, and tells what is stored under this id.
+            let stored = memory.append_with(&mut Append::default().with_id(id))?;
+            if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
+                self.found_stored(&stored, &memory.read_with(&read)?);
+            }
+            if !stored.repeated || self.done.is_some() {
+                break;
+            }
+        }
+        self.may_be_repeated = false;
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
@@ -102,21 +110,6 @@ impl Turn {
                 Step::Done(done) => return Ok(Next::Done(done)),
             }
         }
-    }
-
-    /// Looks whether a turn of its id is stored.
-    fn look_for_its_id(&mut self, memory: &Arc<dyn ChatMemory>) -> Result<()> {
-        for id in self.ids_to_look_for()? {
-            let stored = memory.append_with(&mut look_for(id))?;
-            if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
-                self.found_stored(&stored, &memory.read_with(&read)?);
-            }
-            if !stored.repeated || self.done.is_some() {
-                break;
-            }
-        }
-        self.is_looked_for();
-        Ok(())
     }
 
     /// Takes what came of an append, and goes on where the slot was lost to somebody else.

@@ -1,11 +1,11 @@
 //! The same over an async memory.
 
-use super::super::repeated::{look_for, read_of};
+use super::super::repeated::read_of;
 use super::super::unfinished::unfinished_in;
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, Read};
+use crate::memory::{Append, AsyncChatMemory, Read};
 use crate::prompt::MemoryPrompt;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions.
@@ -53,7 +53,7 @@ impl Turn {
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
         for id in self.ids_to_look_for()? {
-            let stored = memory.append_with(&mut look_for(id)).await?;
+            let stored = memory.append_with(&mut Append::default().with_id(id)).await?;
             if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
                 self.found_stored(&stored, &memory.read_with(&read).await?);
             }
@@ -61,7 +61,7 @@ impl Turn {
                 break;
             }
         }
-        self.is_looked_for();
+        self.may_be_repeated = false;
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
