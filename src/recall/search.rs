@@ -486,7 +486,8 @@ impl<'a> Search<'a> {
             let (text, whole) = line(record, &self.question, endings, *passage, with_calls);
             let score = if record.seq() == hit.seq { hit.score } else { 0.0 };
             let seq = record.seq();
-            let recalled = Recalled { seq, score: thousandths(score), whole };
+            let score = (score * 1000.0) as u32;
+            let recalled = Recalled { seq, score, whole };
             Line { day: day(record), text, recalled }
         };
         group.iter().map(line).collect()
@@ -533,10 +534,6 @@ impl<'a> Search<'a> {
             && group.iter().all(|record| self.is_quoted(record));
         if is_whole { group } else { Vec::new() }
     }
-}
-
-fn thousandths(score: f32) -> u32 {
-    (score * 1000.0) as u32
 }
 
 /// The records around a hit among which its tool group is looked for.
