@@ -173,7 +173,7 @@ impl Left {
             Some(why) => call.late(error(too_large(&why))),
         };
         let mut append = Append::new([result]);
-        if memory.limits().ids > 0 {
+        if memory.limits().recognises_ids() {
             let own = || format!("late:{}", Incarnation::random());
             let id = call.late_id().unwrap_or_else(own);
             append = append.since(&seen).with_id(id);

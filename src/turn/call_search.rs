@@ -150,7 +150,7 @@ impl CallSearch {
     }
 
     /// Returns true where the memory has lost some of what was to be searched.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(super) fn has_gaps(&self) -> bool {
         !self.is_whole
     }
 

@@ -60,10 +60,10 @@ impl Turn {
         if let Some(done) = &self.done {
             return Ok(Step::Done(done.clone()));
         }
-        if self.document.is_saving && !self.is_lost() {
+        if self.document.is_saving && !self.is_in_doubt() {
             self.hold = Hold::Unsure; // nobody has said what came of it
         }
-        if self.is_lost() {
+        if self.is_in_doubt() {
             return Ok(self.look());
         }
         if self.may_not_be_tried_again {
@@ -99,7 +99,7 @@ impl Turn {
     /// [`ErrorKind::Forgotten`] where it is not the conversation that the turn has seen, and
     /// [`ErrorKind::Adopted`] where somebody else runs the turn.
     pub fn read(&mut self, mut snapshot: Snapshot) -> Result<()> {
-        if self.is_lost() {
+        if self.is_in_doubt() {
             return self.looked(&snapshot);
         }
         let seen = self.document.seen;
@@ -141,7 +141,7 @@ impl Turn {
         if self.was_unwritten(appended) {
             return;
         }
-        let is_of_others = self.is_lost();
+        let is_of_others = self.is_in_doubt();
         if appended.repeated && !is_of_others && !self.document.forgets {
             return self.was_stored(appended);
         }
@@ -170,11 +170,11 @@ impl Turn {
         if kind == ErrorKind::Forgotten && self.is_ended_by_others() {
             self.look_anew();
         }
-        let is_in_doubt = kind == ErrorKind::Unacknowledged && self.is_over();
-        self.may_be_stored |= is_in_doubt;
+        let may_be_done = kind == ErrorKind::Unacknowledged && self.is_over();
+        self.may_be_stored |= may_be_done;
         // Neither the id nor the slot would tell the second try from the first.
         self.may_not_be_tried_again |=
-            is_in_doubt && self.limits.ids == 0 && self.document.kept.is_none();
+            may_be_done && !self.limits.recognises_ids() && self.document.kept.is_none();
     }
 
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
@@ -339,7 +339,7 @@ impl Turn {
     /// The append, only if the conversation goes on that the turn has seen.
     pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
         // A memory that recognises ids knows this too.
-        let Some(mut seen) = self.document.seen.filter(|_| self.limits.ids > 0) else {
+        let Some(mut seen) = self.document.seen.filter(|_| self.limits.recognises_ids()) else {
             return append;
         };
         if self.document.kept.is_some() {

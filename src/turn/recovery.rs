@@ -42,7 +42,8 @@ pub(super) enum Hold {
 }
 
 impl Turn {
-    pub(super) fn is_lost(&self) -> bool {
+    /// Returns true where the owner has to look before it goes on.
+    pub(super) fn is_in_doubt(&self) -> bool {
         !matches!(self.hold, Hold::Own)
     }
 
@@ -190,19 +191,19 @@ impl Turn {
         if search.next().is_some() {
             return Ok(());
         }
-        let (is_found, is_in_doubt) = (search.has_found(), search.is_in_doubt());
+        let (is_found, has_gaps) = (search.has_found(), search.has_gaps());
         if self.document.forgets {
             let was_there = matches!(self.hold, Hold::Gone(_));
             if is_found {
                 self.done = Some(self.stored_outcome(Ended::Adopted));
-            } else if is_in_doubt || was_there {
+            } else if has_gaps || was_there {
                 // Nobody knows what others have made of it. The next step looks again.
                 self.hold = if was_there { Hold::Lost } else { Hold::Unsure };
                 return Err(forgotten_error());
             }
             return Ok(()); // else the next step makes sure of it
         }
-        if is_found || is_in_doubt {
+        if is_found || has_gaps {
             self.document.note_handed_out();
             let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
             self.document.note_may_have_run(waiting);
@@ -297,7 +298,7 @@ impl Turn {
         let own = || format!("{slot}:{owner}:{}", messages.len());
         let id = tag.and_then(late_id).unwrap_or_else(own);
         let append = Append::new(lacking).with_id(id);
-        let knows = self.limits.ids > 0;
+        let knows = self.limits.recognises_ids();
         Step::Append(if knows { search.on_what_was_seen(append) } else { append })
     }
 

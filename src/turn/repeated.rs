@@ -15,7 +15,7 @@ impl Turn {
             return Ok(Vec::new());
         }
         self.check_id()?;
-        if self.limits.ids == 0 {
+        if !self.limits.recognises_ids() {
             return Ok(Vec::new());
         }
         Ok(vec![self.append_id(), self.append_id_behind_checkpoint()])
