@@ -70,6 +70,7 @@
 //! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
 //! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
+mod call;
 mod call_search;
 mod document;
 mod history;
@@ -80,7 +81,6 @@ mod recovery;
 mod repeated;
 mod reply;
 mod shell;
-mod tool;
 mod unfinished;
 mod unwritten;
 
@@ -99,13 +99,13 @@ use crate::recall::Told;
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
+pub use call::{Call, ToolError};
 pub(crate) use call_search::{CallSearch, WantedCall};
 use document::{Document, own_id};
 pub use machine::Step;
 pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 use recovery::{Hold, late_id};
 pub use reply::Reply;
-pub use tool::{Call, ToolError};
 pub use unfinished::{Unfinished, UnfinishedCall};
 pub(crate) use unwritten::Unwritten;
 

@@ -108,10 +108,10 @@ pub(super) struct Document {
     pub(super) forgets: bool,
 }
 
-/// A call of a turn.
-pub(super) struct Made<'a> {
+/// A call that the model has made in a turn.
+pub(super) struct MadeCall<'a> {
     /// The place of the message that made it, and its own among the calls of that message.
-    pub(super) message: usize,
+    pub(super) at: usize,
     pub(super) place: usize,
     pub(super) call: &'a ToolCall,
     /// The result, where it has one, and its place among the messages.
@@ -143,7 +143,8 @@ impl Seen {
         same && snapshot.end >= self.end
     }
 
-    /// As much of the snapshot as an append needs to be [made on it](Append::since).
+    /// As much of the snapshot as an append needs to be
+    /// [made on it](crate::memory::Append::since).
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
         snapshot.incarnation = self.incarnation;
@@ -170,14 +171,14 @@ impl Document {
     }
 
     /// The calls of the turn, each with its result.
-    pub(super) fn calls(&self) -> Vec<Made<'_>> {
-        let (mut calls, mut newest) = (Vec::<Made<'_>>::new(), 0);
+    pub(super) fn calls(&self) -> Vec<MadeCall<'_>> {
+        let (mut calls, mut newest) = (Vec::<MadeCall<'_>>::new(), 0);
         for (at, message) in self.messages.iter().enumerate() {
             if message.has_tool_calls() {
                 newest = calls.len();
             }
             let made = message.tool_calls().enumerate();
-            calls.extend(made.map(|(place, call)| Made { message: at, place, call, result: None }));
+            calls.extend(made.map(|(place, call)| MadeCall { at, place, call, result: None }));
             let Some(result) = message.as_tool() else { continue };
             let mut open = calls[newest..].iter_mut().filter(|it| it.result.is_none());
             if let Some(answered) = open.find(|it| it.call.is_answered_by(result)) {
@@ -196,7 +197,7 @@ impl Document {
     pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
         let newest = self.newest_calls();
         let mut calls = self.calls();
-        calls.retain(|it| Some(it.message) == newest && it.result.is_none());
+        calls.retain(|it| Some(it.at) == newest && it.result.is_none());
         calls.into_iter().map(|it| (it.place, it.call)).collect()
     }
 
@@ -219,10 +220,10 @@ impl Document {
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
         let newest = self.newest_calls();
-        self.calls().iter().any(|Made { message, place, call, result }| {
+        self.calls().iter().any(|MadeCall { at, place, call, result }| {
             let may_have_run = match result {
-                Some((at, _)) => !self.not_run.contains(at),
-                None => Some(*message) == newest && self.is_handed_out(*place),
+                Some((place, _)) => !self.not_run.contains(place),
+                None => Some(*at) == newest && self.is_handed_out(*place),
             };
             may_have_run && !self.is_repeatable(call)
         })
@@ -232,11 +233,11 @@ impl Document {
     pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
         let mut calls = self.calls();
         calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
-        let unwritten = calls.into_iter().filter_map(|Made { message, place, call, result }| {
-            let (at, result) = result?;
+        let unwritten = calls.into_iter().filter_map(|made| {
+            let (at, result) = made.result?;
             let is_new = at >= self.kept_messages && !self.not_run.contains(&at);
-            let tag = || self.call_tag_at(message, place);
-            (is_new && !result.is_stand_in()).then(|| (tag(), call, result))
+            let tag = || self.call_tag_at(made.at, made.place);
+            (is_new && !result.is_stand_in()).then(|| (tag(), made.call, result))
         });
         unwritten.collect()
     }

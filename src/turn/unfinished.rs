@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Turn;
-use super::document::{Document, Made, PREFIX, VERSION, own_id};
+use super::document::{Document, MadeCall, PREFIX, VERSION, own_id};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Slot, SlotVersion, Snapshot};
@@ -30,8 +30,9 @@ pub struct UnfinishedCall {
     pub arguments: String,
     /// True where it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down. What [stands in](crate::message::ToolMessage::stand_in)
-    /// for it is none: of a call that took too long nobody knows yet what came of it.
+    /// The result, where the turn has written that down. What
+    /// [stands in](crate::message::ToolMessage::stand_in) for it is none: of a call that took too
+    /// long nobody knows yet what came of it.
     pub result: Option<String>,
 }
 
@@ -71,9 +72,9 @@ impl Unfinished {
         let Document { unapproved, .. } = &self.document;
         let newest = self.document.newest_calls();
         let calls = self.document.calls().into_iter().filter_map(|made| {
-            let Made { message, place, call, result } = made;
+            let MadeCall { at, place, call, result } = made;
             let needs_approval =
-                Some(message) == newest && result.is_none() && unapproved.contains(&place);
+                Some(at) == newest && result.is_none() && unapproved.contains(&place);
             if self.document.is_repeatable(call) && !needs_approval {
                 return None;
             }

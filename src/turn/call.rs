@@ -1,4 +1,4 @@
-//! The calls of tools, and their results.
+//! A call that is handed out, and the error of its tool.
 
 use std::fmt;
 
