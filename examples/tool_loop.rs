@@ -5,8 +5,8 @@
 //! With `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` it is the same, and
 //! what is kept here over a dropped turn is kept over a killed process.
 
-use memory_prompt::turn::{Ask, Call, Done, Next, OnInterrupt, Tool, ToolError, Turn};
-use memory_prompt::{ChatMemoryExt, InMemoryStore, MemoryPrompt, Message, Result, ToolCall};
+use memory_prompt::turn::{Ask, Call, Done, Next, OnInterrupt, ToolError, Turn};
+use memory_prompt::{ChatMemoryExt, InMemoryStore, MemoryPrompt, Message, Result, Tool, ToolCall};
 use serde_json::json;
 
 #[derive(serde::Deserialize)]

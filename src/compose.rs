@@ -36,7 +36,6 @@ mod verdict;
 use std::fmt;
 use std::sync::Arc;
 
-pub use crate::composed::Iter;
 use crate::composed::{Draft, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Message;

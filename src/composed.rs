@@ -11,8 +11,7 @@ use std::{fmt, mem};
 use crate::message::{Message, Role};
 use crate::record::Records;
 use crate::tool::{self, Tool};
-pub use pieces::Iter;
-pub(crate) use pieces::{Item, Pieces};
+pub(crate) use pieces::{Item, Iter, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
     Adapted, Cleared, Gap, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
@@ -176,7 +175,8 @@ impl Prompt {
         self.len() == 0
     }
 
-    /// Returns the messages, in order.
+    /// Returns the messages, in order. It goes forward only: who wants them from the end takes
+    /// [`get`](Self::get), or collects the references.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.draft.pieces.iter(&self.draft.records)

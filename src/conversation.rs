@@ -2,8 +2,7 @@
 //!
 //! ```
 //! use memory_prompt::conversation::{Conversation, Scripted};
-//! use memory_prompt::turn::Tool;
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
 //! use serde_json::json;
 //!
 //! #[derive(serde::Deserialize)]
@@ -63,7 +62,7 @@
 //! [time](Conversation::call_timeout), and those of one answer can run [at
 //! once](Conversation::parallel). What comes of a tool whose time was up is stored when it comes:
 //! [`Conversation::finish`] waits for that before `main` returns. A call that needs
-//! [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
+//! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
 //! turn.
 //!
 //! Over an async memory it is the same with `await`:
@@ -74,9 +73,8 @@
 //! use std::time::Duration;
 //!
 //! use memory_prompt::conversation::{Asking, Conversation, ModelError};
-//! use memory_prompt::turn::Tool;
 //! use memory_prompt::adapt::ToAsync;
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
 //!
 //! let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
 //! let model = |ask: Asking<'static>| async move {
@@ -138,6 +136,7 @@ mod blocking;
 mod counts;
 #[cfg(feature = "async")]
 mod gate;
+mod kind;
 mod late;
 mod model;
 mod observe;
@@ -153,20 +152,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
-use crate::message::Message;
+use crate::message::{Content, Message};
 use crate::prompt::MemoryPrompt;
 use crate::provider::Provider;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Tool, Turn, no_tool};
+use crate::tool::Tool;
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, no_tool};
+pub use kind::Kind;
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
 use observe::Watch;
 pub use scripted::Scripted;
 pub use summarizer::ModelSummarizer;
-pub use tools::Kind;
 
 /// A conversation with a model that can call tools, over any memory.
 ///
@@ -272,6 +273,22 @@ impl<M: ?Sized + Kind> Conversation<M> {
             late: M::Late::default(),
             gate: M::Gate::default(),
         }
+    }
+
+    /// Lets the model call this tool, which is handed what its arguments say. Over an async memory
+    /// it runs on the executor, so it must not take long.
+    #[must_use]
+    pub fn tool<T, R>(
+        self,
+        tool: Tool,
+        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Into<Content>,
+    {
+        let handler = M::handler(move |call| run(call.parse()?).map(Into::into));
+        self.with_handler(tool, handler)
     }
 
     fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {

@@ -34,8 +34,8 @@ use serde::ser::{Serialize, Serializer};
 pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
 pub(crate) use origin::{
-    attributes, given_by, holds_compaction, is_private, mark, mark_all, may_be_private, origin,
-    origin_of, outgoing, without_compaction, without_foreign_parts,
+    attributes, given_by, holds_compaction, is_private, may_be_private, origin, origin_of,
+    outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
 };
 pub use private::PrivateFields;
 pub use row::{

@@ -170,7 +170,7 @@ impl Recall {
             weights: Weights { k1: 1.2, b: 0.75 },
             keep_free: false,
             candidates: None,
-            indexes: Arc::default(),
+            indexes: Indexes::at_most(64 << 20),
         }
     }
 
@@ -368,7 +368,7 @@ impl Recall {
     /// Begins with indexes of its own: those of other rules are of no use.
     fn forget_indexes(&mut self) {
         let most = self.indexes.lock().most;
-        self.indexes = Arc::new(Mutex::new(Indexes { most, ..Indexes::default() }));
+        self.indexes = Indexes::at_most(most);
     }
 
     /// Returns a number for the rules by which words are made: an index of others is of no use.
@@ -410,6 +410,7 @@ impl Recall {
 const VERSION: u8 = 1;
 
 /// The indexes of conversations.
+#[derive(Default)]
 struct Indexes {
     known: HashMap<MemoryId, Kept>,
     /// The bytes of all of them.
@@ -419,6 +420,11 @@ struct Indexes {
 }
 
 impl Indexes {
+    /// None yet, and at most so many bytes.
+    fn at_most(most: usize) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { most, ..Self::default() }))
+    }
+
     /// Returns the index of a conversation, that is used now.
     fn used(&mut self, id: &MemoryId) -> &mut Kept {
         self.clock += 1;
@@ -447,12 +453,6 @@ struct Kept {
     index: Arc<Mutex<RecallIndex>>,
     bytes: usize,
     used: u64,
-}
-
-impl Default for Indexes {
-    fn default() -> Self {
-        Self { known: HashMap::new(), bytes: 0, most: 64 << 20, clock: 0 }
-    }
 }
 
 impl fmt::Debug for Recall {

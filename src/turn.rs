@@ -7,8 +7,8 @@
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
-//! use memory_prompt::turn::{Next, Tool, ToolError, Turn};
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall};
+//! use memory_prompt::turn::{Next, ToolError, Turn};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, ToolCall};
 //!
 //! fn model(prompt: &Prompt) -> AiMessage {
 //!     // Whoever asks a model of theirs here writes its answer so: `wire::openai::answer(&body)?`.
@@ -60,7 +60,7 @@
 //! nothing is written before the end.
 //!
 //! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
-//! [`Call::is_kept`] says so, and [`Checkpoint::Required`] makes it an error.
+//! [`Call::is_kept`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
 //!
 //! A turn that a later version of this crate has written can't be read by an earlier one, as while
 //! both are deployed: its models are told that something was begun whose outcome is not known, and
@@ -70,17 +70,17 @@
 //! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
 //! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
+mod call;
+mod call_search;
 mod document;
 mod history;
-mod lost;
 mod machine;
 mod owner;
 mod recall;
+mod recovery;
 mod repeated;
 mod reply;
-mod search;
 mod shell;
-mod tool;
 mod unfinished;
 mod unwritten;
 
@@ -97,27 +97,25 @@ use crate::memory::{Appended, Limits};
 use crate::message::{AiMessage, Message, ToolCall};
 use crate::recall::Told;
 use crate::record::{Records, Snapshot};
-#[doc(no_inline)]
-pub use crate::tool::Tool;
+use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
-use document::{Document, Seen, own_id};
-use lost::Hold;
-use lost::late_id;
+pub use call::{Call, ToolError};
+pub(crate) use call_search::{CallSearch, WantedCall};
+use document::{Document, own_id};
 pub use machine::Step;
 pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
+use recovery::{Hold, late_id};
 pub use reply::Reply;
-pub(crate) use search::{Search, Wanted};
-pub use tool::{Call, ToolError};
-pub use unfinished::{Begun, Unfinished};
+pub use unfinished::{Unfinished, UnfinishedCall};
 pub(crate) use unwritten::Unwritten;
 
 /// A question on its way to an answer.
 ///
-/// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
-/// all that was said so far and the names of the tools that need approval, but without the tools,
-/// which are code: [set](Self::tools) them again. A turn written in format version 1 doesn't say
-/// which tools need approval, so each call of its next answer needs it until [`tools`](Self::tools)
-/// is called, if only with an empty list.
+/// Dropping it stores nothing but what a [checkpoint](self#what-happened-is-never-denied) has
+/// stored. It is serialised with all that was said so far and the names of the tools that need
+/// approval, but without the tools, which are code: [set](Self::tools) them again. A turn written
+/// in format version 1 doesn't say which tools need approval, so each call of its next answer needs
+/// it until [`tools`](Self::tools) is called, if only with an empty list.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
@@ -289,18 +287,18 @@ pub enum OnConflict {
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable, over a memory that can't keep a
-/// checkpoint.
+/// The rule for a turn before a tool that is not repeatable, where no checkpoint can be written:
+/// its memory has no slots, or it has outgrown one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Checkpoint {
+pub enum OnNoCheckpoint {
     /// It goes on, and says so by [`Call::is_kept`].
     #[default]
-    WherePossible,
-    /// It is an [`ErrorKind::Unsupported`] before the first such call, and before one of a turn
-    /// that has outgrown a slot.
-    Required,
+    #[serde(rename = "where_possible")] // as it was called first
+    GoOn,
+    /// It is an [`ErrorKind::Unsupported`] before the first such call.
+    #[serde(rename = "required")]
+    Fail,
 }
 
 /// The rule for a turn that is [interrupted](Turn::interrupt).
@@ -389,10 +387,10 @@ impl Turn {
         self
     }
 
-    /// Sets what it does over a memory that keeps no checkpoint.
+    /// Sets what it does before a tool that is not repeatable where no checkpoint can be written.
     #[must_use]
-    pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Self {
-        self.document.checkpoint = checkpoint;
+    pub fn on_no_checkpoint(mut self, on_no_checkpoint: OnNoCheckpoint) -> Self {
+        self.document.on_no_checkpoint = on_no_checkpoint;
         self
     }
 
@@ -495,21 +493,13 @@ impl Turn {
         messages.cloned().map(Arc::new).collect()
     }
 
-    fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.document.is_repeatable(call)
-    }
-
     fn tool(&self, call: &ToolCall) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }
 
-    fn seen(&self) -> Option<Seen> {
-        self.document.seen
-    }
-
     /// Returns the position behind which whatever is stored of the turn stands.
     pub(crate) fn began_at(&self) -> u64 {
-        self.seen().map_or(0, |seen| seen.end)
+        self.document.seen.map_or(0, |seen| seen.end)
     }
 }
 

@@ -181,7 +181,7 @@ mod words;
 pub use self::answer::{Answer, Stop};
 use crate::error::Result;
 use crate::message::Message;
-use crate::provider::{Format, Provider, mark_all};
+use crate::provider::{Format, Provider, remember_origins};
 pub use any::Stream;
 pub use event::Event;
 pub use frames::{Frames, Texts};
@@ -243,7 +243,7 @@ pub fn history<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Vec<
         Format::Gemini => gemini::history(json),
         Format::Ollama => ollama::history(json),
     }?;
-    mark_all(&mut messages, &provider.row());
+    remember_origins(&mut messages, &provider.row());
     Ok(messages)
 }
 

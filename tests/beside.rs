@@ -17,11 +17,11 @@ use memory_prompt::message::{Media, Part, ToolMessage};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, How};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
-use memory_prompt::turn::{Ask, Next, Tool, ToolError, Turn};
+use memory_prompt::turn::{Ask, Next, ToolError, Turn};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Provider, Recall, Result, ToolCall, Window,
+    Message, Provider, Recall, Result, Tool, ToolCall, Window,
 };
 
 use sent::{accounted, sent, texts};

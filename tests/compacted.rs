@@ -16,11 +16,11 @@ use memory_prompt::report::{Break, How, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
 use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
-use memory_prompt::turn::{Next, Tool, ToolError};
+use memory_prompt::turn::{Next, ToolError};
 use memory_prompt::wire::{Answer, Request, Stop, anthropic, responses};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Prompt, Provider, Recall, Result, ToolCall, Truncate, Window,
+    Prompt, Provider, Recall, Result, Tool, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -50,10 +50,10 @@ use memory_prompt::conversation::{
 };
 use memory_prompt::error::Remains;
 use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Reply, Tool, ToolError, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
     ToolCall,
 };
 use odd::Odd;
@@ -294,7 +294,7 @@ fn a_call_that_needs_approval_asks_or_parks_its_turn() {
             // Days later.
             let waits = conversation.prompt().unfinished().unwrap().remove(0);
             let mut turn: Turn = conversation.prompt().adopt(&waits).unwrap();
-            turn.approve(&waits.begun()[0].call_id).unwrap();
+            turn.approve(&waits.calls()[0].call_id).unwrap();
             conversation.run(&mut turn, |_| {}).unwrap();
         }
         let result = if let Approval::No(why) = &approval { why } else { "nothing" };

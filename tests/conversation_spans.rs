@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
-use memory_prompt::turn::{Tool, ToolError};
+use memory_prompt::turn::ToolError;
 use memory_prompt::wire::{Answer, openai};
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Provider, ToolCall};
+use memory_prompt::{
+    ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Provider, Tool, ToolCall,
+};
 use serde_json::{Value, json};
 
 use listener::Listener;

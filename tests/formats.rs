@@ -13,9 +13,9 @@ use memory_prompt::message::{
     AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, OtherPart, Part, Reasoning,
     SystemMessage, ToolMessage, UserMessage,
 };
-use memory_prompt::turn::{OnInterrupt, Tool, ToolError};
+use memory_prompt::turn::{OnInterrupt, ToolError};
 use memory_prompt::wire::Usage;
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Turn};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall, Turn};
 use serde_json::json;
 
 fn folder() -> PathBuf {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::token::Estimate;
-use memory_prompt::turn::{Ask, Next, Tool, Turn};
+use memory_prompt::turn::{Ask, Next, Turn};
 use memory_prompt::{
-    ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, ToolCall, Window,
+    ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, Tool, ToolCall, Window,
 };
 use serde_json::json;
 

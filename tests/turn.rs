@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 use counted::{cases, counted};
 use memory_prompt::memory::{Limits, MemoryId};
 use memory_prompt::turn::{
-    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
+    Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
 };
 use memory_prompt::wire::{Stop, anthropic, ollama};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
-    MemoryPrompt, Message, Provider, Result, ToolCall, Window,
+    MemoryPrompt, Message, Provider, Result, Tool, ToolCall, Window,
 };
 use odd::Odd;
 use proptest::prelude::*;
@@ -148,7 +148,7 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     // Somebody finds out, and goes on with the first turn.
     let unfinished = prompt.unfinished().unwrap().remove(0);
     let others = prompt.unfinished().unwrap().remove(0);
-    assert_eq!(unfinished.begun()[0].tool, "book");
+    assert_eq!(unfinished.calls()[0].tool, "book");
     prompt.adopt(&unfinished).unwrap(); // the answer got lost
     let unfinished = prompt.unfinished().unwrap().remove(0);
     let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools());
@@ -172,7 +172,7 @@ fn results_are_written_down_before_the_model_is_asked() {
     turn.result("c1", ok("ref 7XK")).unwrap();
     ask(&mut turn, &prompt);
     drop(turn);
-    let begun = prompt.unfinished().unwrap()[0].begun();
+    let begun = prompt.unfinished().unwrap()[0].calls();
     assert_eq!(begun[0].result.as_deref(), Some("ref 7XK"));
     let mut next = prompt.turn(Message::user("Did it work?"));
     let sent = ask(&mut next, &prompt);
@@ -425,7 +425,7 @@ fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
         call(&mut turn, &prompt);
         turn.result("c2", ok("two")).unwrap();
         ask(&mut turn, &prompt);
-        let begun = prompt.unfinished().unwrap()[0].begun();
+        let begun = prompt.unfinished().unwrap()[0].calls();
         let results: Vec<_> = begun.iter().map(|it| it.result.as_deref()).collect();
         assert_eq!(results, [Some("one"), Some("two")]);
         turn.answer(Message::ai("done")).unwrap();
@@ -534,7 +534,7 @@ fn a_call_that_waits_for_approval_has_not_run() {
     assert_eq!(note.matches("its outcome is not known yet").count(), 1, "{note}");
 
     let unfinished = prompt.unfinished().unwrap().remove(0);
-    let waits: Vec<_> = unfinished.begun().iter().map(|it| it.needs_approval).collect();
+    let waits: Vec<_> = unfinished.calls().iter().map(|it| it.needs_approval).collect();
     assert_eq!(waits, [true, false, true]);
     let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
     turn.approve("c1").unwrap();
@@ -548,7 +548,7 @@ fn a_call_that_waits_for_approval_has_not_run() {
 
     // It died again: that one was approved, so it may have run.
     let unfinished = prompt.unfinished().unwrap().remove(0);
-    let waits: Vec<_> = unfinished.begun().iter().map(|it| it.needs_approval).collect();
+    let waits: Vec<_> = unfinished.calls().iter().map(|it| it.needs_approval).collect();
     assert_eq!(waits, [false, false, true]);
     let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
     assert!(call(&mut turn, &prompt)[0].may_have_run());
@@ -700,9 +700,9 @@ fn a_memory_without_slots_says_so_before_anything_runs() {
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     let mut turn = booking(&mut prompt);
     assert!(!call(&mut turn, &prompt)[0].is_kept());
-    turn = turn.checkpoint(Checkpoint::Required);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
     assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unsupported);
-    turn = turn.checkpoint(Checkpoint::WherePossible);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::GoOn);
     turn.result("c1", ok("x")).unwrap();
     ask(&mut turn, &prompt);
     turn.answer(Message::ai("done")).unwrap();

@@ -12,9 +12,9 @@ use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_prompt::conversation::Conversation;
-use memory_prompt::turn::{Ended, OnInterrupt, Tool, ToolError};
+use memory_prompt::turn::{Ended, OnInterrupt, ToolError};
 use memory_prompt::wire::Event;
-use memory_prompt::{ChatMemoryExt, MemoryPrompt, SqliteStore};
+use memory_prompt::{ChatMemoryExt, MemoryPrompt, SqliteStore, Tool};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use serde_json::json;

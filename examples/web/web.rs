@@ -21,11 +21,11 @@ use futures_util::stream::{self, StreamExt};
 use memory_prompt::adapt::ToAsync;
 use memory_prompt::conversation::Conversation;
 use memory_prompt::token::Estimate;
-use memory_prompt::turn::{OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{OnInterrupt, Turn};
 use memory_prompt::wire::Event;
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryStore, Error, ErrorKind, MemoryPrompt, PostgresStore, Provider,
-    SqliteStore,
+    SqliteStore, Tool,
 };
 use model::Speaker;
 use serde_json::{Value, json};

@@ -12,14 +12,17 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::gate::{Gate, Place};
+use super::kind::Kind;
 use super::model::{Asking, AsyncModel, Heard};
-use super::tools::{Kind, Outcome, panicked, timed_out};
+use super::observe::Span;
+use super::tools::{Outcome, panicked, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, Tool, ToolError, Turn};
+use crate::tool::Tool;
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, ToolError, Turn};
 use crate::wire::Event;
 
 /// Ends after some time.
@@ -30,6 +33,13 @@ impl Kind for dyn AsyncChatMemory + '_ {
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
     type Late = (); // a future that took too long is dropped
+
+    fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
+        Arc::new(move |call| {
+            let outcome = run(call);
+            Box::pin(async { outcome })
+        })
+    }
 }
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.
@@ -42,24 +52,6 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
         Self::over(prompt, Arc::new(model), provider, name.as_deref())
-    }
-
-    /// Lets the model call this tool, which is handed what its arguments say. It runs on the
-    /// executor, so it must not take long.
-    #[must_use]
-    pub fn tool<T, R>(
-        self,
-        tool: Tool,
-        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
-    ) -> Self
-    where
-        T: DeserializeOwned,
-        R: Into<Content>,
-    {
-        self.tool_call(tool, move |call| {
-            let outcome = call.parse().and_then(&run).map(Into::<Content>::into);
-            async { outcome }
-        })
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.
@@ -150,7 +142,7 @@ impl Conversation<dyn AsyncChatMemory> {
                 }
             }
         };
-        self.settings.watch.turn().turn_async(work).await
+        self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
     /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
@@ -172,7 +164,7 @@ impl Conversation<dyn AsyncChatMemory> {
             let _held = self.enter().await?;
             self.drive(turn, on_event).await
         };
-        self.settings.watch.turn().turn_async(work).await
+        self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
     async fn enter(&self) -> Result<Option<Place<'_>>> {
@@ -200,7 +192,8 @@ impl Conversation<dyn AsyncChatMemory> {
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
-                    let reply = span.ask_async(self.model.ask(asking.clone())).await;
+                    let reply = self.model.ask(asking.clone());
+                    let reply = span.run_async(Span::tell_reply, reply).await;
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls, before)? {
@@ -257,7 +250,8 @@ impl Conversation<dyn AsyncChatMemory> {
 
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
         let span = self.settings.watch.tool(&call);
-        let outcome = span.call_async(self.run_handler(&call, &*handler)).await;
+        let outcome = self.run_handler(&call, &*handler);
+        let outcome = span.run_async(Span::tell_timed, outcome).await;
         (call, outcome)
     }
 

@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use serde::de::DeserializeOwned;
 
 use super::late::{Overdue, Running};
 use super::model::{Asking, Heard, Model};
-use super::tools::{run, timed_out};
+use super::observe::Span;
+use super::tools::{Handler, run, timed_out};
 use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
-use crate::memory::ChatMemory;
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, Tool, ToolError, Turn};
+use crate::tool::Tool;
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, ToolError, Turn};
 use crate::wire::Event;
 
 impl Conversation {
@@ -25,20 +25,6 @@ impl Conversation {
     pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
         Self::over(prompt, Arc::new(model), provider, name.as_deref())
-    }
-
-    /// Lets the model call this tool, which is handed what its arguments say.
-    #[must_use]
-    pub fn tool<T, R>(
-        self,
-        tool: Tool,
-        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
-    ) -> Self
-    where
-        T: DeserializeOwned,
-        R: Into<Content>,
-    {
-        self.tool_call(tool, move |call| run(call.parse()?))
     }
 
     /// Lets the model call this tool, which is handed the whole call: its id is a good one for a
@@ -109,7 +95,7 @@ impl Conversation {
         on_event: impl FnMut(Event) + Send,
     ) -> Result<Done> {
         let question = question.into();
-        self.settings.watch.turn().turn(|| {
+        self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
             let mut lent = self.begin(question);
             let mut late = Vec::new();
@@ -140,7 +126,7 @@ impl Conversation {
     /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is
     /// stored but its slot.
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
-        self.settings.watch.turn().turn(|| {
+        self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
             let mut late = Vec::new();
             let done = caught(|| self.drive(turn, on_event, &mut late));
@@ -216,7 +202,7 @@ impl Conversation {
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
-                    let reply = span.ask(|| self.model.ask(&asking));
+                    let reply = span.run(Span::tell_reply, || self.model.ask(&asking));
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls, before)? {
@@ -251,7 +237,8 @@ impl Conversation {
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
                 turn.begin(&call);
-                turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
+                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
+                turn.result(call.id(), outcome)?;
                 continue;
             }
             if timeout.is_some() && self.late.is_full() {
@@ -281,7 +268,7 @@ fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
     }
 }
 
-type Jobs = Vec<(Call, Arc<<dyn ChatMemory as super::Kind>::Handler>)>;
+type Jobs = Vec<(Call, Arc<Handler>)>;
 
 /// Waits for what comes of a call; where the time is up it becomes a late one.
 fn take(

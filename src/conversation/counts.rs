@@ -10,7 +10,10 @@ use super::observe::Span;
 
 /// The results still to come, wherever they are: each tool and each result counts itself.
 #[derive(Default)]
-pub(super) struct Counts(Mutex<Numbers>, Condvar);
+pub(super) struct Counts {
+    numbers: Mutex<Numbers>,
+    changed: Condvar,
+}
 
 #[derive(Default)]
 struct Numbers {
@@ -35,45 +38,43 @@ pub(super) struct Open {
 impl Counts {
     /// The time of a tool is up, and it runs on.
     pub(super) fn runs_on(self: &Arc<Self>) -> RunsOn {
-        self.0.lock().running += 1;
+        self.numbers.lock().running += 1;
         RunsOn(Arc::clone(self))
     }
 
     /// A result is to be stored, when it is there and its turn is.
     pub(super) fn open(self: &Arc<Self>, span: Span) -> Open {
-        self.0.lock().open += 1;
+        self.numbers.lock().open += 1;
         Open { counts: Arc::clone(self), span, is_over: false }
     }
 
     pub(super) fn running(&self) -> usize {
-        self.0.lock().running
+        self.numbers.lock().running
     }
 
     /// Waits so long for the tools that run on, if anybody wants a result.
     pub(super) fn wait(&self, timeout: Duration) {
         let until = Instant::now().checked_add(timeout);
-        let mut numbers = self.0.lock();
-        while numbers.running > 0 && numbers.open > 0 {
-            match until {
-                None => self.1.wait(&mut numbers),
-                Some(until) if self.1.wait_until(&mut numbers, until).timed_out() => return,
-                Some(_) => {}
-            }
+        let mut numbers = self.numbers.lock();
+        let goes_on = |it: &mut Numbers| it.running > 0 && it.open > 0;
+        match until {
+            None => self.changed.wait_while(&mut numbers, goes_on),
+            Some(until) => _ = self.changed.wait_while_until(&mut numbers, goes_on, until),
         }
     }
 
     /// Returns the number of results that are not stored. A lost result is in the next number that
     /// is returned, and in no later one.
     pub(super) fn not_stored(&self) -> usize {
-        let mut numbers = self.0.lock();
+        let mut numbers = self.numbers.lock();
         numbers.open + take(&mut numbers.lost)
     }
 }
 
 impl Drop for RunsOn {
     fn drop(&mut self) {
-        self.0.0.lock().running -= 1;
-        self.0.1.notify_all();
+        self.0.numbers.lock().running -= 1;
+        self.0.changed.notify_all();
     }
 }
 
@@ -92,11 +93,11 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let mut numbers = self.counts.0.lock();
+        let mut numbers = self.counts.numbers.lock();
         numbers.open -= 1;
         numbers.lost += usize::from(!self.is_over);
         drop(numbers);
-        self.counts.1.notify_all();
+        self.counts.changed.notify_all();
         if !self.is_over {
             self.span.late_result_is_lost();
         }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
-use crate::turn::{Call, Done, Ended, Search, Turn, Unwritten, Wanted, excess, too_large};
+use crate::turn::{Call, CallSearch, Done, Ended, Turn, Unwritten, WantedCall, excess, too_large};
 
 /// A call that runs on a thread of its own, while somebody waits for it.
 pub(super) struct Running {
@@ -31,7 +31,7 @@ pub(super) struct Overdue {
     pub(super) call: Call,
     shared: Arc<Shared>,
     /// The thing that is looked for before it is stored.
-    wanted: Wanted,
+    wanted: WantedCall,
     open: Open,
 }
 
@@ -66,7 +66,10 @@ impl Running {
         let shared = Arc::new(Shared { state, changed, left });
         let job = {
             let (call, shared, span) = (call.clone(), Arc::clone(&shared), span.clone());
-            move || shared.ended(&call, span.call(|| run(&*handler, &call)))
+            move || {
+                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
+                shared.ended(&call, outcome);
+            }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
             *shared.state.lock() = State::Ended(Err(error.into()));
@@ -79,24 +82,19 @@ impl Running {
         let Self { call, shared, since, span } = self;
         let until = timeout.and_then(|timeout| since.checked_add(timeout));
         let mut state = shared.state.lock();
-        loop {
-            match replace(&mut *state, State::Taken) {
-                State::Ended(outcome) => return Ok((call, outcome)),
-                other => *state = other,
-            }
-            match until {
-                None => shared.changed.wait(&mut state),
-                Some(until) if Instant::now() < until => {
-                    let _ = shared.changed.wait_until(&mut state, until);
-                }
-                Some(_) => break,
-            }
+        let runs = |state: &mut State| matches!(state, State::Runs);
+        match until {
+            None => shared.changed.wait_while(&mut state, runs),
+            Some(until) => _ = shared.changed.wait_while_until(&mut state, runs, until),
+        }
+        if let State::Ended(outcome) = replace(&mut *state, State::Taken) {
+            return Ok((call, outcome));
         }
         span.timed_out();
         let open = shared.left.counts.open(span);
         *state = State::RunsOn(shared.left.counts.runs_on(), None);
         drop(state);
-        let wanted = Wanted::late(&call);
+        let wanted = WantedCall::late(&call);
         Err(Box::new(Overdue { call, shared, wanted, open }))
     }
 }
@@ -114,7 +112,7 @@ impl Overdue {
     /// Returns true where its result is wanted behind these messages: one of them has made the
     /// call, and neither is its result among them, nor has anybody run it again.
     fn is_wanted(&self, messages: &[Message]) -> bool {
-        let mut search = Search::new(vec![self.wanted.clone()], 0);
+        let mut search = CallSearch::new(vec![self.wanted.clone()], 0);
         search.look_at(messages.iter());
         search.found().any(|(_, is_open)| is_open)
     }
@@ -175,7 +173,7 @@ impl Left {
             Some(why) => call.late(error(too_large(&why))),
         };
         let mut append = Append::new([result]);
-        if memory.limits().ids > 0 {
+        if memory.limits().recognises_ids() {
             let own = || format!("late:{}", Incarnation::random());
             let id = call.late_id().unwrap_or_else(own);
             append = append.since(&seen).with_id(id);
@@ -190,17 +188,12 @@ impl Left {
         if error.kind() == ErrorKind::Forgotten {
             open.gone();
         } else if may_be_sent_again(&error, &append) {
-            self.refused.lock().push_back((memory, append, open));
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&self) {
-        let oldest = {
             let mut refused = self.refused.lock();
-            if refused.len() > MOST_KEPT { refused.pop_front() } else { None }
-        };
-        drop(oldest); // and tells it
+            refused.push_back((memory, append, open));
+            let oldest = if refused.len() > MOST_KEPT { refused.pop_front() } else { None };
+            drop(refused);
+            drop(oldest); // and tells it
+        }
     }
 
     fn send_again(&self) {
@@ -300,7 +293,7 @@ impl Waiting {
             }
         }
         let wanted = self.late.iter().map(|it| it.wanted.clone()).collect();
-        let mut search = Search::new(wanted, self.began_at);
+        let mut search = CallSearch::new(wanted, self.began_at);
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
         }

@@ -47,7 +47,7 @@ mod told {
     use tracing::field::{Empty, debug};
     use tracing::info_span;
 
-    use super::{Ask, Call, Done, Outcome, Reply, Span, Watch};
+    use super::{Ask, Call, Done, ModelError, Outcome, Reply, Span, Watch};
     use crate::error::{Error, ErrorKind, Result};
     use crate::message::{Message, ToolCall};
     use crate::wire::{Stop, Usage};
@@ -127,7 +127,7 @@ mod told {
     }
 
     impl Span {
-        pub(super) fn tell_turn(&self, outcome: &Result<Done>) {
+        pub(in super::super) fn tell_turn(&self, outcome: &Result<Done>) {
             match outcome {
                 Ok(done) => {
                     self.usage(done.usage);
@@ -137,10 +137,11 @@ mod told {
             }
         }
 
-        pub(super) fn tell_reply(&self, reply: Result<&Reply, Option<&Error>>) {
+        pub(in super::super) fn tell_reply(&self, reply: &Result<Reply, ModelError>) {
             let reply = match reply {
                 Ok(reply) => reply,
                 Err(error) => {
+                    let error = error.downcast_ref();
                     return self.failed(&word(error.map_or(ErrorKind::Model, Error::kind)));
                 }
             };
@@ -152,7 +153,7 @@ mod told {
             self.text("gen_ai.output.messages", || messages([&reply.message], stop));
         }
 
-        pub(super) fn tell_outcome(&self, outcome: &Outcome) {
+        pub(in super::super) fn tell_outcome(&self, outcome: &Outcome) {
             match outcome {
                 Ok(content) => {
                     self.text("gen_ai.tool.call.result", || content.text().into_owned());
@@ -306,11 +307,11 @@ impl Watch {
 #[cfg(not(feature = "tracing"))]
 #[expect(clippy::unused_self, reason = "there is nobody to tell")]
 impl Span {
-    fn tell_turn(&self, _: &Result<Done>) {}
+    pub(super) fn tell_turn(&self, _: &Result<Done>) {}
 
-    fn tell_reply(&self, _: Result<&Reply, Option<&crate::error::Error>>) {}
+    pub(super) fn tell_reply(&self, _: &Result<Reply, ModelError>) {}
 
-    fn tell_outcome(&self, _: &Outcome) {}
+    pub(super) fn tell_outcome(&self, _: &Outcome) {}
 
     fn failed(&self, _: &str) {}
 
@@ -328,27 +329,10 @@ impl Span {
 }
 
 impl Span {
-    /// Runs a turn in it.
-    pub(super) fn turn(&self, work: impl FnOnce() -> Result<Done>) -> Result<Done> {
+    /// Does this work in it, and tells what came of it.
+    pub(super) fn run<T>(&self, tell: fn(&Self, &T), work: impl FnOnce() -> T) -> T {
         let outcome = self.in_scope(work);
-        self.tell_turn(&outcome);
-        outcome
-    }
-
-    /// Asks a model in it.
-    pub(super) fn ask(
-        &self,
-        work: impl FnOnce() -> Result<Reply, ModelError>,
-    ) -> Result<Reply, ModelError> {
-        let reply = self.in_scope(work);
-        self.replied(&reply);
-        reply
-    }
-
-    /// Runs a tool in it.
-    pub(super) fn call(&self, work: impl FnOnce() -> Outcome) -> Outcome {
-        let outcome = self.in_scope(work);
-        self.tell_outcome(&outcome);
+        tell(self, &outcome);
         outcome
     }
 
@@ -356,53 +340,28 @@ impl Span {
     pub(super) fn timed_out(&self) {
         self.failed("timeout");
     }
-
-    fn replied(&self, reply: &Result<Reply, ModelError>) {
-        self.tell_reply(reply.as_ref().map_err(|error| error.downcast_ref()));
-    }
 }
 
-/// The same where the work is a future.
 #[cfg(feature = "async")]
 impl Span {
-    pub(super) async fn turn_async(
+    /// Awaits this work in it, and tells what came of it.
+    pub(super) async fn run_async<T>(
         &self,
-        work: impl Future<Output = Result<Done>>,
-    ) -> Result<Done> {
-        let outcome = self.follow(work).await;
-        self.tell_turn(&outcome);
+        tell: fn(&Self, &T),
+        work: impl Future<Output = T>,
+    ) -> T {
+        #[cfg(feature = "tracing")]
+        let work = tracing::Instrument::instrument(work, self.span.clone());
+        let outcome = work.await;
+        tell(self, &outcome);
         outcome
     }
 
-    pub(super) async fn ask_async(
-        &self,
-        work: impl Future<Output = Result<Reply, ModelError>>,
-    ) -> Result<Reply, ModelError> {
-        let reply = self.follow(work).await;
-        self.replied(&reply);
-        reply
-    }
-
-    pub(super) async fn call_async(
-        &self,
-        work: impl Future<Output = Result<Outcome, String>>,
-    ) -> Result<Outcome, String> {
-        let outcome = self.follow(work).await;
-        match &outcome {
+    /// Tells what came of a tool; `Err` where it took too long.
+    pub(super) fn tell_timed(&self, outcome: &Result<Outcome, String>) {
+        match outcome {
             Ok(outcome) => self.tell_outcome(outcome),
             Err(_) => self.timed_out(),
         }
-        outcome
-    }
-
-    #[cfg(feature = "tracing")]
-    fn follow<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        tracing::Instrument::instrument(work, self.span.clone())
-    }
-
-    #[cfg(not(feature = "tracing"))]
-    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
-    fn follow<F: Future>(&self, work: F) -> F {
-        work
     }
 }

@@ -1,15 +1,12 @@
 //! A tool that finds messages by words.
 
-use std::collections::HashSet;
-use std::ops::Range;
-
 use serde_json::json;
 
 use super::read_arguments;
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, MemoryId, Read};
+use crate::memory::{ChatMemory, MemoryId};
 use crate::recall::{Asked, Found, Recall, Search};
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
@@ -109,16 +106,14 @@ impl SearchHistory {
     /// Searches what is not stored yet by the same rules, as a conversation of its own.
     fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
-        let held = first.seq()..last.seq() + 1;
-        let recall = self.recall.clone().by_itself();
+        // All of it, whatever the search asks for.
+        let all = Snapshot::new(first.seq()..last.seq() + 1, staged.clone());
+        let all = all.with_picked(staged.clone(), Vec::new());
         // The call that asks says the words itself.
         let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
-        let asked = Asked {
-            newest: staged.clone(),
-            not_these: asks.map(|record| record.seq()).into_iter().collect(),
-            ..asked(id, query, held.clone())
-        };
-        Search::new(&recall, asked).run(|read| Ok(read_of(staged, &held, read)))
+        let asked = asked(id, query, &all, asks.map(|record| record.seq()));
+        let recall = self.recall.clone().by_itself();
+        Search::new(&recall, asked).run(|_| Ok(all.clone()))
     }
 
     fn search(
@@ -130,14 +125,7 @@ impl SearchHistory {
     ) -> Search<'_> {
         // At the positions of what is staged others may have appended meanwhile.
         let others = staged.first().map_or(snapshot.end, |record| record.seq())..snapshot.end;
-        let asked = Asked {
-            incarnation: snapshot.incarnation,
-            // By it an index is told from one of a conversation that was begun anew.
-            newest: snapshot.records.clone(),
-            not_these: others.collect(),
-            ..asked(id, query, snapshot.start..snapshot.end)
-        };
-        Search::new(&self.recall, asked)
+        Search::new(&self.recall, asked(id, query, snapshot, others))
     }
 }
 
@@ -155,32 +143,26 @@ fn query(arguments: &str) -> Result<String, String> {
     }
 }
 
-fn asked(id: &MemoryId, query: &str, held: Range<u64>) -> Asked {
+/// Asks for these words in the conversation of this snapshot, but not at some positions.
+fn asked(
+    id: &MemoryId,
+    query: &str,
+    snapshot: &Snapshot,
+    not_these: impl IntoIterator<Item = u64>,
+) -> Asked {
     Asked {
         id: id.clone(),
-        held,
-        incarnation: None,
-        newest: Records::default(),
+        held: snapshot.start..snapshot.end,
+        incarnation: snapshot.incarnation,
+        // By it an index is told from one of a conversation that was begun anew.
+        newest: snapshot.records.clone(),
         question: query.to_owned(),
         before: String::new(),
         asks: None,
-        not_these: HashSet::new(),
+        not_these: not_these.into_iter().collect(),
         left: None,
         counter: None,
     }
-}
-
-/// Returns what a memory that holds these records would answer.
-fn read_of(records: &Records, held: &Range<u64>, read: &Read) -> Snapshot {
-    let before = records.clone().split(read.before.unwrap_or(held.end)).0;
-    let skipped = before.len().saturating_sub(read.n);
-    let first = before.get(skipped).map_or(held.end, |record| record.seq());
-    let newest = before.split(first).1;
-    let mut picked = Records::default();
-    for position in &read.positions {
-        picked.extend(records.clone().split(*position).1.split(position + 1).0);
-    }
-    Snapshot::new(held.clone(), newest).with_picked(picked, Vec::new())
 }
 
 fn text(found: [Option<Found>; 2]) -> String {

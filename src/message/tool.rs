@@ -90,13 +90,14 @@ impl ToolMessage {
         self.answer.details.is_some() && self.attributes().get(STAND_IN) == Some(&Value::Bool(true))
     }
 
-    /// Returns the same result with the mark of its call.
-    pub(crate) fn marked(self, mark: &str) -> Self {
-        self.with_attribute(CALL, mark)
+    /// Returns the same result with the tag of its call: where ids of calls repeat, the tag tells
+    /// which call it answers.
+    pub(crate) fn with_call_tag(self, tag: &str) -> Self {
+        self.with_attribute(CALL, tag)
     }
 
-    /// Returns the mark of its call, where it bears one: no other call has the same.
-    pub(crate) fn mark(&self) -> Option<&str> {
+    /// Returns the tag of its call, where it bears one: no other call has the same.
+    pub(crate) fn call_tag(&self) -> Option<&str> {
         self.answer.details.as_ref()?.attributes.get(CALL)?.as_str()
     }
 

@@ -36,8 +36,8 @@ const WITHIN: [&str; 9] = [
     "input_audio",
 ];
 
-/// Returns the answer, which remembers who gave it where it holds anything private.
-pub(crate) fn mark(message: AiMessage, row: &Row) -> AiMessage {
+/// Returns the answer with the name of the provider that gave it, where it holds anything private.
+pub(crate) fn remember_origin(message: AiMessage, row: &Row) -> AiMessage {
     if is_private(&message) { message.with_attribute(ORIGIN, row.name()) } else { message }
 }
 
@@ -47,14 +47,15 @@ pub(crate) fn is_private(message: &AiMessage) -> bool {
         || message.parts().iter().any(holds_private)
 }
 
-/// Returns the messages of a history, each of which remembers its origin like an answer.
-pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
+/// Gives each message of a history the name of the provider that it was read from, where it holds
+/// anything private.
+pub(crate) fn remember_origins(messages: &mut [Message], row: &Row) {
     for message in messages {
         let beside = attributes(message).keys().any(|key| key.starts_with("wire:"))
             || holds_file_id(message);
         let taken = std::mem::replace(message, Message::ai(""));
         *message = match taken {
-            Message::Ai(m) => mark(m, row).into(),
+            Message::Ai(m) => remember_origin(m, row).into(),
             Message::User(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
             Message::System(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
             Message::Tool(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),

@@ -63,7 +63,7 @@ pub(super) fn write(lines: &BTreeMap<u64, Line>) -> String {
     let mut today = None;
     for Line { day, text: line, .. } in lines.values() {
         match day {
-            Some(day) if today != Some(*day) => _ = write!(text, "\n{}", Day(*day)),
+            Some(day) if today != Some(*day) => _ = write!(text, "\n{}", date(*day)),
             None if today.is_some() => text.push_str("\n(no day)"),
             _ => {}
         }
@@ -74,22 +74,18 @@ pub(super) fn write(lines: &BTreeMap<u64, Line>) -> String {
     text
 }
 
-/// A day since 1970 in the Gregorian calendar, of UTC.
-struct Day(u64);
-
-impl std::fmt::Display for Day {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // From the first of March of the year 0, so that the leap day is the last of its year.
-        let days = self.0 + 719_468;
-        let (era, of_era) = (days / 146_097, days % 146_097);
-        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let year = year + era * 400 + u64::from(month <= 2);
-        write!(f, "{year:04}-{month:02}-{day:02}")
-    }
+/// Returns the date of a day since 1970 in the Gregorian calendar, of UTC.
+fn date(day: u64) -> String {
+    // From the first of March of the year 0, so that the leap day is the last of its year.
+    let days = day + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Writes who spoke: the role always, for any name can be meant to look like one.

@@ -57,7 +57,8 @@ impl Quotes {
 
     /// Returns whether no line finds room any more.
     pub(super) fn is_full(&self) -> bool {
-        self.room.is_full()
+        let Space { tokens, characters, used, .. } = &self.room;
+        tokens.saturating_sub(used.0) < 4 || characters.saturating_sub(used.1) < 8
     }
 
     /// Quotes a unit where there is room for it; else it waits.
@@ -130,11 +131,6 @@ impl Space {
 
     fn tokens_of(&self, text: &str) -> Result<usize> {
         if self.tokens == usize::MAX { Ok(0) } else { self.counter.count_text(text) }
-    }
-
-    fn is_full(&self) -> bool {
-        let (tokens, characters) = self.used;
-        self.tokens.saturating_sub(tokens) < 4 || self.characters.saturating_sub(characters) < 8
     }
 
     /// Takes the lines of a unit, where there is room for all of them.

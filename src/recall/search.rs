@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
         let mut best: Vec<(f32, Doc)> = Vec::new();
         for (place, score) in scores.scores.iter().enumerate() {
             let doc = scores.first + place as Doc;
-            if *score >= self.recall.least && *score > 0.0 && self.may_be_sent(index, doc) {
+            if *score >= self.recall.least && *score > 0.0 && self.may_send(index.position(doc)) {
                 best.push((*score, doc));
             }
         }
@@ -344,10 +344,6 @@ impl<'a> Search<'a> {
         best.sort_unstable_by(order);
         let hit = |(score, doc)| Hit { seq: index.position(doc), rank: score, score };
         best.into_iter().map(hit).collect()
-    }
-
-    fn may_be_sent(&self, index: &RecallIndex, doc: Doc) -> bool {
-        self.may_send(index.position(doc))
     }
 
     fn may_send(&self, position: u64) -> bool {
@@ -373,8 +369,7 @@ impl<'a> Search<'a> {
         // What was answered to the question before stands beside nothing that counts.
         let top = best.first().map_or(0.0, |hit| hit.rank) * NEIGHBOURS[1];
         for seq in self.repeats.earlier().iter().rev().take(MOST_ANSWERS).map(|seq| seq + 1) {
-            let doc = index.doc_at(seq).filter(|doc| self.may_be_sent(&index, *doc));
-            if let Some(doc) = doc {
+            if let Some(doc) = index.doc_at(seq).filter(|_| self.may_send(seq)) {
                 put(Hit { seq, rank: top, score: scores.of(doc) });
             }
         }
@@ -385,7 +380,7 @@ impl<'a> Search<'a> {
                 let around = [doc.checked_sub(away), doc.checked_add(away)];
                 for (near, part) in around.into_iter().zip(NEIGHBOURS) {
                     let Some(near) = near else { continue };
-                    if (first..end).contains(&near) && self.may_be_sent(&index, near) {
+                    if (first..end).contains(&near) && self.may_send(index.position(near)) {
                         let seq = index.position(near);
                         put(Hit {
                             seq,
@@ -491,7 +486,8 @@ impl<'a> Search<'a> {
             let (text, whole) = line(record, &self.question, endings, *passage, with_calls);
             let score = if record.seq() == hit.seq { hit.score } else { 0.0 };
             let seq = record.seq();
-            let recalled = Recalled { seq, score: thousandths(score), whole };
+            let score = (score * 1000.0) as u32;
+            let recalled = Recalled { seq, score, whole };
             Line { day: day(record), text, recalled }
         };
         group.iter().map(line).collect()
@@ -540,10 +536,6 @@ impl<'a> Search<'a> {
     }
 }
 
-fn thousandths(score: f32) -> u32 {
-    (score * 1000.0) as u32
-}
-
 /// The records around a hit among which its tool group is looked for.
 pub(crate) const GROUP: u64 = 16;
 /// The hits that are read at once: more are read where these leave room.
@@ -559,8 +551,9 @@ const MOST_LEARNED: usize = 1024;
 /// The part of a hit's score by which the messages before and behind it stand in line: an answer
 /// more often tells what is sought than a question.
 const NEIGHBOURS: [f32; 2] = [0.6, 0.9];
-/// A question of fewer words is taken to go on with what was said before.
 /// The most answers to earlier copies of the question that stand in line for that.
 const MOST_ANSWERS: usize = 8;
+/// A question of fewer words is taken to go on with what was said before, whose words have this
+/// weight then.
 const FEW: usize = 4;
 const CONTEXT: f32 = 0.3;

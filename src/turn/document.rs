@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Checkpoint, Ended, OnConflict};
+use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::message::{Message, ToolCall, ToolMessage};
-use crate::record::{Incarnation, SlotVersion};
+use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::Usage;
 
 /// The version of what is written. One that is newer is refused. The first one does not say what
@@ -15,7 +15,7 @@ use crate::wire::Usage;
 pub(super) const VERSION: u32 = 2;
 
 /// All of a turn that is worth keeping.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of what is written")]
 pub(super) struct Document {
@@ -60,8 +60,8 @@ pub(super) struct Document {
     pub(super) most_rounds: u32,
     #[serde(default)]
     pub(super) on_conflict: OnConflict,
-    #[serde(default)]
-    pub(super) checkpoint: Checkpoint,
+    #[serde(default, rename = "checkpoint")] // as it was called first
+    pub(super) on_no_checkpoint: OnNoCheckpoint,
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
@@ -108,6 +108,16 @@ pub(super) struct Document {
     pub(super) forgets: bool,
 }
 
+/// A call that the model has made in a turn.
+pub(super) struct MadeCall<'a> {
+    /// The place of the message that made it, and its own among the calls of that message.
+    pub(super) at: usize,
+    pub(super) place: usize,
+    pub(super) call: &'a ToolCall,
+    /// The result, where it has one, and its place among the messages.
+    pub(super) result: Option<(usize, &'a ToolMessage)>,
+}
+
 /// The conversation as the first prompt of the turn saw it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
@@ -115,6 +125,31 @@ pub(super) struct Seen {
     pub(super) end: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) incarnation: Option<Incarnation>,
+}
+
+impl Seen {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let Snapshot { start, end, incarnation, .. } = *snapshot;
+        Self { start, end, incarnation }
+    }
+
+    /// Returns whether this snapshot can be of the conversation that was seen.
+    pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
+        let same = match (self.incarnation, snapshot.incarnation) {
+            (Some(seen), now) => now == Some(seen),
+            // There was none yet, or the memory does not tell.
+            (None, _) => true,
+        };
+        same && snapshot.end >= self.end
+    }
+
+    /// As much of the snapshot as an append needs to be
+    /// [made on it](crate::memory::Append::since).
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
+        snapshot.incarnation = self.incarnation;
+        snapshot
+    }
 }
 
 /// Slots of turns and the ids of their appends begin so.
@@ -128,50 +163,52 @@ impl Document {
             slot: format!("{PREFIX}{id}"),
             owner: id.clone(),
             id,
-            kept: None,
-            kept_messages: 0,
-            is_saving: false,
             messages: vec![question],
-            steers: Vec::new(),
-            temporaries: Vec::new(),
-            note: None,
-            recalled: None,
-            before_temporaries: 0,
-            seen: None,
-            rounds: 0,
             most_rounds: 25,
-            on_conflict: OnConflict::default(),
-            checkpoint: Checkpoint::default(),
-            repeatable: BTreeSet::new(),
             needs_approval: Some(BTreeSet::new()),
-            is_called: false,
-            unapproved: BTreeSet::new(),
-            approved: BTreeSet::new(),
-            may_have_run: BTreeSet::new(),
-            shared_ids: BTreeMap::new(),
-            not_run: BTreeSet::new(),
-            is_stale: false,
-            usage: Usage::default(),
-            ended: None,
-            is_paused: false,
-            forgets: false,
+            ..Self::default()
         }
+    }
+
+    /// The calls of the turn, each with its result.
+    pub(super) fn calls(&self) -> Vec<MadeCall<'_>> {
+        let (mut calls, mut newest) = (Vec::<MadeCall<'_>>::new(), 0);
+        for (at, message) in self.messages.iter().enumerate() {
+            if message.has_tool_calls() {
+                newest = calls.len();
+            }
+            let made = message.tool_calls().enumerate();
+            calls.extend(made.map(|(place, call)| MadeCall { at, place, call, result: None }));
+            let Some(result) = message.as_tool() else { continue };
+            let mut open = calls[newest..].iter_mut().filter(|it| it.result.is_none());
+            if let Some(answered) = open.find(|it| it.call.is_answered_by(result)) {
+                answered.result = Some((at, result));
+            }
+        }
+        calls
+    }
+
+    /// The place of the message with the newest calls.
+    pub(super) fn newest_calls(&self) -> Option<usize> {
+        self.messages.iter().rposition(Message::has_tool_calls)
     }
 
     /// The calls without results, with their places among the newest calls.
     pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
-        calls_without_results(&self.messages)
+        let newest = self.newest_calls();
+        let mut calls = self.calls();
+        calls.retain(|it| Some(it.at) == newest && it.result.is_none());
+        calls.into_iter().map(|it| (it.place, it.call)).collect()
     }
 
-    /// Returns the mark of the call at this place.
-    pub(super) fn mark(&self, place: usize) -> String {
-        let newest = self.messages.iter().rposition(Message::has_tool_calls);
-        self.mark_at(newest.unwrap_or_default(), place)
+    /// Returns the tag of the call at this place.
+    pub(super) fn call_tag(&self, place: usize) -> String {
+        self.call_tag_at(self.newest_calls().unwrap_or_default(), place)
     }
 
-    /// Returns the mark of a call of the message at this place of the turn. Whoever adopts it keeps
-    /// the slot, so the mark stays the same.
-    pub(super) fn mark_at(&self, message: usize, place: usize) -> String {
+    /// Returns the tag of a call of the message at this place of the turn. Whoever adopts it keeps
+    /// the slot, so the tag stays the same.
+    pub(super) fn call_tag_at(&self, message: usize, place: usize) -> String {
         format!("{}:{message}.{place}", self.slot)
     }
 
@@ -182,41 +219,27 @@ impl Document {
 
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
-        let mut open: Vec<(usize, &ToolCall)> = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
-            if message.has_tool_calls() {
-                open = message.tool_calls().enumerate().collect();
-            }
-            let Some(result) = message.as_tool() else { continue };
-            let place = open.iter().position(|(_, call)| call.is_answered_by(result));
-            let call = place.map(|place| open.remove(place).1);
-            if call.is_some_and(|it| !self.is_repeatable(it)) && !self.not_run.contains(&at) {
-                return true;
-            }
-        }
-        open.iter().any(|(place, call)| self.is_handed_out(*place) && !self.is_repeatable(call))
+        let newest = self.newest_calls();
+        self.calls().iter().any(|MadeCall { at, place, call, result }| {
+            let may_have_run = match result {
+                Some((place, _)) => !self.not_run.contains(place),
+                None => Some(*at) == newest && self.is_handed_out(*place),
+            };
+            may_have_run && !self.is_repeatable(call)
+        })
     }
 
-    /// Returns what tools gave that the slot does not have, with the calls and their marks.
+    /// Returns what tools gave that the slot does not have, with the calls and their tags.
     pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
-        let mut unwritten = Vec::new();
-        let mut open: Vec<(String, &ToolCall)> = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
-            if message.has_tool_calls() {
-                let calls = message.tool_calls().enumerate();
-                open = calls.map(|(i, it)| (self.mark_at(at, i), it)).collect();
-            }
-            let Some(result) = message.as_tool() else { continue };
-            let Some(place) = open.iter().position(|(_, call)| call.is_answered_by(result)) else {
-                continue;
-            };
-            let (mark, call) = open.remove(place);
+        let mut calls = self.calls();
+        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
+        let unwritten = calls.into_iter().filter_map(|made| {
+            let (at, result) = made.result?;
             let is_new = at >= self.kept_messages && !self.not_run.contains(&at);
-            if is_new && !result.is_stand_in() {
-                unwritten.push((mark, call, result));
-            }
-        }
-        unwritten
+            let tag = || self.call_tag_at(made.at, made.place);
+            (is_new && !result.is_stand_in()).then(|| (tag(), made.call, result))
+        });
+        unwritten.collect()
     }
 
     /// Returns the id that the model gave to the call at this place.
@@ -258,7 +281,7 @@ impl Document {
     /// Returns true where the slot says that the newest calls were begun. More may be known of
     /// them.
     pub(super) fn calls_are_kept(&self) -> bool {
-        let newest = self.messages.iter().rposition(Message::has_tool_calls);
+        let newest = self.newest_calls();
         self.kept.is_some() && !self.is_stale && newest.is_some_and(|at| at < self.kept_messages)
     }
 
@@ -297,20 +320,6 @@ impl Document {
         self.is_called = true;
         self.approved.clear();
     }
-}
-
-/// The newest calls among these messages that have no results there, with their places.
-pub(super) fn calls_without_results(messages: &[Message]) -> Vec<(usize, &ToolCall)> {
-    let Some(last) = messages.iter().rposition(Message::has_tool_calls) else {
-        return Vec::new();
-    };
-    let mut calls: Vec<_> = messages[last].tool_calls().enumerate().collect();
-    for result in messages[last + 1..].iter().filter_map(Message::as_tool) {
-        if let Some(i) = calls.iter().position(|(_, call)| call.is_answered_by(result)) {
-            calls.remove(i);
-        }
-    }
-    calls
 }
 
 /// The length of a generated id and of a slot version, in bytes.

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen};
-use super::lost::Hold;
-use super::unfinished::{Unfinished, Unread, note_about};
-use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn};
+use super::owner::excess;
+use super::recovery::Hold;
+use super::unfinished::note_about;
+use super::{Ask, Call, Done, Ended, OnConflict, OnNoCheckpoint, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
-use crate::record::{Records, Slot, SlotVersion, Snapshot};
+use crate::record::{Records, SlotVersion, Snapshot};
 
 /// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`Checkpoint::Required`];
+    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`OnNoCheckpoint::Fail`];
     /// [`ErrorKind::Forgotten`] where the conversation was begun anew; [`ErrorKind::Adopted`] while
     /// somebody else runs the turn; and [`ErrorKind::Unacknowledged`] where the turn may be stored
     /// and its memory can't tell.
@@ -59,10 +60,10 @@ impl Turn {
         if let Some(done) = &self.done {
             return Ok(Step::Done(done.clone()));
         }
-        if self.document.is_saving && !self.is_lost() {
+        if self.document.is_saving && !self.is_in_doubt() {
             self.hold = Hold::Unsure; // nobody has said what came of it
         }
-        if self.is_lost() {
+        if self.is_in_doubt() {
             return Ok(self.look());
         }
         if self.may_not_be_tried_again {
@@ -98,10 +99,10 @@ impl Turn {
     /// [`ErrorKind::Forgotten`] where it is not the conversation that the turn has seen, and
     /// [`ErrorKind::Adopted`] where somebody else runs the turn.
     pub fn read(&mut self, mut snapshot: Snapshot) -> Result<()> {
-        if self.is_lost() {
+        if self.is_in_doubt() {
             return self.looked(&snapshot);
         }
-        let seen = self.seen();
+        let seen = self.document.seen;
         if let Some(seen) = seen {
             if !seen.goes_on_in(&snapshot) {
                 return Err(forgotten_error());
@@ -117,7 +118,7 @@ impl Turn {
         }
         if seen.is_none() {
             self.document.seen = Some(Seen::of(&snapshot));
-            self.tell_under_way(&snapshot);
+            self.document.note = note_about(&snapshot);
         }
         self.base = Some(snapshot);
         Ok(())
@@ -140,7 +141,7 @@ impl Turn {
         if self.was_unwritten(appended) {
             return;
         }
-        let is_of_others = self.is_lost();
+        let is_of_others = self.is_in_doubt();
         if appended.repeated && !is_of_others && !self.document.forgets {
             return self.was_stored(appended);
         }
@@ -169,16 +170,16 @@ impl Turn {
         if kind == ErrorKind::Forgotten && self.is_ended_by_others() {
             self.look_anew();
         }
-        let is_in_doubt = kind == ErrorKind::Unacknowledged && self.is_over();
-        self.may_be_stored |= is_in_doubt;
+        let may_be_done = kind == ErrorKind::Unacknowledged && self.is_over();
+        self.may_be_stored |= may_be_done;
         // Neither the id nor the slot would tell the second try from the first.
         self.may_not_be_tried_again |=
-            is_in_doubt && self.limits.ids == 0 && self.document.kept.is_none();
+            may_be_done && !self.limits.recognises_ids() && self.document.kept.is_none();
     }
 
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
-        let harmless = |(i, call)| self.is_repeatable(call) && !self.is_unapproved(i);
+        let harmless = |(i, call)| self.document.is_repeatable(call) && !self.is_unapproved(i);
         let harmless = self.open().all(harmless);
         let is_written =
             !self.document.is_stale && self.document.kept_messages >= self.document.messages.len();
@@ -186,22 +187,25 @@ impl Turn {
             if let Some(save) = self.save()? {
                 return Ok(save);
             }
-            if self.document.checkpoint == Checkpoint::Required && !self.document.calls_are_kept() {
+            if self.document.on_no_checkpoint == OnNoCheckpoint::Fail
+                && !self.document.calls_are_kept()
+            {
                 return Err(self.unkept_error());
             }
         }
         self.document.note_handed_out();
         let may_have_run = &self.document.may_have_run;
         let is_kept = self.document.calls_are_kept();
-        let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
+        let staged =
+            self.document.seen.map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
             read: self.handed(call),
-            mark: self.document.mark(i),
+            tag: self.document.call_tag(i),
             needs_approval: self.is_unapproved(i),
             is_kept,
-            may_have_run: may_have_run.contains(&i) && !self.is_repeatable(call),
-            is_repeatable: self.is_repeatable(call),
+            may_have_run: may_have_run.contains(&i) && !self.document.is_repeatable(call),
+            is_repeatable: self.document.is_repeatable(call),
             staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))
@@ -209,8 +213,7 @@ impl Turn {
 
     /// Returns what a call hands to its tool, where that is not what the model wrote.
     pub(super) fn handed(&self, call: &ToolCall) -> Option<String> {
-        let tool = self.tools.iter().find(|tool| tool.name() == call.name)?;
-        match tool.arguments(&call.arguments) {
+        match self.tool(call)?.arguments(&call.arguments) {
             Cow::Borrowed(_) => None,
             Cow::Owned(read) => Some(read),
         }
@@ -281,7 +284,7 @@ impl Turn {
             Some(_) => self.append_id_behind_checkpoint(),
         });
         if self.document.on_conflict == OnConflict::Fail {
-            append.expected = self.seen().map(|seen| seen.end);
+            append.expected = self.document.seen.map(|seen| seen.end);
         }
         if let Some(version) = self.document.kept {
             append = self.without_slot(append, version);
@@ -336,7 +339,9 @@ impl Turn {
     /// The append, only if the conversation goes on that the turn has seen.
     pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
         // A memory that recognises ids knows this too.
-        let Some(mut seen) = self.seen().filter(|_| self.limits.ids > 0) else { return append };
+        let Some(mut seen) = self.document.seen.filter(|_| self.limits.recognises_ids()) else {
+            return append;
+        };
         if self.document.kept.is_some() {
             // The slot tells whether it was cleared; what the turn has seen may be evicted.
             seen.start = seen.end;
@@ -346,7 +351,7 @@ impl Turn {
 
     /// Reads what is needed, and composes.
     fn ask(&mut self, composer: &Composer, cache: &mut ComposerCache) -> Result<Step> {
-        if self.listed.is_none() && self.seen().is_none() && self.limits.has_slots() {
+        if self.listed.is_none() && self.document.seen.is_none() && self.limits.has_slots() {
             return Ok(Step::List);
         }
         if !self.document.is_paused {
@@ -356,7 +361,7 @@ impl Turn {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
         self.check_id()?;
-        if let Some(text) = self.excess_of(&self.document.messages, self.room_for_answer()) {
+        if let Some(text) = excess(&self.limits, &self.document.messages, self.room_for_answer()) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = self.document.messages.len();
@@ -415,52 +420,18 @@ impl Turn {
     fn fetch(&mut self, composer: &Composer, n: usize) -> Step {
         self.wanted = n;
         let mut read = Read::newest(n).positions(self.single.iter().copied());
-        match self.seen() {
+        match self.document.seen {
             Some(seen) => read.before = Some(seen.end),
             None => read.slots = self.listed.clone().unwrap_or_default(),
         }
         if self.limits.has_slots() {
             read = read.slots(composer.slots());
-            if self.seen().is_some() {
+            if self.document.seen.is_some() {
                 read = read.slots(composer.earlier_slots());
             }
         }
         Step::Read(read)
     }
-
-    /// Tells the model what other turns of the conversation have begun and not ended.
-    fn tell_under_way(&mut self, snapshot: &Snapshot) {
-        self.document.note = note_about(snapshot.slots().iter().filter_map(turn_in));
-    }
-}
-
-impl Seen {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
-        let Snapshot { start, end, incarnation, .. } = *snapshot;
-        Self { start, end, incarnation }
-    }
-
-    /// Returns whether this snapshot can be of the conversation that was seen.
-    pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
-        let same = match (self.incarnation, snapshot.incarnation) {
-            (Some(seen), now) => now == Some(seen),
-            // There was none yet, or the memory does not tell.
-            (None, _) => true,
-        };
-        same && snapshot.end >= self.end
-    }
-
-    /// As much of the snapshot as an append needs to be [made on it](Append::since).
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
-        snapshot.incarnation = self.incarnation;
-        snapshot
-    }
-}
-
-/// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
-pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
-    slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
 }
 
 fn unacknowledged_error() -> Error {

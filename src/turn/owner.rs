@@ -68,9 +68,8 @@ impl Turn {
             return Err(Error::invalid("answer", text));
         }
         // Under a name that a provider was sent in place of the tool's own.
-        let is_known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name() == call.name);
         let meant = |call: &ToolCall| {
-            let mut tools = self.tools.iter().filter(|_| !is_known(call));
+            let mut tools = self.tools.iter().filter(|_| self.tool(call).is_none());
             let tool = tools.find(|tool| is_same_tool(&call.name, tool.name()))?;
             Some(ToolCall { name: tool.name().to_owned(), ..call.clone() })
         };
@@ -93,15 +92,15 @@ impl Turn {
         self.document.is_paused = !calls && stop == Some(Stop::Paused);
         if is_broken {
             self.close("Not run: the answer broke off.");
-            self.end(Ended::Interrupted);
+            self.document.ended = Some(Ended::Interrupted);
         } else if !calls && !self.document.is_paused {
             if self.document.steers.is_empty() {
-                self.end(Ended::Answered);
+                self.document.ended = Some(Ended::Answered);
             }
         } else if self.document.rounds >= self.document.most_rounds {
             let most = self.document.most_rounds;
             self.close(&format!("Not run: a turn has at most {most} rounds of calls."));
-            self.end(Ended::Rounds);
+            self.document.ended = Some(Ended::Rounds);
         } else {
             self.document.rounds += 1;
             if matches!(self.stop, Some(Stop::Length | Stop::Filtered)) {
@@ -217,10 +216,10 @@ impl Turn {
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         self.document.approved.remove(&place);
-        let mark = self.document.mark(place);
-        let told = outcome_unknown(&call, &mark, why);
+        let tag = self.document.call_tag(place);
+        let told = outcome_unknown(&call, &tag, why);
         let is_too_large = self.excess_of_result(&told).is_some();
-        let told = if is_too_large { outcome_unknown(&call, &mark, "") } else { told };
+        let told = if is_too_large { outcome_unknown(&call, &tag, "") } else { told };
         self.document.messages.push(told);
         Ok(())
     }
@@ -250,15 +249,15 @@ impl Turn {
             return;
         }
         let keeps = keep == OnInterrupt::Keep || self.has_happened();
-        self.end(Ended::Interrupted);
+        self.document.ended = Some(Ended::Interrupted);
         if !keeps {
             self.document.forgets = true;
             return;
         }
         for (place, call) in self.open_calls() {
             if self.document.is_handed_out(place) {
-                let mark = self.document.mark(place);
-                self.document.messages.push(outcome_unknown(&call, &mark, ""));
+                let tag = self.document.call_tag(place);
+                self.document.messages.push(outcome_unknown(&call, &tag, ""));
             } else {
                 self.stage_not_run(&call, NOT_RUN);
             }
@@ -272,10 +271,6 @@ impl Turn {
         let may_be_kept = self.document.is_saving || self.document.kept.is_some();
         let is_known = may_be_kept && self.append_id() != self.document.slot;
         is_known || self.document.has_happened()
-    }
-
-    fn end(&mut self, ended: Ended) {
-        self.document.ended = Some(ended);
     }
 
     /// The call of this id that waits for its result.
@@ -352,7 +347,7 @@ impl Turn {
     /// Stages a result, or says in its place that it is too large: also where it comes late.
     fn stage_result(&mut self, place: usize, mut result: ToolMessage) {
         if !self.has_no_limits() {
-            let late = result.clone().marked(&self.document.mark(place));
+            let late = result.clone().with_call_tag(&self.document.call_tag(place));
             let both = [result.clone(), late].map(Message::Tool);
             if let Some(text) = both.iter().find_map(|it| self.excess_of_result(it)) {
                 let (id, name) = (result.call_id(), result.tool_name());
@@ -373,11 +368,11 @@ impl Turn {
         if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
             others.remove(i);
         }
-        let closing = |(place, call)| outcome_unknown(call, &self.document.mark(place), "");
+        let closing = |(place, call)| outcome_unknown(call, &self.document.call_tag(place), "");
         let closings: Vec<_> = others.into_iter().map(closing).collect();
         let Document { messages, steers, .. } = &self.document;
         let all = messages.iter().chain(steers).chain(&closings).chain([message]);
-        self.excess_of(all, self.room_for_answer())
+        excess(&self.limits, all, self.room_for_answer())
     }
 
     /// Says why the memory can't take this answer, behind so many messages, with the closings of
@@ -388,12 +383,13 @@ impl Turn {
         }
         let Document { messages, steers, .. } = &self.document;
         let messages = messages.get(..behind).unwrap_or_default();
-        let mark = |place| self.document.mark_at(behind, place);
+        let tag = |place| self.document.call_tag_at(behind, place);
         let calls = answer.tool_calls().enumerate();
         let closings: Vec<_> =
-            calls.map(|(place, call)| outcome_unknown(call, &mark(place), "")).collect();
+            calls.map(|(place, call)| outcome_unknown(call, &tag(place), "")).collect();
         let answer = Message::Ai(answer.clone());
-        self.excess_of(messages.iter().chain(steers).chain(&closings).chain([&answer]), 0)
+        let all = messages.iter().chain(steers).chain(&closings).chain([&answer]);
+        excess(&self.limits, all, 0)
     }
 
     /// Returns the bytes of a batch that are kept free for the answer.
@@ -403,16 +399,6 @@ impl Turn {
 
     fn has_no_limits(&self) -> bool {
         self.limits.message == usize::MAX && self.limits.batch == usize::MAX
-    }
-
-    /// Says why the memory can't take these messages at once, with so much room beside them; `None`
-    /// where it can.
-    pub(super) fn excess_of<'a>(
-        &self,
-        messages: impl IntoIterator<Item = &'a Message>,
-        room: usize,
-    ) -> Option<String> {
-        excess(&self.limits, messages, room)
     }
 }
 
@@ -475,7 +461,7 @@ fn tell_apart(
 /// The most bytes that are kept free for an answer.
 const MOST_ROOM: usize = 64 * 1024;
 
-pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message {
+pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> Message {
     let why = why.trim_end();
     let stop = match why.chars().last() {
         None => "",
@@ -484,7 +470,7 @@ pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message
     };
     let text = format!("{why}{stop}{OUTCOME_UNKNOWN}");
     let result = ToolMessage::new(&call.id, &call.name, text);
-    Message::Tool(result.with_error(true).stand_in().marked(mark))
+    Message::Tool(result.with_error(true).stand_in().with_call_tag(tag))
 }
 
 const OUTCOME_UNKNOWN: &str =

@@ -2,7 +2,7 @@
 
 use super::{Done, Ended, Turn};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, MOST_NAME, Read, check_name};
+use crate::memory::{Appended, MOST_NAME, Read, check_name};
 use crate::record::{Snapshot, places};
 use crate::wire::Usage;
 
@@ -11,11 +11,11 @@ impl Turn {
     /// behind a checkpoint. They are looked for one by one, while each is known. None where nobody
     /// gave the turn an id, or where it has begun.
     pub(super) fn ids_to_look_for(&self) -> Result<Vec<String>> {
-        if !self.may_be_repeated || self.is_over() || self.seen().is_some() {
+        if !self.may_be_repeated || self.is_over() || self.document.seen.is_some() {
             return Ok(Vec::new());
         }
         self.check_id()?;
-        if self.limits.ids == 0 {
+        if !self.limits.recognises_ids() {
             return Ok(Vec::new());
         }
         Ok(vec![self.append_id(), self.append_id_behind_checkpoint()])
@@ -25,7 +25,7 @@ impl Turn {
     pub(super) fn check_id(&self) -> Result<()> {
         let (id, longest) = (&self.document.id, self.append_id_behind_checkpoint());
         let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
-        if self.seen().is_some() || is_good {
+        if self.document.seen.is_some() || is_good {
             return Ok(());
         }
         let most = MOST_NAME.saturating_sub(longest.len().saturating_sub(id.len()));
@@ -45,16 +45,6 @@ impl Turn {
         let done = Done { positions, messages, ended, recognised, usage, stop: None };
         self.done = Some(done).filter(|done| is_whole && done.answer().is_some());
     }
-
-    /// Notes that nothing is left to be looked for.
-    pub(super) fn is_looked_for(&mut self) {
-        self.may_be_repeated = false;
-    }
-}
-
-/// Returns the append that changes nothing: its outcome says what is stored under this id.
-pub(super) fn look_for(id: String) -> Append {
-    Append::default().with_id(id)
 }
 
 /// Returns the read of what is stored there; `None` for a checkpoint, which has no messages.

@@ -4,11 +4,9 @@
 mod asynchronous;
 
 use super::document::PREFIX;
-use super::machine::turn_in;
-use super::repeated::{look_for, read_of};
+use super::repeated::read_of;
+use super::unfinished::unfinished_in;
 use super::{Next, Step, Turn, Unfinished, adopted_error};
-use std::sync::Arc;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::message::Message;
@@ -36,7 +34,7 @@ impl MemoryPrompt<dyn ChatMemory> {
         }
         let names = names(self.memory().slots()?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names))?;
-        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
+        unfinished_in(&snapshot)
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to
@@ -79,7 +77,17 @@ impl Turn {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
-        self.look_for_its_id(memory)?;
+        for id in self.ids_to_look_for()? {
+            // Changes nothing, and tells what is stored under this id.
+            let stored = memory.append_with(&mut Append::default().with_id(id))?;
+            if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
+                self.found_stored(&stored, &memory.read_with(&read)?);
+            }
+            if !stored.repeated || self.done.is_some() {
+                break;
+            }
+        }
+        self.may_be_repeated = false;
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
@@ -102,21 +110,6 @@ impl Turn {
                 Step::Done(done) => return Ok(Next::Done(done)),
             }
         }
-    }
-
-    /// Looks whether a turn of its id is stored.
-    fn look_for_its_id(&mut self, memory: &Arc<dyn ChatMemory>) -> Result<()> {
-        for id in self.ids_to_look_for()? {
-            let stored = memory.append_with(&mut look_for(id))?;
-            if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
-                self.found_stored(&stored, &memory.read_with(&read)?);
-            }
-            if !stored.repeated || self.done.is_some() {
-                break;
-            }
-        }
-        self.is_looked_for();
-        Ok(())
     }
 
     /// Takes what came of an append, and goes on where the slot was lost to somebody else.

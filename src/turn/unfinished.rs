@@ -5,10 +5,10 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Turn;
-use super::document::{Document, VERSION, own_id};
-use crate::error::{Error, ErrorKind};
-use crate::message::{Message, ToolMessage};
-use crate::record::{Slot, SlotVersion};
+use super::document::{Document, MadeCall, PREFIX, VERSION, own_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Message;
+use crate::record::{Slot, SlotVersion, Snapshot};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct Unfinished {
 /// A call of an unfinished turn, of a tool that is not repeatable or that needs approval.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Begun {
+pub struct UnfinishedCall {
     /// The id of the call. Models count anew in each answer: a call of another turn may have the
     /// same.
     pub call_id: String,
@@ -30,8 +30,9 @@ pub struct Begun {
     pub arguments: String,
     /// True where it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down. What [stands in](ToolMessage::stand_in)
-    /// for it is none: of a call that took too long nobody knows yet what came of it.
+    /// The result, where the turn has written that down. What
+    /// [stands in](crate::message::ToolMessage::stand_in) for it is none: of a call that took too
+    /// long nobody knows yet what came of it.
     pub result: Option<String>,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Debug for Unfinished {
         f.debug_struct("Unfinished")
             .field("id", &self.id())
             .field("version", &self.version)
-            .field("begun", &self.begun())
+            .field("calls", &self.calls())
             .finish_non_exhaustive()
     }
 }
@@ -67,32 +68,26 @@ impl Unfinished {
 
     /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
     /// approval.
-    pub fn begun(&self) -> Vec<Begun> {
-        let messages = &self.document.messages;
-        let newest = messages.iter().rposition(Message::has_tool_calls);
-        let mut begun = Vec::new();
-        for (at, message) in messages.iter().enumerate() {
-            let behind = || messages[at + 1..].iter().take_while(|it| !it.has_tool_calls());
-            for (i, call) in message.tool_calls().enumerate() {
-                let result =
-                    behind().filter_map(Message::as_tool).find(|it| call.is_answered_by(it));
-                let needs_approval =
-                    Some(at) == newest && result.is_none() && self.document.unapproved.contains(&i);
-                if self.document.repeatable.contains(&call.name) && !needs_approval {
-                    continue;
-                }
-                begun.push(Begun {
-                    call_id: call.id.clone(),
-                    tool: call.name.clone(),
-                    arguments: call.arguments.clone(),
-                    needs_approval,
-                    result: result
-                        .filter(|it: &&ToolMessage| !it.is_stand_in())
-                        .map(|it| it.content().text().into_owned()),
-                });
+    pub fn calls(&self) -> Vec<UnfinishedCall> {
+        let Document { unapproved, .. } = &self.document;
+        let newest = self.document.newest_calls();
+        let calls = self.document.calls().into_iter().filter_map(|made| {
+            let MadeCall { at, place, call, result } = made;
+            let needs_approval =
+                Some(at) == newest && result.is_none() && unapproved.contains(&place);
+            if self.document.is_repeatable(call) && !needs_approval {
+                return None;
             }
-        }
-        begun
+            let result = result.map(|(_, it)| it).filter(|it| !it.is_stand_in());
+            Some(UnfinishedCall {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                arguments: call.arguments.clone(),
+                needs_approval,
+                result: result.map(|it| it.content().text().into_owned()),
+            })
+        });
+        calls.collect()
     }
 
     /// The turn in the hands of a new owner, under an id of its own.
@@ -104,6 +99,20 @@ impl Unfinished {
         (document.id, document.owner, document.ended) = (own_id(), own_id(), None);
         Turn::of(document)
     }
+}
+
+/// Returns the turns in the slots of this snapshot.
+///
+/// # Errors
+///
+/// That of the first one that can't be read.
+pub(super) fn unfinished_in(snapshot: &Snapshot) -> Result<Vec<Unfinished>> {
+    turns_in(snapshot).map(|it| it.map_err(|unread| unread.error())).collect()
+}
+
+/// Returns the turns in the slots of this snapshot, or why one can't be read.
+fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished, Unread>> {
+    snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX)).map(Unfinished::of)
 }
 
 /// A slot of a turn that this version can't read.
@@ -147,15 +156,14 @@ impl Unread {
     }
 }
 
-/// The note to the model about what these turns have begun; `None` where that is nothing.
-pub(super) fn note_about(
-    turns: impl Iterator<Item = Result<Unfinished, Unread>>,
-) -> Option<Message> {
+/// The note to the model about what the turns of this snapshot have begun; `None` where that is
+/// nothing.
+pub(super) fn note_about(snapshot: &Snapshot) -> Option<Message> {
     let lines_of = |turn: Result<Unfinished, Unread>| match turn {
-        Ok(turn) => turn.begun().iter().map(Begun::line).collect(),
+        Ok(turn) => turn.calls().iter().map(UnfinishedCall::line).collect(),
         Err(unread) => vec![unread.line()],
     };
-    let lines: Vec<String> = turns.flat_map(lines_of).collect();
+    let lines: Vec<String> = turns_in(snapshot).flat_map(lines_of).collect();
     if lines.is_empty() {
         return None;
     }
@@ -166,10 +174,10 @@ pub(super) fn note_about(
     Some(Message::user(text))
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for UnfinishedCall {
     /// Names the call, not what it was about.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun")
+        f.debug_struct("UnfinishedCall")
             .field("call_id", &self.call_id)
             .field("tool", &self.tool)
             .field("needs_approval", &self.needs_approval)
@@ -178,7 +186,7 @@ impl fmt::Debug for Begun {
     }
 }
 
-impl Begun {
+impl UnfinishedCall {
     fn line(&self) -> String {
         let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));

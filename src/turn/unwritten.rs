@@ -1,6 +1,6 @@
 //! The results that a turn has and that are written nowhere.
 
-use super::{Call, ToolError, Turn, Wanted};
+use super::{Call, ToolError, Turn, WantedCall};
 use crate::message::{Content, ToolCall, ToolMessage};
 use crate::record::Records;
 
@@ -9,7 +9,7 @@ pub(crate) struct Unwritten {
     pub(crate) call: Call,
     pub(crate) outcome: Result<Content, ToolError>,
     /// It may have been written all the same, where only the answer to that was lost.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedCall,
 }
 
 impl Turn {
@@ -19,16 +19,16 @@ impl Turn {
             return Vec::new(); // nothing has happened
         }
         let results = self.document.unwritten_results().into_iter();
-        results.map(|(mark, call, result)| self.as_unwritten(mark, call, result)).collect()
+        results.map(|(tag, call, result)| self.as_unwritten(tag, call, result)).collect()
     }
 
-    fn as_unwritten(&self, mark: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
-        let is_repeatable = self.is_repeatable(call);
-        let wanted = Wanted::result(call, mark.clone(), result, is_repeatable);
+    fn as_unwritten(&self, tag: String, call: &ToolCall, result: &ToolMessage) -> Unwritten {
+        let is_repeatable = self.document.is_repeatable(call);
+        let wanted = WantedCall::result(call, tag.clone(), result, is_repeatable);
         let call = Call {
             made: call.clone(),
             read: self.handed(call),
-            mark,
+            tag,
             needs_approval: false,
             is_kept: self.has_slot(),
             may_have_run: true,

@@ -47,21 +47,21 @@ struct Match<'a> {
     stand_in: bool,
     /// The tool that it names.
     tool: &'a str,
-    mark: Option<&'a str>,
+    tag: Option<&'a str>,
 }
 
 impl Call<'_> {
     /// Returns whether this is the result for which something stands in.
     ///
-    /// By the marks of their calls, where both have one; and where one has none, by id and tool
+    /// By the tags of their calls, where both have one; and where one has none, by id and tool
     /// alone, if that is to count.
-    fn awaits(&self, result: &ToolMessage, without_mark: bool) -> bool {
-        let is_marked = |it: Match<'_>| match (it.mark, result.mark()) {
+    fn awaits(&self, result: &ToolMessage, without_tag: bool) -> bool {
+        let has_its_tag = |it: Match<'_>| match (it.tag, result.call_tag()) {
             (Some(one), Some(other)) => one == other,
-            _ => without_mark,
+            _ => without_tag,
         };
         let stands_for =
-            |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name()) && is_marked(it);
+            |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name()) && has_its_tag(it);
         self.call.is_answered_by(result) && self.answer.is_some_and(stands_for)
     }
 }
@@ -87,7 +87,7 @@ struct OfId<'a> {
     unanswered: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
-    /// The tools whose calls were answered, and the marks of those.
+    /// The tools whose calls were answered, and the tags of those.
     answered: Vec<(&'a str, Option<&'a str>)>,
 }
 
@@ -232,8 +232,8 @@ impl<'a> Matching<'a> {
         let calls = &self.matches.calls;
         let of_id = self.by_id.as_mut().and_then(|by_id| by_id.get_mut(tool.call_id()));
         let Some(of_id) = of_id else { return Fate::NoCall };
-        let awaits = |without_mark: bool| {
-            of_id.stand_ins.iter().rposition(|it| calls[it.1].awaits(tool, without_mark))
+        let awaits = |without_tag: bool| {
+            of_id.stand_ins.iter().rposition(|it| calls[it.1].awaits(tool, without_tag))
         };
         if !tool.is_stand_in()
             && let Some(i) = awaits(false).or_else(|| awaits(true))
@@ -249,9 +249,9 @@ impl<'a> Matching<'a> {
         if let Some(call) = found {
             return self.answer(call, place, place, tool, false);
         }
-        let is_it = |mark: Option<&str>| tool.mark().is_none() || tool.mark() == mark;
+        let is_it = |tag: Option<&str>| tool.call_tag().is_none() || tool.call_tag() == tag;
         let is_answered =
-            of_id.answered.iter().any(|(it, mark)| agree(it, tool.tool_name()) && is_it(*mark));
+            of_id.answered.iter().any(|(it, tag)| agree(it, tool.tool_name()) && is_it(*tag));
         if is_answered { Fate::Answered } else { Fate::NoCall }
     }
 
@@ -263,8 +263,8 @@ impl<'a> Matching<'a> {
         tool: &'a ToolMessage,
         direct: bool,
     ) -> Fate {
-        let (stand_in, tool, mark) = (tool.is_stand_in(), tool.tool_name(), tool.mark());
-        let answer = Match { place, rank, stand_in, tool, mark };
+        let (stand_in, tool, tag) = (tool.is_stand_in(), tool.tool_name(), tool.call_tag());
+        let answer = Match { place, rank, stand_in, tool, tag };
         let Matches { groups, calls, .. } = &mut self.matches;
         calls[call].answer = Some(answer);
         let group = groups.partition_point(|group| group.end_call <= call);
@@ -316,7 +316,7 @@ fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'
         let at = of_id.stand_ins.partition_point(|it| it.0 < answer.place);
         of_id.stand_ins.insert(at, (answer.place, number));
     }
-    let named = (call.call.name.as_str(), answer.mark);
+    let named = (call.call.name.as_str(), answer.tag);
     if !of_id.answered.contains(&named) {
         of_id.answered.push(named);
     }

@@ -7,7 +7,7 @@ use super::refused::stopped;
 use super::usage::Usage;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
-use crate::provider::{Provider, mark};
+use crate::provider::{Provider, remember_origin};
 
 /// The message that a model said, what it cost and why it stopped.
 ///
@@ -127,7 +127,7 @@ impl Answer {
     #[must_use]
     pub fn given_by(mut self, provider: Provider) -> Self {
         self.provider = provider;
-        self.message = mark(self.message, &provider.row());
+        self.message = remember_origin(self.message, &provider.row());
         self
     }
 }

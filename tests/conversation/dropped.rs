@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Ended, Tool, ToolError, Turn};
-use memory_prompt::{AsyncChatMemory, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
+use memory_prompt::turn::{Ended, ToolError, Turn};
+use memory_prompt::{
+    AsyncChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall, Window,
+};
 use proptest::prelude::*;
 use serde_json::json;
 

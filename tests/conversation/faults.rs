@@ -16,13 +16,12 @@ use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read}
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
-    Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
-    Unfinished,
+    Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Result, ToolCall, Window,
+    Message, Prompt, Result, Tool, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -656,7 +655,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     for (arguments, times) in &state.ran {
         prop_assert_eq!(*times, 1, "{} ran twice", arguments);
         let mut stored = all.iter().flat_map(Message::tool_calls);
-        let mut begun = left.iter().flat_map(Unfinished::begun);
+        let mut begun = left.iter().flat_map(Unfinished::calls);
         let is_known = stored.any(|call| call.arguments == *arguments)
             || begun.any(|call| call.arguments == *arguments && !call.needs_approval);
         prop_assert!(is_known, "{} is denied", arguments);
@@ -693,7 +692,7 @@ counted! {
             let question = format!("question {number}");
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
             // What is not kept may be denied, so it is not begun.
-            let turn = turn.checkpoint(Checkpoint::Required);
+            let turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
             let turn = if has_id { turn.with_id(question.as_str()) } else { turn };
             *world.2.lock().unwrap() = plan.fails;
             let is_kept = plan.is_kept && matches!(conversation, Either::Async(_));
@@ -759,7 +758,7 @@ counted! {
 
             // What others know of calls that were begun, the next model is told.
             world.0.lock().unwrap().approval = Approval::Later;
-            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::begun).collect();
+            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::calls).collect();
             let next = conversation.say(Turn::from(format!("next {number}")), None);
             prop_assert_eq!(next.unwrap().unwrap().text(), "fine");
             let asked = world.0.lock().unwrap().asked.take().unwrap();
@@ -772,7 +771,7 @@ counted! {
             if plan.goes_on {
                 for unfinished in world.prompt().unfinished().unwrap() {
                     let mut turn = world.prompt().adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
-                    for call in unfinished.begun().into_iter().filter(|it| it.needs_approval) {
+                    for call in unfinished.calls().into_iter().filter(|it| it.needs_approval) {
                         if plan.approval == Approval::Yes {
                             turn.approve(&call.call_id).unwrap();
                         } else {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
 use memory_prompt::store::Durability;
-use memory_prompt::turn::{Call, Ended, Reply, Tool, ToolError, Turn};
+use memory_prompt::turn::{Call, Ended, Reply, ToolError, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore, ToolCall,
+    ChatMemory, ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore, Tool, ToolCall,
 };
 
 use crate::folder::Folder;

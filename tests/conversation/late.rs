@@ -9,9 +9,9 @@ use std::time::Duration;
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
 use memory_prompt::error::Remains;
 use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Ended, OnInterrupt, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall,
 };
 use serde_json::json;
 

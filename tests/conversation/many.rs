@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::thread;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Tool, ToolError};
-use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt};
+use memory_prompt::turn::ToolError;
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Tool,
+};
 
 use crate::booking;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Conversation, Scripted};
-use memory_prompt::turn::{Ended, Tool, Turn};
-use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, ToolCall};
+use memory_prompt::turn::{Ended, Turn};
+use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, Tool, ToolCall};
 
 use crate::{LONG, shared};
 
@@ -65,7 +65,7 @@ fn after_a_restart_only_the_call_that_was_approved_of_runs() {
     let prompt = MemoryPrompt::new(memory);
     let unfinished = prompt.unfinished().unwrap().remove(0);
     let mut turn = prompt.adopt(&unfinished).unwrap();
-    let begun = unfinished.begun();
+    let begun = unfinished.calls();
     let ls = begun.iter().find(|it| it.arguments == "ls").unwrap();
     turn.approve(&ls.call_id).unwrap();
     let (conversation, ran) = conversation(prompt, Scripted::new());
@@ -85,7 +85,7 @@ fn a_call_beside_one_of_its_id_that_waits_keeps_its_result() {
         assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().ended, Ended::Parked);
     }
     assert_eq!(*ran.lock().unwrap(), ["7 EUR"]);
-    let begun = conversation.prompt().unfinished().unwrap()[0].begun();
+    let begun = conversation.prompt().unfinished().unwrap()[0].calls();
     assert_eq!(begun[0].result, None);
     assert_eq!(begun[1].result.as_deref(), Some("did 7 EUR"));
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
-use memory_prompt::turn::{Reply, Tool, ToolError};
+use memory_prompt::turn::{Reply, ToolError};
 use memory_prompt::wire::{Event, Stop};
 #[cfg(feature = "async")]
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt};
+use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Tool};
 use memory_prompt::{Message, ToolCall};
 use serde_json::json;
 

@@ -6,10 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use memory_prompt::conversation::{Asking, AtOnce, Conversation, ModelError};
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Done, Ended, Tool, ToolError};
+use memory_prompt::turn::{Done, Ended, ToolError};
 use memory_prompt::wire::Event;
 use memory_prompt::{
-    AsyncChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Window,
+    AsyncChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool,
+    Window,
 };
 
 use crate::faults::{Slow, polled};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Tool, ToolError};
+use memory_prompt::turn::ToolError;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, MemoryPrompt, Message,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, MemoryPrompt, Message, Tool,
 };
 use tokio::task::JoinSet;
 

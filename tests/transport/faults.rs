@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_prompt::turn::{OnInterrupt, Tool};
+use memory_prompt::turn::OnInterrupt;
 use memory_prompt::wire::Event;
 use memory_prompt::{
     ChatMemoryExt, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
-    Provider, Transport, Window,
+    Provider, Tool, Transport, Window,
 };
 use serde_json::{Value, json};
 

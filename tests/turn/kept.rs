@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use memory_prompt::memory::{Append, Expected, Limits};
-use memory_prompt::turn::{Call, Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
 
 use crate::odd::Odd;
@@ -91,16 +91,16 @@ fn a_turn_of_the_first_version_asks_for_approval_of_everything() {
 /// A turn outgrew its slot. The next booking was handed out behind a slot that did not know of it.
 #[test]
 fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
-    for checkpoint in [Checkpoint::WherePossible, Checkpoint::Required] {
+    for checkpoint in [OnNoCheckpoint::GoOn, OnNoCheckpoint::Fail] {
         let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-        let mut turn = booking(&mut prompt).checkpoint(checkpoint);
+        let mut turn = booking(&mut prompt).on_no_checkpoint(checkpoint);
         assert!(call(&mut turn, &prompt)[0].is_kept());
         turn.result("c1", Ok("x".repeat(1_000))).unwrap();
         ask(&mut turn, &prompt);
         turn.answer(calls([("c2", "book")])).unwrap();
         match checkpoint {
-            Checkpoint::Required => {
+            OnNoCheckpoint::Fail => {
                 let error = turn.next(&prompt).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.to_string().contains("outgrown"), "{error}");
@@ -120,7 +120,7 @@ fn a_call_of_which_the_slot_knows_stays_kept() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
-    turn = turn.checkpoint(Checkpoint::Required);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
     ask(&mut turn, &prompt);
     turn.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
     assert_eq!(call(&mut turn, &prompt).len(), 2);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Tool, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn a_stand_in_is_not_shown_as_a_result() {
     turn.unknown("c1", "It took longer than a minute.").unwrap();
     turn.approve("c2").unwrap();
     call(&mut turn, &prompt); // is written down
-    let begun = prompt.unfinished().unwrap()[0].clone().begun();
+    let begun = prompt.unfinished().unwrap()[0].clone().calls();
     assert_eq!(begun[0].result, None);
     let mut next = Turn::new("And?");
     let sent = ask(&mut next, &prompt);

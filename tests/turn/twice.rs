@@ -10,9 +10,10 @@ use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Step, Tool, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Step, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
+    ToolCall,
 };
 use proptest::prelude::*;
 
@@ -423,7 +424,7 @@ impl World {
         let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(slot));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
         // A call of which no note is kept may run twice, so none is begun.
-        let turn = prompt.turn(Message::user("Book.")).checkpoint(Checkpoint::Required);
+        let turn = prompt.turn(Message::user("Book.")).on_no_checkpoint(OnNoCheckpoint::Fail);
         let owners = vec![turn.tools(all_tools())];
         let (called, ran) = (0, BTreeSet::new());
         Self { memory, prompt, owners, called, ran, rounds, has_forgotten_ids: false }

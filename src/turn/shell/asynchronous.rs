@@ -1,11 +1,11 @@
 //! The same over an async memory.
 
-use super::super::machine::turn_in;
-use super::super::repeated::{look_for, read_of};
+use super::super::repeated::read_of;
+use super::super::unfinished::unfinished_in;
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, Read};
+use crate::memory::{Append, AsyncChatMemory, Read};
 use crate::prompt::MemoryPrompt;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions.
@@ -23,7 +23,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         }
         let names = names(self.memory().slots().await?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names)).await?;
-        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
+        unfinished_in(&snapshot)
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to
@@ -53,7 +53,7 @@ impl Turn {
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
         for id in self.ids_to_look_for()? {
-            let stored = memory.append_with(&mut look_for(id)).await?;
+            let stored = memory.append_with(&mut Append::default().with_id(id)).await?;
             if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
                 self.found_stored(&stored, &memory.read_with(&read).await?);
             }
@@ -61,26 +61,18 @@ impl Turn {
                 break;
             }
         }
-        self.is_looked_for();
+        self.may_be_repeated = false;
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
             match step {
-                Step::List => {
-                    let slots = memory.slots().await?;
-                    self.listed(&slots);
-                }
-                Step::Read(read) => {
-                    let snapshot = memory.read_with(&read).await?;
-                    self.read(snapshot)?;
-                }
+                Step::List => self.listed(&memory.slots().await?),
+                Step::Read(read) => self.read(memory.read_with(&read).await?)?,
                 Step::Save(mut append) => {
-                    let outcome = memory.append_with(&mut append).await;
-                    self.wrote(outcome, Self::saved)?;
+                    self.wrote(memory.append_with(&mut append).await, Self::saved)?;
                 }
                 Step::Append(mut append) => {
-                    let outcome = memory.append_with(&mut append).await;
-                    self.wrote(outcome, Self::appended)?;
+                    self.wrote(memory.append_with(&mut append).await, Self::appended)?;
                 }
                 Step::Ask(ask) => {
                     let search = self.search(prompt, memory.id(), &ask);

@@ -1,4 +1,4 @@
-//! The calls of tools, and their results.
+//! A call that is handed out, and the error of its tool.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ pub struct Call {
     pub(super) made: ToolCall,
     /// What it hands to the tool, where that is not what the model wrote.
     pub(super) read: Option<String>,
-    /// The mark of what stands in for its result, and of that where it comes late.
-    pub(super) mark: String,
+    /// The tag of what stands in for its result, and of that where it comes late.
+    pub(super) tag: String,
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
@@ -44,7 +44,7 @@ impl Call {
 
     /// Returns this result of it as one that comes late.
     pub(crate) fn late(&self, result: ToolMessage) -> Message {
-        Message::Tool(result.marked(&self.mark))
+        Message::Tool(result.with_call_tag(&self.tag))
     }
 
     pub(crate) fn is_repeatable(&self) -> bool {
@@ -54,7 +54,7 @@ impl Call {
     /// Returns the id of the append of its late result, where others may append one too: who ran a
     /// repeatable call again.
     pub(crate) fn late_id(&self) -> Option<String> {
-        if self.is_repeatable { late_id(&self.mark) } else { None }
+        if self.is_repeatable { late_id(&self.tag) } else { None }
     }
 
     /// The name of the tool.

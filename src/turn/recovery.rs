@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
+use super::call_search::{CallSearch, WantedCall};
 use super::document::{Document, own_id};
 use super::machine::forgotten_error;
 use super::owner::outcome_unknown;
-use super::search::{Search, Wanted};
 use super::unfinished::Unfinished;
 use super::{Ended, Step, Turn, adopted_error};
 use crate::error::Result;
@@ -30,19 +30,20 @@ pub(super) enum Hold {
     /// A checkpoint was to be written.
     Unsure,
     /// The first checkpoint is not there.
-    Unwritten(Search),
+    Unwritten(CallSearch),
     /// The first checkpoint was there, of a turn that is to be forgotten, and is gone.
-    Gone(Search),
+    Gone(CallSearch),
     /// The slot was written to or removed.
     Lost,
     /// The turn was stored, perhaps by this owner.
     Stored(Range<u64>),
     /// Others have ended the turn. The search is made of so many of its messages.
-    Ended(Search, usize),
+    Ended(CallSearch, usize),
 }
 
 impl Turn {
-    pub(super) fn is_lost(&self) -> bool {
+    /// Returns true where the owner has to look before it goes on.
+    pub(super) fn is_in_doubt(&self) -> bool {
         !matches!(self.hold, Hold::Own)
     }
 
@@ -75,7 +76,7 @@ impl Turn {
 
     /// Takes what was read.
     pub(super) fn looked(&mut self, snapshot: &Snapshot) -> Result<()> {
-        if self.seen().is_some_and(|seen| !seen.goes_on_in(snapshot)) {
+        if self.document.seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
             return Err(forgotten_error());
         }
         match &mut self.hold {
@@ -124,10 +125,10 @@ impl Turn {
 
     /// Returns a search for the newest call of the turn. Where nothing was stored since it began
     /// there is nothing to be found.
-    fn newest_call(&self, snapshot: &Snapshot) -> Search {
+    fn newest_call(&self, snapshot: &Snapshot) -> CallSearch {
         let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
-        let wanted = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
-        Search::new(wanted.into_iter().collect(), self.began_at())
+        let wanted = newest.filter(|_| snapshot.end > self.began_at()).map(WantedCall::call);
+        CallSearch::new(wanted.into_iter().collect(), self.began_at())
     }
 
     /// The turn is this owner's, and nothing is under way.
@@ -177,7 +178,7 @@ impl Turn {
             let answers = |result| handed_out.iter().position(|(_, it)| it.is_answered_by(result));
             if let Some(place) = message.as_tool().and_then(answers) {
                 let (place, call) = handed_out.remove(place);
-                *message = outcome_unknown(call, &written.mark(place), "");
+                *message = outcome_unknown(call, &written.call_tag(place), "");
                 self.document.not_run.remove(&at);
             }
         }
@@ -190,19 +191,19 @@ impl Turn {
         if search.next().is_some() {
             return Ok(());
         }
-        let (is_found, is_in_doubt) = (search.has_found(), search.is_in_doubt());
+        let (is_found, has_gaps) = (search.has_found(), search.has_gaps());
         if self.document.forgets {
             let was_there = matches!(self.hold, Hold::Gone(_));
             if is_found {
                 self.done = Some(self.stored_outcome(Ended::Adopted));
-            } else if is_in_doubt || was_there {
+            } else if has_gaps || was_there {
                 // Nobody knows what others have made of it. The next step looks again.
                 self.hold = if was_there { Hold::Lost } else { Hold::Unsure };
                 return Err(forgotten_error());
             }
             return Ok(()); // else the next step makes sure of it
         }
-        if is_found || is_in_doubt {
+        if is_found || has_gaps {
             self.document.note_handed_out();
             let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
             self.document.note_may_have_run(waiting);
@@ -257,12 +258,12 @@ impl Turn {
 
     /// Others have ended the turn: what this owner found out since may be lacking.
     fn ended(&self) -> Hold {
-        let mut wanted: Vec<_> = self.written_call().map(Wanted::call).into_iter().collect();
+        let mut wanted: Vec<_> = self.written_call().map(WantedCall::call).into_iter().collect();
         let unwritten = self.document.unwritten_results().into_iter();
-        wanted.extend(unwritten.map(|(mark, call, result)| {
-            Wanted::result(call, mark, result, self.is_repeatable(call))
+        wanted.extend(unwritten.map(|(tag, call, result)| {
+            WantedCall::result(call, tag, result, self.document.is_repeatable(call))
         }));
-        Hold::Ended(Search::new(wanted, self.began_at()), self.document.messages.len())
+        Hold::Ended(CallSearch::new(wanted, self.began_at()), self.document.messages.len())
     }
 
     /// Returns the newest call that its slot showed: whoever has ended the turn has stored it.
@@ -289,15 +290,15 @@ impl Turn {
             return Step::Append(self.without_first_checkpoint());
         };
         let Document { slot, owner, messages, .. } = &self.document;
-        let (lacking, mark) = search.lacking(messages);
+        let (lacking, tag) = search.lacking(messages);
         if lacking.is_empty() {
             return Step::Done(self.stored_outcome(Ended::Adopted));
         }
         // Else of this owner, and of what it knows now: another one may know something else.
         let own = || format!("{slot}:{owner}:{}", messages.len());
-        let id = mark.and_then(late_id).unwrap_or_else(own);
+        let id = tag.and_then(late_id).unwrap_or_else(own);
         let append = Append::new(lacking).with_id(id);
-        let knows = self.limits.ids > 0;
+        let knows = self.limits.recognises_ids();
         Step::Append(if knows { search.on_what_was_seen(append) } else { append })
     }
 
@@ -324,8 +325,8 @@ impl Turn {
 }
 
 /// Returns the id under which whoever has it appends a late result of the repeatable call with this
-/// mark, unless it is longer than ids may be.
-pub(super) fn late_id(mark: &str) -> Option<String> {
-    let id = format!("late:{mark}");
+/// tag, unless it is longer than ids may be.
+pub(super) fn late_id(tag: &str) -> Option<String> {
+    let id = format!("late:{tag}");
     check_name("append", "the id of an append", &id).is_ok().then_some(id)
 }

@@ -10,8 +10,8 @@ use crate::record::Snapshot;
 ///
 /// It goes back to where the turn began and no farther, so that it costs what was appended since.
 #[derive(Debug)]
-pub(crate) struct Search {
-    wanted: Vec<Wanted>,
+pub(crate) struct CallSearch {
+    wanted: Vec<WantedCall>,
     /// The position where the turn began.
     floor: u64,
     /// The position where the next page ends; `None` for the newest one.
@@ -25,10 +25,10 @@ pub(crate) struct Search {
 
 /// A call that is looked for, and perhaps a result of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedCall {
     call: ToolCall,
-    /// The mark that a late result of it bears, where one may.
-    mark: String,
+    /// The tag that a late result of it bears, where one may.
+    tag: String,
     /// The result as it stands in the turn, and as it is appended late.
     result: Option<[Message; 2]>,
     /// True where any true result is as good as this one.
@@ -39,28 +39,28 @@ pub(crate) struct Wanted {
     of: usize,
 }
 
-impl Wanted {
+impl WantedCall {
     pub(super) fn call(call: &ToolCall) -> Self {
-        let (call, mark) = (call.clone(), String::new());
+        let (call, tag) = (call.clone(), String::new());
         let (is_repeatable, is_found) = (false, false);
-        Self { call, mark, result: None, is_repeatable, is_found, results: 0, of: 1 }
+        Self { call, tag, result: None, is_repeatable, is_found, results: 0, of: 1 }
     }
 
     pub(super) fn result(
         call: &ToolCall,
-        mark: String,
+        tag: String,
         result: &ToolMessage,
         is_repeatable: bool,
     ) -> Self {
-        let late = result.clone().marked(&mark);
+        let late = result.clone().with_call_tag(&tag);
         let result = Some([result.clone(), late].map(Message::Tool));
-        Self { mark, result, is_repeatable, ..Self::call(call) }
+        Self { tag, result, is_repeatable, ..Self::call(call) }
     }
 
     /// The call of a result that is still to come.
     pub(crate) fn late(call: &Call) -> Self {
-        let (mark, is_repeatable) = (call.mark.clone(), call.is_repeatable);
-        Self { mark, is_repeatable, ..Self::call(&call.made) }
+        let (tag, is_repeatable) = (call.tag.clone(), call.is_repeatable);
+        Self { tag, is_repeatable, ..Self::call(&call.made) }
     }
 
     /// The same, where so many results of a turn are like this one.
@@ -75,12 +75,12 @@ impl Wanted {
         self.is_found && self.results < self.of
     }
 
-    /// Returns true where this is the result, or as good. Unless it bears the mark of the call, it
+    /// Returns true where this is the result, or as good. Unless it bears the tag of the call, it
     /// stands behind these ones, as far as anybody knows.
     fn is_like(&self, message: &Message, behind: Option<&Message>) -> bool {
         let Some(result) = message.as_tool() else { return false };
-        let is_of_call = match result.mark() {
-            Some(mark) => mark == self.mark,
+        let is_of_call = match result.call_tag() {
+            Some(tag) => tag == self.tag,
             // Another turn may call by the same id.
             None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.call)),
         };
@@ -106,8 +106,8 @@ impl Wanted {
     }
 }
 
-impl Search {
-    pub(crate) fn new(wanted: Vec<Wanted>, floor: u64) -> Self {
+impl CallSearch {
+    pub(crate) fn new(wanted: Vec<WantedCall>, floor: u64) -> Self {
         Self { wanted, floor, before: None, seen: None, is_over: false, is_whole: true }
     }
 
@@ -150,7 +150,7 @@ impl Search {
     }
 
     /// Returns true where the memory has lost some of what was to be searched.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(super) fn has_gaps(&self) -> bool {
         !self.is_whole
     }
 
@@ -161,12 +161,12 @@ impl Search {
 
     /// Returns the results whose calls are stored and that are not, of a turn of these messages: as
     /// many as go into one append. Another owner may find at the same time that a result of a
-    /// repeatable call is lacking, so that one goes by itself, under an id that is made of the mark
+    /// repeatable call is lacking, so that one goes by itself, under an id that is made of the tag
     /// which comes with it.
     pub(super) fn lacking(&self, messages: &[Message]) -> (Vec<Message>, Option<&str>) {
         let all = || self.wanted.iter().filter_map(|it| Some((it, it.lacking(messages)?)));
         match all().find(|(wanted, _)| wanted.is_repeatable) {
-            Some((wanted, message)) => (vec![message.clone()], Some(&wanted.mark)),
+            Some((wanted, message)) => (vec![message.clone()], Some(&wanted.tag)),
             None => (all().map(|(_, message)| message.clone()).collect(), None),
         }
     }
