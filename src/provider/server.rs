@@ -85,8 +85,7 @@ impl Provider {
     /// A row of the application's own has the server of its format, at an address that it names.
     pub(crate) fn server(self) -> Option<Server> {
         // One of its models has its name and a row of its own.
-        let named = Self::NAMED.into_iter().find(|named| named.row().name() == self.row().name());
-        Some(match named {
+        Some(match Self::of_name(self.row().name()) {
             Some(Self::OpenAi | Self::OpenAiResponses) => OPENAI,
             Some(Self::Azure) => Server {
                 base: None,
