@@ -37,7 +37,7 @@ pub(crate) use origin::{
     attributes, given_by, holds_compaction, is_private, mark, mark_all, may_be_private, origin,
     origin_of, outgoing, without_compaction, without_foreign_parts,
 };
-pub use private::PrivateFields;
+pub use private::{PrivateField, PrivateFields};
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };

@@ -2,10 +2,11 @@
 
 use super::Provider;
 use super::name::Name;
-use super::private::{
-    AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
-    THINKING, THINKING_BLOCKS,
+use super::private::PrivateField::{
+    Audio, CacheControl, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
+    ReasoningDetails, Thinking, ThinkingBlocks,
 };
+use super::private::PrivateFields;
 use super::row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
@@ -66,12 +67,12 @@ pub(super) const OPENAI: Row = Row {
     any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
-    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::Azure),
+    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::Azure),
     ..named("openai", COMPATIBLE)
 };
 
 pub(super) const AZURE: Row = Row {
-    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::OpenAi),
+    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::OpenAi),
     ..named("azure", OPENAI)
 };
 
@@ -159,7 +160,7 @@ pub(super) const GOOGLE_OPENAI: Row = Row {
     parses_arguments: true,
     signed_calls: true,
     tool_names: ToolNames::Letter,
-    private: PrivateFields::listing(EXTRA_CONTENT),
+    private: PrivateFields::NONE.with(ExtraContent),
     ..named("google_openai", COMPATIBLE)
 };
 
@@ -173,7 +174,7 @@ pub(super) const MISTRAL: Row = Row {
     names: false,
     files: Files::Document,
     asks_for_usage: false,
-    private: PrivateFields::listing(THINKING | PREFIX),
+    private: PrivateFields::NONE.with(Thinking).with(Prefix),
     ..named("mistral", COMPATIBLE)
 };
 
@@ -197,7 +198,7 @@ pub(super) const DEEPSEEK: Row = Row {
     audio: false,
     files: Files::Never,
     reasoning: Some(ReasoningField::ReasoningContent),
-    private: PrivateFields::listing(PREFIX),
+    private: PrivateFields::NONE.with(Prefix),
     ..named("deepseek", COMPATIBLE)
 };
 
@@ -210,7 +211,7 @@ pub(super) const OPENROUTER: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
     files: Files::Address,
     cache_marks: true,
-    private: PrivateFields::listing(CACHE_CONTROL | DETAILS),
+    private: PrivateFields::NONE.with(CacheControl).with(ReasoningDetails),
     ..named("openrouter", COMPATIBLE)
 };
 
@@ -221,7 +222,10 @@ pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
     cache_marks: true,
     images: Images::Any,
-    private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC | THINKING_BLOCKS),
+    private: PrivateFields::NONE
+        .with(CacheControl)
+        .with(ProviderSpecificFields)
+        .with(ThinkingBlocks),
     ..named("litellm", COMPATIBLE)
 };
 
