@@ -14,6 +14,7 @@
 
 mod definition;
 mod hosted;
+mod model;
 mod name;
 mod origin;
 mod private;

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Provider;
 use super::name::Name;
 use super::private::PrivateFields;
-use super::{Provider, table};
 use crate::error::Result;
 
 /// A provider as data: the format that it speaks, what it refuses, and what it wants to be sent.
@@ -202,32 +202,6 @@ impl Row {
     /// An answer that was stored before answers remembered that may be anybody's.
     pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
         origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
-    }
-
-    /// Returns the same row as this model of the provider needs it.
-    pub(super) fn for_model(mut self, model: &str) -> Self {
-        if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
-            self.signed_calls = false;
-            self.media_in_results = false;
-        }
-        if self.format == Format::Gemini
-            && let Some(version) = table::version("gemini", model)
-        {
-            // "Per part media resolution is not supported for this Model."
-            self.detail = version >= (3, 0);
-            // "Invalid or unsupported file uri", of Google's own API; a row of your own says it
-            // itself.
-            self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();
-        }
-        if self.format == Format::Anthropic
-            && let Some(version) = table::version("claude", model)
-        {
-            self.ends = if version < (4, 6) { Ends::Trimmed } else { Ends::WithoutAnswer };
-            if version >= (4, 8) {
-                self.opens = Opens::WithMessage;
-            }
-        }
-        self
     }
 }
 

@@ -269,20 +269,3 @@ pub(super) const LLAMA_CPP: Row = Row {
     private: PrivateFields::ALL,
     ..named("llama_cpp", COMPATIBLE)
 };
-
-/// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
-/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no
-/// version.
-pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
-    let at = model.rfind(family)?;
-    let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);
-    let mut numbers = words
-        .skip_while(|word| !is_version(word))
-        .take_while(|word| is_version(word))
-        .filter_map(|word| word.parse().ok());
-    Some((numbers.next()?, numbers.next().unwrap_or(0)))
-}
-
-fn is_version(word: &str) -> bool {
-    word.len() <= 2 && word.bytes().all(|b| b.is_ascii_digit()) && !word.is_empty()
-}
