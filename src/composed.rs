@@ -205,8 +205,8 @@ impl Prompt {
     /// Temporaries, and results of the newest calls of which some may still come, are not
     /// cacheable, nor is what stands behind them. Once something else was said behind a call, a
     /// result that comes all the same changes the prompt where the call stands, once:
-    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to take
-    /// turns, a message at the end that a later one may be joined to is not cacheable either. A
+    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
+    /// alternate, a message at the end that a later one may be joined to is not cacheable either. A
     /// provider's cache mark belongs at this boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {

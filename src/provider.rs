@@ -193,7 +193,7 @@ pub enum Provider {
     /// Any other server that speaks OpenAI's format: what all of them take, and no private field.
     OpenAiCompatible,
     /// A server that runs the model's own chat template, as vLLM, llama.cpp and LM Studio do, where
-    /// the template wants turns and refuses all else.
+    /// the template wants user and model to alternate, and refuses all else.
     ///
     /// | family | as it is | what to change in a [`Row`] |
     /// |---|---|---|

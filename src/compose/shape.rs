@@ -156,7 +156,7 @@ impl<'a> Shaping<'a> {
         }
         let item = if now == Last::User { self.with_head(item) } else { item };
         self.answer = (now == Last::Answer).then(|| item.clone());
-        if self.rules.takes_turns {
+        if self.rules.alternates {
             self.alternate(item, now)?;
         } else if self.rules.joins_calls && now == Last::Calls {
             if self.last == Last::Calls {
@@ -173,7 +173,7 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Takes a message where user and model take turns.
+    /// Takes a message where user and model must alternate.
     fn alternate(&mut self, item: Item<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
@@ -268,7 +268,7 @@ impl<'a> Shaping<'a> {
             Checked::Placeholder(_)
                 if item.message().is_user()
                     && self.last == Last::User
-                    && self.rules.takes_turns =>
+                    && self.rules.alternates =>
             {
                 self.refuse(&item, How::Blank)?;
                 self.leave_out(&item, Why::Blank);

@@ -352,7 +352,7 @@ pub enum How {
     Opened,
     /// An answer that nobody gave was put before it, because the user can't follow a tool result.
     Answered,
-    /// It was joined to the message before it, because user and model take turns.
+    /// It was joined to the message before it, because user and model must alternate.
     Joined,
     /// A placeholder stands in place of its blank text, or its blank parts were left out.
     Blank,

@@ -44,10 +44,10 @@ pub struct Row {
     /// The texts that count as blank and are refused.
     #[serde(default)]
     pub blank: Blank,
-    /// True where user and model take turns: no two neighbours of one side, no user behind a tool
-    /// result.
+    /// True where user and model must alternate: no two neighbours of one side, no user behind a
+    /// tool result.
     #[serde(default)]
-    pub takes_turns: bool,
+    pub alternates: bool,
     /// True where an answer may end in reasoning, with nothing said or called behind it.
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,

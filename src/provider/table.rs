@@ -24,7 +24,7 @@ pub(super) const COMPATIBLE: Row = Row {
     opens: Opens::WithAny,
     ends: Ends::Freely,
     blank: Blank::Never,
-    takes_turns: false,
+    alternates: false,
     ends_in_reasoning: true,
     ids: Ids::DistinctInMessage,
     joins_calls: false,
@@ -96,7 +96,7 @@ pub(super) const ANTHROPIC: Row = Row {
     // "This model does not support assistant message prefill": from Claude 4.6 on.
     ends: Ends::WithoutAnswer,
     blank: Blank::White,
-    takes_turns: false, // neighbours of one side are joined by the provider
+    alternates: false, // neighbours of one side are joined by the provider
     ends_in_reasoning: false,
     ids: Ids::Distinct,
     joins_calls: true,
@@ -169,7 +169,7 @@ pub(super) const MISTRAL: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
     blank: Blank::Empty,
-    takes_turns: true,
+    alternates: true,
     ids: Ids::Nine,
     names: false,
     files: Files::Document,
