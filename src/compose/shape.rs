@@ -266,9 +266,7 @@ impl<'a> Shaping<'a> {
             }
             // It would be glued on to what the user says before it.
             Checked::Placeholder(_)
-                if item.message().is_user()
-                    && self.last == Last::User
-                    && self.rules.alternates =>
+                if item.message().is_user() && self.last == Last::User && self.rules.alternates =>
             {
                 self.refuse(&item, How::Blank)?;
                 self.leave_out(&item, Why::Blank);

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::content::{Content, Part, TextPart, tight};
-use super::details::{Attributes, Details, detailed};
+use super::attributes::Attributes;
+use super::content::{Part, TextPart, join, tight};
+use super::details::{Details, detailed};
 use super::names::is_same_tool;
-use super::{Message, ToolMessage};
+use super::tool::ToolMessage;
 
 /// An answer of the model.
 ///
@@ -165,7 +166,7 @@ impl AiMessage {
     /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
+        self.as_text().map_or_else(|| join(self.texts()), Cow::Borrowed)
     }
 
     /// Returns the bytes of all text.
@@ -202,10 +203,7 @@ impl AiMessage {
 
     /// Returns whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        match &self.body {
-            Body::Text(_) => false,
-            Body::Parts(parts) => parts.iter().any(|part| matches!(part, AiPart::ToolCall(_))),
-        }
+        self.tool_calls().next().is_some()
     }
 
     /// Returns the reasoning, in order.
@@ -305,17 +303,6 @@ impl ToolCall {
     /// Returns the arguments, as the model wrote them.
     pub fn arguments(&self) -> &str {
         &self.arguments
-    }
-
-    /// Returns the result of this call: what the tool said.
-    #[doc(alias = "answer")]
-    pub fn result(&self, content: impl Into<Content>) -> Message {
-        Message::tool(self.id.as_str(), self.name.as_str(), content)
-    }
-
-    /// Returns the failure of this call, in words that the model is sent.
-    pub fn error(&self, content: impl Into<Content>) -> Message {
-        Message::tool_error(self.id.as_str(), self.name.as_str(), content)
     }
 
     /// Returns the same call with the provider's signature.

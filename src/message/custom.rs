@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::binary::json_text;
-use super::details::Attributes;
-use super::json::is_known;
+use super::attributes::{Attributes, json_text};
+use super::fields::is_known;
 
 /// The role of the application's own messages.
 const ROLE: &str = "custom";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::details::{Attributes, bounded};
+use super::attributes::{Attributes, bounded};
 use crate::error::{Error, Result};
 
 /// A part of a kind that this version does not know, kept as it was read: all of its fields, `type`

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Content;
-use super::binary::nameless_details;
-use super::details::{Attributes, Details, detailed};
+use super::attributes::Attributes;
+use super::content::Content;
+use super::details::{Details, detailed, nameless_details};
 
 /// The attribute that marks a result which stands in for the true one.
 const STAND_IN: &str = "turn:stand_in";

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::ai::Body;
-use super::details::{Attributes, DetailFields};
+use super::attributes::Attributes;
+use super::details::DetailFields;
 use super::{AiPart, Content, Detail, Media, Message, Part, Source};
 
 impl Message {

@@ -5,9 +5,10 @@
 //! one that does, but damaged bytes of a compact format can say anything, and one such part would
 //! make every prompt that holds it unwritable.
 
-use super::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::ai::Body;
-use crate::message::details::{Attributes, bounded, unknown};
+use crate::message::attributes::{Attributes, bounded};
+use crate::message::details::unknown;
+use crate::message::fields::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::other::AI_PARTS;
 use crate::message::{
     AiMessage, AiPart, Content, CustomMessage, Media, Message, OtherPart, Part, Reasoning,
