@@ -72,7 +72,7 @@ pub(crate) use attributes::is_shallow;
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub(crate) use content::{EMPTY_MESSAGE, NO_OUTPUT, in_words};
 pub use custom::CustomMessage;
-pub(crate) use details::Details;
+pub(crate) use details::{DetailFields, Details};
 pub(crate) use json::refuse::{refuse, wrong_kind};
 pub(crate) use names::{is_same_tool, nine};
 pub use other::OtherPart;
@@ -219,6 +219,33 @@ impl Message {
             Self::Tool(m) => ToolMessage { content, answer: m.answer.clone() }.into(),
             other => other.clone(),
         }
+    }
+
+    /// Returns the fields that few messages have. The application's own messages have none of them.
+    pub(crate) fn details(&self) -> Option<&DetailFields> {
+        match self {
+            Self::System(m) => m.details.as_deref(),
+            Self::User(m) => m.details.as_deref(),
+            Self::Ai(m) => m.details.as_deref(),
+            Self::Tool(m) => m.answer.details.as_deref(),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the same fields, to be changed.
+    pub(crate) fn details_mut(&mut self) -> Option<&mut Details> {
+        match self {
+            Self::System(m) => Some(&mut m.details),
+            Self::User(m) => Some(&mut m.details),
+            Self::Ai(m) => Some(&mut m.details),
+            Self::Tool(m) => Some(&mut m.answer.details),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the name of who speaks, where one was given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.details()?.name.as_deref()
     }
 
     /// Returns the bytes of all [texts](Self::texts).

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::attributes::Attributes;
-use super::content::{Part, TextPart, join, tight};
+use super::content::{Part, TextPart, changed, join, tight};
 use super::details::{Details, detailed};
 use super::names::is_same_tool;
 use super::tool::ToolMessage;
@@ -137,24 +137,26 @@ impl AiMessage {
         Self { body: Body::normal(parts), details: self.details.clone() }
     }
 
+    /// Returns the answer without the parts of which this is true; `None` where it is of none.
+    pub(crate) fn without(&self, is_left_out: impl Fn(&AiPart) -> bool) -> Option<Self> {
+        if !self.parts().iter().any(&is_left_out) {
+            return None;
+        }
+        let left = self.parts().iter().filter(|part| !is_left_out(part)).cloned();
+        Some(self.with_other_parts(left.collect()))
+    }
+
     /// Returns the answer with those of its calls changed that this function changes; `None` where
     /// it changes none.
     pub(crate) fn with_calls(
         &self,
         mut change: impl FnMut(&ToolCall) -> Option<ToolCall>,
     ) -> Option<Self> {
-        let changed: Vec<_> = self.tool_calls().map(&mut change).collect();
-        if changed.iter().all(Option::is_none) {
-            return None;
-        }
-        let mut changed = changed.into_iter();
-        let parts = self.parts().iter().map(|part| match part {
-            AiPart::ToolCall(_) => {
-                changed.next().flatten().map_or_else(|| part.clone(), Into::into)
-            }
-            _ => part.clone(),
-        });
-        Some(self.with_other_parts(parts.collect()))
+        let parts = changed(self.parts(), |part| match part {
+            AiPart::ToolCall(call) => change(call).map(AiPart::ToolCall),
+            _ => None,
+        })?;
+        Some(self.with_other_parts(parts))
     }
 
     /// Returns each text, in order; reasoning is not text.

@@ -119,6 +119,12 @@ impl Content {
             Self::Parts(parts) => parts,
         }
     }
+
+    /// Returns the content with those of its parts changed that this function changes; `None` where
+    /// it changes none.
+    pub(crate) fn with_parts(&self, change: impl FnMut(&Part) -> Option<Part>) -> Option<Self> {
+        changed(self.parts(), change).map(Self::from)
+    }
 }
 
 impl Part {
@@ -224,6 +230,18 @@ pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str>
             Cow::Owned(all)
         }
     }
+}
+
+/// Returns the list with those changed that this function changes; `None` where it changes none.
+pub(super) fn changed<T: Clone>(
+    list: &[T],
+    mut change: impl FnMut(&T) -> Option<T>,
+) -> Option<Vec<T>> {
+    let mut new = list.iter().map(&mut change).enumerate();
+    let (at, first) = new.find_map(|(at, new)| Some((at, new?)))?;
+    let (before, rest) = list.split_at(at);
+    let behind = rest.iter().skip(1).map(|old| change(old).unwrap_or_else(|| old.clone()));
+    Some(before.iter().cloned().chain([first]).chain(behind).collect())
 }
 
 /// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.

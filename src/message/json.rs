@@ -213,7 +213,7 @@ fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, 
         Part::Video(media) => write_media(media, Some("video"), to),
         Part::File(media) => write_media(media, Some("file"), to),
         Part::Other(other) => {
-            check::other(other, known).map_err(S::Error::custom)?;
+            other.may_stand_among(known).map_err(S::Error::custom)?;
             let mut out = to.serialize_map(None)?;
             out.serialize_entry("type", other.kind())?;
             let mut others = other.fields().iter().filter(|(name, _)| *name != "type");

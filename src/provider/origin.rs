@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Details, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall,
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart,
+    ToolCall,
 };
 
 /// The attribute in which an answer remembers the name of the provider that gave it.
@@ -43,33 +43,30 @@ pub(crate) fn mark(message: AiMessage, row: &Row) -> AiMessage {
 
 /// Returns whether an answer holds anything that not every provider understands.
 pub(crate) fn is_private(message: &AiMessage) -> bool {
-    message.attributes().keys().any(|key| key.starts_with("wire:"))
-        || message.parts().iter().any(holds_private)
+    message.attributes().keys().any(is_private_key) || message.parts().iter().any(holds_private)
+}
+
+fn is_private_key(key: &String) -> bool {
+    key.starts_with("wire:")
 }
 
 /// Returns the messages of a history, each of which remembers its origin like an answer.
 pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
     for message in messages {
-        let beside = attributes(message).keys().any(|key| key.starts_with("wire:"))
-            || holds_file_id(message);
-        let taken = std::mem::replace(message, Message::ai(""));
-        *message = match taken {
-            Message::Ai(m) => mark(m, row).into(),
-            Message::User(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            Message::System(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            Message::Tool(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            other => other,
+        let is_marked = match &*message {
+            Message::Ai(ai) => is_private(ai),
+            other => attributes(other).keys().any(is_private_key) || holds_file_id(other),
         };
+        if let Some(details) = message.details_mut().filter(|_| is_marked) {
+            let attributes = &mut details.get_or_insert_default().attributes;
+            attributes.insert(ORIGIN.to_owned(), row.name().into());
+        }
     }
 }
 
 /// Returns whether a user sent or a tool gave a file by the id that only one provider knows.
 fn holds_file_id(message: &Message) -> bool {
-    let parts = match message {
-        Message::User(user) => user.content().parts(),
-        Message::Tool(tool) => tool.content().parts(),
-        _ => return false,
-    };
+    let parts = message.content().map_or(&[][..], Content::parts);
     let mut media = parts.iter().filter_map(Part::as_media);
     media.any(|media| matches!(media.source, Source::FileId(_)))
 }
@@ -202,14 +199,28 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn content(&self, content: &Content) -> Option<Content> {
-        let parts = content.parts();
-        let new: Vec<_> = parts.iter().map(|part| self.part(part)).collect();
-        if new.iter().all(Option::is_none) {
+    /// The same of a whole message, but for what stands beside its content.
+    fn message(&self, message: &Message) -> Option<Message> {
+        match message {
+            Message::Ai(ai) => self.answer(ai).map(Message::Ai),
+            other => {
+                let content = other.content()?.with_parts(|part| self.part(part))?;
+                Some(other.with_content(content))
+            }
+        }
+    }
+
+    fn answer(&self, ai: &AiMessage) -> Option<AiMessage> {
+        let said: Vec<_> = ai.parts().iter().map(|part| self.said(part)).collect();
+        if said.iter().all(|said| matches!(said, Said::AsItIs)) {
             return None;
         }
-        let parts = parts.iter().zip(new).map(|(old, new)| new.unwrap_or_else(|| old.clone()));
-        Some(Content::Parts(parts.collect()))
+        let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
+            Said::AsItIs => Some(part.clone()),
+            Said::So(part) => Some(part),
+            Said::Nothing => None,
+        });
+        Some(ai.with_other_parts(parts.collect()))
     }
 
     fn said(&self, part: &AiPart) -> Said {
@@ -328,60 +339,20 @@ enum Said {
 /// Returns the message as a provider is sent it, without what it does not take back; `None` where
 /// nothing is to be left out.
 pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
-    match message {
-        _ if !may_be_private(message) => None,
-        Message::Ai(ai) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, ai.attributes());
-            let said: Vec<_> = ai.parts().iter().map(|part| taken.said(part)).collect();
-            if beside.is_none() && said.iter().all(|said| matches!(said, Said::AsItIs)) {
-                return None;
-            }
-            let mut copy = ai.clone();
-            if !ai.parts().is_empty() {
-                let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
-                    Said::AsItIs => Some(part.clone()),
-                    Said::So(part) => Some(part),
-                    Said::Nothing => None,
-                });
-                copy.body = Body::normal(parts.collect());
-            }
-            replace(&mut copy.details, beside);
-            Some(copy.into())
-        }
-        Message::User(user) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, user.attributes());
-            let content = taken.content(&user.content);
-            if beside.is_none() && content.is_none() {
-                return None;
-            }
-            let mut copy = user.clone();
-            copy.content = content.unwrap_or(copy.content);
-            replace(&mut copy.details, beside);
-            Some(copy.into())
-        }
-        Message::Tool(tool) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, tool.attributes());
-            let content = taken.content(&tool.content);
-            if beside.is_none() && content.is_none() {
-                return None;
-            }
-            let mut copy = tool.clone();
-            copy.content = content.unwrap_or(copy.content);
-            replace(&mut copy.answer.details, beside);
-            Some(copy.into())
-        }
-        Message::System(system) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, system.attributes())?;
-            let mut copy = system.clone();
-            replace(&mut copy.details, Some(beside));
-            Some(copy.into())
-        }
-        Message::Custom(_) => None,
+    if !may_be_private(message) {
+        return None;
     }
+    let taken = Taken::of(origin_of(message), row);
+    let beside = taken.under(taken.beside, attributes(message));
+    let copy = taken.message(message);
+    if beside.is_none() && copy.is_none() {
+        return None;
+    }
+    let mut copy = copy.unwrap_or_else(|| message.clone());
+    if let (Some(Some(details)), Some(beside)) = (copy.details_mut(), beside) {
+        details.attributes = beside;
+    }
+    Some(copy)
 }
 
 /// Returns whether an answer holds the provider's own compaction of all that was said before. One
@@ -400,8 +371,7 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
 pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
     let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
     let taken = Taken::of(origin(ai), row);
-    let parts = ai.parts().iter().filter(|part| !taken.is_compaction(part)).cloned();
-    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+    ai.without(|part| taken.is_compaction(part))
 }
 
 /// Returns whether the message holds anything that only one provider could understand: nearly none
@@ -426,24 +396,13 @@ fn is_common(part: &AiPart) -> bool {
     }
 }
 
-fn replace(details: &mut Details, attributes: Option<Attributes>) {
-    if let (Some(details), Some(attributes)) = (details, attributes) {
-        details.attributes = attributes;
-    }
-}
-
 /// Returns the answer without the parts that are another provider's own; `None` where it has none.
 pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessage> {
     if ai.parts().is_empty() {
         return None;
     }
     let taken = Taken::of(origin(ai), row);
-    let is_left_out = |part: &AiPart| {
+    ai.without(|part| {
         matches!(part, AiPart::Content(_)) && matches!(taken.said(part), Said::Nothing)
-    };
-    if !ai.parts().iter().any(is_left_out) {
-        return None;
-    }
-    let parts = ai.parts().iter().filter(|part| !is_left_out(part)).cloned();
-    Some(ai.with_other_parts(parts.collect()))
+    })
 }

@@ -11,8 +11,8 @@ use crate::message::details::unknown;
 use crate::message::fields::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::other::AI_PARTS;
 use crate::message::{
-    AiMessage, AiPart, Content, CustomMessage, Media, Message, OtherPart, Part, Reasoning,
-    SystemMessage, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Content, CustomMessage, Media, Message, Part, Reasoning, SystemMessage,
+    ToolCall, ToolMessage, UserMessage,
 };
 
 /// Says why a value that was read from a compact format can't be written as JSON. Its parts were
@@ -54,7 +54,7 @@ check! {
         Part::Other(_) => Ok(()),
     };
     AiPart: |it| match it {
-        AiPart::Content(Part::Other(part)) => other(part, &AI_PARTS),
+        AiPart::Content(Part::Other(part)) => part.may_stand_among(&AI_PARTS),
         _ => Ok(()),
     };
     Media: |it| free(&it.extra, None, &MEDIA);
@@ -78,14 +78,6 @@ pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static 
     } else {
         fields_of(role)
     }
-}
-
-/// Refuses a part of an unknown kind that has one of these kinds after all.
-pub(super) fn other(part: &OtherPart, known: &[&str]) -> Result<(), String> {
-    if let Some(kind) = known.iter().find(|known| **known == part.kind()) {
-        return Err(format!("part: `{kind}` is the type of a known part"));
-    }
-    bounded(part.fields())
 }
 
 /// Refuses extra fields of a name that has a meaning.
