@@ -27,7 +27,7 @@ impl<'a, M> Definition<'a, M> {
     }
 
     fn schema(&self, taken: Taken) -> Schema<'a> {
-        Schema::of(self.tool, taken)
+        Schema { tool: self.tool, taken }
     }
 
     /// Returns the schema as the strict mode of a format takes it, where that is asked for.
