@@ -27,7 +27,7 @@ use super::Provider;
 ///     PrivateFields::NONE.with(PrivateField::Prefix).with(PrivateField::CacheControl);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PrivateFields {
     /// All of them.
     all: bool,

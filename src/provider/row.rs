@@ -36,7 +36,7 @@ pub struct Row {
     /// The shape of its requests and answers.
     pub format: Format,
     /// The beginning that a prompt needs.
-    #[serde(default = "opens")]
+    #[serde(default)]
     pub opens: Opens,
     /// The end that a prompt needs.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct Row {
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,
     /// The form of call ids.
-    #[serde(default = "ids")]
+    #[serde(default)]
     pub ids: Ids,
     /// True where neighbouring answers with calls are one answer with all their calls.
     #[serde(default)]
@@ -178,7 +178,7 @@ pub struct Row {
     #[serde(default)]
     pub compacts: bool,
     /// The private fields that it takes back.
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub private: PrivateFields,
 }
 
@@ -205,20 +205,8 @@ impl Row {
     }
 }
 
-fn opens() -> Opens {
-    Opens::WithAny
-}
-
-fn ids() -> Ids {
-    Ids::DistinctInMessage
-}
-
 fn yes() -> bool {
     true
-}
-
-fn nothing() -> PrivateFields {
-    PrivateFields::NONE
 }
 
 /// The shape of a provider's requests and answers: a module of [`wire`](crate::wire).
@@ -240,12 +228,13 @@ pub enum Format {
 }
 
 /// The beginning that a prompt needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {
     /// Anything, even nothing.
     Freely,
     /// Anything, a system message for one.
+    #[default]
     WithAny,
     /// Any message beside the system message.
     WithMessage,
@@ -280,12 +269,13 @@ pub enum Blank {
 }
 
 /// The form of call ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ids {
     /// Whatever they are.
     Any,
     /// Not empty, and distinct within one message.
+    #[default]
     DistinctInMessage,
     /// The same, and at most 40 characters.
     AtMost40,

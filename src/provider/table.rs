@@ -260,12 +260,5 @@ pub(super) const VLLM: Row = Row {
 
 /// It reads the arguments of earlier calls again, and answers 500; the templates are those of
 /// [`VLLM`].
-pub(super) const LLAMA_CPP: Row = Row {
-    opens: Opens::WithUser,
-    parses_arguments: true,
-    reasoning: Some(ReasoningField::ReasoningContent),
-    tool_names: ToolNames::Any,
-    images: Images::Any,
-    private: PrivateFields::ALL,
-    ..named("llama_cpp", COMPATIBLE)
-};
+pub(super) const LLAMA_CPP: Row =
+    Row { reasoning: Some(ReasoningField::ReasoningContent), ..named("llama_cpp", VLLM) };
