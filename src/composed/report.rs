@@ -438,9 +438,7 @@ impl Report {
         }
         Ok(())
     }
-}
 
-impl Report {
     /// Writes what is sent beside the window.
     fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.pinned_before.is_empty() {

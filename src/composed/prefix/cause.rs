@@ -35,7 +35,7 @@ impl<'a> Difference<'a> {
             .or_else(|| self.left_out())
             .or_else(|| self.clearing())
             .or_else(|| self.window())
-            .or_else(|| self.notice_behind())
+            .or_else(|| self.is_another_notice().then_some(Break::Notice))
             .or_else(|| self.truncation(|_| true).map(Break::Truncation))
             .unwrap_or(Break::Other)
     }
@@ -135,10 +135,6 @@ impl<'a> Difference<'a> {
     fn moved_window(&self) -> Option<(u64, u64)> {
         let (from, to) = (window_start(self.then.prompt)?, window_start(self.now.prompt)?);
         (from != to).then_some((from, to))
-    }
-
-    fn notice_behind(&self) -> Option<Break> {
-        self.is_another_notice().then_some(Break::Notice)
     }
 
     /// Returns the records that both messages are made of.
