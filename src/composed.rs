@@ -1,4 +1,7 @@
-//! The result of a build: the messages, shared, beside the report.
+//! The prompt that a build returns: the messages, shared, beside the report.
+//!
+//! The module `compose` makes it, and `prompt` reads a memory for that. Here is what comes out, and
+//! what can be asked of it.
 
 mod pieces;
 mod prefix;

@@ -275,13 +275,14 @@ impl Provider {
     }
 }
 
-/// Makes of one list of the providers with a name of their own all that goes through them. A variant
-/// that the list lacks is an error of the compiler, since `row` then does not match it.
+/// Writes, from one list of the providers with a name of their own, all that goes through them.
+///
+/// A variant that the list lacks is an error of the compiler, since `row` does not match it then.
 macro_rules! named {
     ($($variant:ident: $row:ident,)*) => {
         impl Provider {
-            /// Those that have a name of their own. Their order is kept nowhere: rows that are
-            /// stored name them.
+            /// The providers that have a name of their own. Their order is kept nowhere: rows that
+            /// are stored name them.
             pub(crate) const NAMED: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the row that describes this provider.

@@ -20,7 +20,7 @@ pub struct AiMessage {
     pub(crate) details: Details,
 }
 
-/// Plain text is by far the commonest answer and costs no list.
+/// The content of an answer. Plain text is by far the commonest and costs no list.
 ///
 /// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
 /// holds no bare text that is empty.

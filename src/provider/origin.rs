@@ -11,7 +11,8 @@ use crate::message::{
 /// The attribute in which an answer remembers the name of the provider that gave it.
 const ORIGIN: &str = "wire:provider";
 
-/// Under which name each format keeps what no other understands.
+/// The names under which each format keeps what no other understands: in a part, and among the
+/// attributes of a message.
 const KEPT_UNDER: [(Format, &str, &str); 5] = [
     (Format::OpenAi, "openai", "wire:openai"),
     (Format::Responses, "responses", "wire:responses"),
@@ -165,7 +166,8 @@ impl<'a> Taken<'a> {
         changed.then_some(left)
     }
 
-    /// The same of what stands under this key.
+    /// Returns all these fields with what is left of those under this key; `None` where nothing
+    /// changes.
     fn under(&self, key: &str, all: &Attributes) -> Option<Attributes> {
         if all.is_empty() {
             return None;
@@ -180,7 +182,8 @@ impl<'a> Taken<'a> {
         Some(all)
     }
 
-    /// A part of a user's message or a result: the application's own, but for its fields.
+    /// Returns what is left of a part of a user's message or a result; `None` where nothing changes.
+    /// But for its fields, it is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
             Part::Text(text) => {
@@ -199,7 +202,8 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// The same of a whole message, but for what stands beside its content.
+    /// Returns what is left of a message, but for what stands beside its content; `None` where
+    /// nothing changes.
     fn message(&self, message: &Message) -> Option<Message> {
         match message {
             Message::Ai(ai) => self.answer(ai).map(Message::Ai),

@@ -76,10 +76,10 @@ const LISTED: [(&str, PrivateField); 9] = [
 ];
 
 impl PrivateFields {
-    /// None at all.
+    /// No field.
     pub const NONE: Self = Self { all: false, listed: 0, from: 0 };
 
-    /// Whatever it sent.
+    /// All fields, whatever they are called.
     pub const ALL: Self = Self { all: true, listed: 0, from: 0 };
 
     /// Returns the same fields and one more.

@@ -47,12 +47,12 @@ const COMPATIBLE: Server = Server {
 const OPENAI: Server =
     Server { base: Some("https://api.openai.com/v1"), needs_key: true, ..COMPATIBLE };
 
-/// The one of which the variables are known to no other.
+/// Returns the server at this address, whose key is looked for in variables of its own.
 const fn at(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { base: Some(base), keys, bases: &[], needs_key: true, ..COMPATIBLE }
 }
 
-/// One that runs on the own machine as a rule.
+/// Returns a server that runs on one's own machine as a rule, where nobody needs a key.
 const fn local(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { needs_key: false, ..at(base, keys) }
 }

@@ -15,8 +15,8 @@ use crate::message::{
     ToolCall, ToolMessage, UserMessage,
 };
 
-/// Says why a value that was read from a compact format can't be written as JSON. Its parts were
-/// checked before.
+/// A check of values that were read from a compact format: it refuses one that can't be written as
+/// JSON, and says why. Its parts were checked before.
 pub(in crate::message) trait Check {
     fn check(&self) -> Result<(), String>;
 }
@@ -123,7 +123,8 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Among parts of other kinds, reasoning and calls have a `type` already.
+/// Refuses reasoning and calls that stand among parts of other kinds, where they have a `type`
+/// already, and have another one.
 fn body(body: &Body) -> Result<(), String> {
     let Body::Parts(parts) = body else { return Ok(()) };
     Order::of(parts).between.iter().try_for_each(untyped)

@@ -1,4 +1,4 @@
-//! Reading messages from human-readable formats.
+//! Reads messages from human-readable formats.
 //!
 //! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only
 //! what stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
