@@ -180,8 +180,7 @@ impl Page {
                 *by_kind.entry(line.kind).or_default() += line.tokens;
             }
         }
-        let by_kind = by_kind.into_iter().map(|(kind, tokens)| (kind.name(), tokens));
-        let mut parts: Vec<(&str, usize)> = by_kind.collect();
+        let mut parts: Vec<_> = by_kind.into_iter().map(|(kind, it)| (kind.name(), it)).collect();
         if let Some(tokens) = tokens {
             parts.push(("tools", tokens.tools));
             parts.push(("reply", tokens.reply));

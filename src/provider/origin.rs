@@ -391,13 +391,11 @@ pub(crate) fn may_be_private(message: &Message) -> bool {
     }
 }
 
-/// Returns whether a part has no field that could be private.
+/// Returns whether every provider takes a part of an answer: it holds nothing private, and is no
+/// media, for which some formats have no place there.
 fn is_common(part: &AiPart) -> bool {
-    match part {
-        AiPart::ToolCall(call) => call.signature.is_none() && call.extra.is_empty(),
-        AiPart::Content(Part::Text(text)) => text.extra.is_empty(),
-        AiPart::Content(_) | AiPart::Reasoning(_) => false,
-    }
+    let is_media = matches!(part, AiPart::Content(part) if part.as_media().is_some());
+    !is_media && !holds_private(part)
 }
 
 /// Returns the answer without the parts that are another provider's own; `None` where it has none.

@@ -58,11 +58,7 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
         _ => {}
     }
     let Value::Object(fields) = schema else { return Ok(()) };
-    for keyword in NULLS {
-        if fields.get(keyword).is_some_and(Value::is_null) {
-            fields.remove(keyword);
-        }
-    }
+    fields.retain(|keyword, value| !value.is_null() || !NULLS.contains(&keyword.as_str()));
     if taken == Taken::Listed {
         merge_all_of(fields, at)?;
     }
@@ -95,16 +91,12 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
 /// Gives an array one schema of its items: "array schema missing items", and "items must be a
 /// schema, not an array".
 fn give_items(fields: &mut Attributes, taken: Taken, at: &Place<'_>) -> Result<(), String> {
-    let behind = if fields.get("items").is_some_and(Value::is_array) {
-        let kinds = fields.remove("items");
-        Some((kinds, fields.remove("additionalItems")))
-    } else if fields.get("prefixItems").is_some_and(Value::is_array) {
-        let kinds = fields.remove("prefixItems");
-        Some((kinds, fields.remove("items")))
-    } else {
-        None
-    };
-    if let Some((Some(Value::Array(kinds)), behind)) = behind {
+    let tuples = [("items", "additionalItems"), ("prefixItems", "items")];
+    let tuple = tuples.iter().find(|(kinds, _)| fields.get(*kinds).is_some_and(Value::is_array));
+    if let Some((kinds, behind)) = tuple
+        && let Some(Value::Array(kinds)) = fields.remove(*kinds)
+    {
+        let behind = fields.remove(*behind);
         return write_tuple(fields, kinds, behind, taken, at);
     }
     match fields.get("items") {
