@@ -18,8 +18,8 @@ pub use pieces::Iter;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, Cleared, Gap, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
-    SystemSource, Tokens, Truncated, Why,
+    Adaptation, Adapted, Cleared, Gap, LeftOut, Moved, NothingRecalled, Reason, Recalled, Repaired,
+    Report, SystemSource, Tokens, Truncated,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
