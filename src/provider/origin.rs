@@ -44,11 +44,11 @@ pub(crate) fn mark(message: AiMessage, row: &Row) -> AiMessage {
 
 /// Returns whether an answer holds anything that not every provider understands.
 pub(crate) fn is_private(message: &AiMessage) -> bool {
-    message.attributes().keys().any(is_private_key) || message.parts().iter().any(holds_private)
+    has_private_keys(message.attributes()) || message.parts().iter().any(holds_private)
 }
 
-fn is_private_key(key: &String) -> bool {
-    key.starts_with("wire:")
+fn has_private_keys(attributes: &Attributes) -> bool {
+    attributes.keys().any(|key| key.starts_with("wire:"))
 }
 
 /// Returns the messages of a history, each of which remembers its origin like an answer.
@@ -56,7 +56,7 @@ pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
     for message in messages {
         let is_marked = match &*message {
             Message::Ai(ai) => is_private(ai),
-            other => attributes(other).keys().any(is_private_key) || holds_file_id(other),
+            other => has_private_keys(attributes(other)) || holds_file_id(other),
         };
         if let Some(details) = message.details_mut().filter(|_| is_marked) {
             let attributes = &mut details.get_or_insert_default().attributes;

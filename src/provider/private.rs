@@ -44,7 +44,7 @@ pub struct PrivateFields {
 pub enum PrivateField {
     /// `audio`, of OpenAI: what the model spoke, by id.
     Audio,
-    /// `cache_control`, of OpenRouter, LiteLLM and Qwen, after Anthropic.
+    /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic.
     CacheControl,
     /// `extra_content`: Google's thought signatures where it speaks OpenAI's format.
     ExtraContent,
@@ -52,13 +52,13 @@ pub enum PrivateField {
     Prefix,
     /// `prompt_cache_breakpoint`, of OpenAI.
     PromptCacheBreakpoint,
-    /// `provider_specific_fields`, of LiteLLM.
+    /// `provider_specific_fields`, of `LiteLLM`.
     ProviderSpecificFields,
     /// `reasoning_details`, of OpenRouter.
     ReasoningDetails,
     /// `thinking`, of Mistral: reasoning among what is said.
     Thinking,
-    /// `thinking_blocks`, of LiteLLM: Claude's thoughts, signed.
+    /// `thinking_blocks`, of `LiteLLM`: Claude's thoughts, signed.
     ThinkingBlocks,
 }
 
