@@ -221,7 +221,7 @@ impl Message {
         }
     }
 
-    /// Returns the fields that few messages have. The application's own messages have none of them.
+    /// Returns the fields that few messages have; a custom message has none of them.
     pub(crate) fn details(&self) -> Option<&DetailFields> {
         match self {
             Self::System(m) => m.details.as_deref(),

@@ -118,10 +118,10 @@ impl Page {
     fn prompt(&mut self, n: usize, prompt: &Prompt, usage: Option<&Usage>, compared: &Compared) {
         let report = prompt.report();
         let rows = rows(prompt);
-        let is_open = if n < self.prompts { "" } else { " open" }; // the last one
+        let open = if n < self.prompts { "" } else { " open" }; // the last one alone
         let first = report.to_string();
         let first = first.lines().next().unwrap_or_default();
-        self.add(format_args!("<section><details{is_open}><summary><h2>"));
+        self.add(format_args!("<section><details{open}><summary><h2>"));
         if self.prompts > 1 {
             self.add(format_args!("Prompt {n}: "));
         }

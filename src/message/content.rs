@@ -232,7 +232,8 @@ pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str>
     }
 }
 
-/// Returns the list with those changed that this function changes; `None` where it changes none.
+/// Returns the list with those changed that this function changes; `None` where it changes none,
+/// without an allocation: most lists are asked about and not changed.
 pub(super) fn changed<T: Clone>(
     list: &[T],
     mut change: impl FnMut(&T) -> Option<T>,

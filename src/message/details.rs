@@ -38,12 +38,12 @@ pub(crate) fn unknown(details: &Details) -> &Attributes {
 /// The attributes that a message without details lends out.
 static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);
 
-/// Reads details, in which what is empty is none for damaged bytes too.
+/// Reads details in their normal form, which damaged bytes need not have: none where all is empty.
 pub(super) fn normal_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
     Ok(Details::deserialize(from)?.and_then(|details| details.boxed()))
 }
 
-/// Refuses a name of a tool message, which is named by its tool and has no other.
+/// Reads the details of a tool message, which is named by its tool and has no other name.
 pub(super) fn nameless_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
     let details = normal_details(from)?;
     if details.as_ref().is_some_and(|details| details.name.is_some()) {

@@ -51,7 +51,7 @@ fn has_private_keys(attributes: &Attributes) -> bool {
     attributes.keys().any(|key| key.starts_with("wire:"))
 }
 
-/// Returns the messages of a history, each of which remembers its origin like an answer.
+/// Marks the messages of a history, so that each remembers its origin like an answer.
 pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
     for message in messages {
         let is_marked = match &*message {
