@@ -1,8 +1,8 @@
 //! The composer: a pure function from history, temporaries and configuration to a [`Prompt`].
 //!
-//! Nothing here does I/O, takes a lock, reads a clock or logs.
-//! [`MemoryPrompt`](crate::MemoryPrompt) is a thin shell around it; whoever brings their own I/O
-//! uses it alone:
+//! It makes prompts and reads no memory: [`MemoryPrompt`](crate::MemoryPrompt) is the thin shell
+//! around it that does, and [`Prompt`] is what both return. Nothing here does I/O, takes a lock,
+//! reads a clock or logs, so whoever brings their own I/O uses it alone:
 //!
 //! ```
 //! use memory_prompt::record::Snapshot;

@@ -1,4 +1,7 @@
-//! The result of a build: the messages, shared, beside the report.
+//! The prompt that a build returns: the messages, shared, beside the report.
+//!
+//! The module `compose` makes it, and `prompt` reads a memory for that. Here is what comes out, and
+//! what can be asked of it.
 
 mod pieces;
 mod prefix;
@@ -14,8 +17,8 @@ use crate::tool::{self, Tool};
 pub(crate) use pieces::{Item, Iter, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, Cleared, Gap, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
-    SystemSource, Tokens, Truncated, Why,
+    Adaptation, Adapted, Cleared, Gap, LeftOut, Moved, NothingRecalled, Reason, Recalled, Repaired,
+    Report, SystemSource, Tokens, Truncated,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
@@ -205,8 +208,8 @@ impl Prompt {
     /// Temporaries, and results of the newest calls of which some may still come, are not
     /// cacheable, nor is what stands behind them. Once something else was said behind a call, a
     /// result that comes all the same changes the prompt where the call stands, once:
-    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to take
-    /// turns, a message at the end that a later one may be joined to is not cacheable either. A
+    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
+    /// alternate, a message at the end that a later one may be joined to is not cacheable either. A
     /// provider's cache mark belongs at this boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {

@@ -156,7 +156,8 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error of this kind in this operation. The message is lower-case and has no full stop.
+    /// Returns an error of this kind in this operation. The message is lower-case and has no full
+    /// stop.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory) and
     /// [`TruncateProcessor`](crate::truncate::TruncateProcessor).
@@ -170,7 +171,7 @@ impl Error {
         }))
     }
 
-    /// The same error with its cause.
+    /// Returns the same error with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
@@ -181,12 +182,12 @@ impl Error {
         Self::new(ErrorKind::Invalid, operation, message)
     }
 
-    /// The same error where it is about a field of something that was read.
+    /// Returns the words of the same error where it is about a field of something that was read.
     pub(crate) fn in_field(&self, field: &str) -> String {
         format!("{}: `{field}`: {}", self.0.operation, self.0.message)
     }
 
-    /// The same error with what is left of the turn that failed with it.
+    /// Returns the same error with what is left of the turn that failed with it.
     pub(crate) fn with_remains(mut self, remains: Remains) -> Self {
         self.0.remains = Some(remains);
         self
@@ -204,7 +205,7 @@ impl Error {
         self.0.kind
     }
 
-    /// The operation that failed, for example `append`.
+    /// Returns the operation that failed, for example `append`.
     pub fn operation(&self) -> &'static str {
         self.0.operation
     }

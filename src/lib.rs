@@ -269,8 +269,8 @@ pub mod report {
     #[doc(inline)]
     pub use crate::list::List;
     pub use crate::composed::{
-        Adapted, Break, Cleared, Fingerprint, Gap, How, LeftOut, Moved, NothingRecalled, Origin,
-        Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated, Why,
+        Adaptation, Adapted, Break, Cleared, Fingerprint, Gap, LeftOut, Moved, NothingRecalled,
+        Origin, Reason, Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated,
     };
 }
 

@@ -48,10 +48,12 @@
 
 mod ai;
 mod arguments;
+mod attributes;
 mod binary;
 mod content;
 mod custom;
 mod details;
+mod fields;
 mod json;
 mod names;
 mod other;
@@ -65,16 +67,16 @@ use std::borrow::Cow;
 pub(crate) use ai::Body;
 pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
 pub(crate) use arguments::is_object;
+pub use attributes::Attributes;
+pub(crate) use attributes::is_shallow;
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub(crate) use content::{EMPTY_MESSAGE, NO_OUTPUT, in_words};
 pub use custom::CustomMessage;
-pub use details::Attributes;
-pub(crate) use details::{Details, is_shallow};
+pub(crate) use details::{DetailFields, Details};
 pub(crate) use json::refuse::{refuse, wrong_kind};
 pub(crate) use names::{is_same_tool, nine};
 pub use other::OtherPart;
 pub use system::SystemMessage;
-pub(crate) use system::with_one_system;
 pub use tool::ToolMessage;
 pub use user::UserMessage;
 
@@ -219,6 +221,33 @@ impl Message {
         }
     }
 
+    /// Returns the fields that few messages have; a custom message has none of them.
+    pub(crate) fn details(&self) -> Option<&DetailFields> {
+        match self {
+            Self::System(m) => m.details.as_deref(),
+            Self::User(m) => m.details.as_deref(),
+            Self::Ai(m) => m.details.as_deref(),
+            Self::Tool(m) => m.answer.details.as_deref(),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the same fields, to be changed.
+    pub(crate) fn details_mut(&mut self) -> Option<&mut Details> {
+        match self {
+            Self::System(m) => Some(&mut m.details),
+            Self::User(m) => Some(&mut m.details),
+            Self::Ai(m) => Some(&mut m.details),
+            Self::Tool(m) => Some(&mut m.answer.details),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the name of who speaks, where one was given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.details()?.name.as_deref()
+    }
+
     /// Returns the bytes of all [texts](Self::texts).
     pub(crate) fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
@@ -285,6 +314,19 @@ impl Message {
     }
 }
 
+impl ToolCall {
+    /// Returns the result of this call: what the tool said.
+    #[doc(alias = "answer")]
+    pub fn result(&self, content: impl Into<Content>) -> Message {
+        Message::tool(self.id.as_str(), self.name.as_str(), content)
+    }
+
+    /// Returns the failure of this call, in words that the model is sent.
+    pub fn error(&self, content: impl Into<Content>) -> Message {
+        Message::tool_error(self.id.as_str(), self.name.as_str(), content)
+    }
+}
+
 impl Role {
     /// Returns the name of the role in this crate's JSON: `system`, `user`, `assistant`, `tool`,
     /// `custom`.
@@ -322,19 +364,17 @@ into_message!(
     Custom(CustomMessage)
 );
 
-/// Joins texts without a copy where there is only one.
-fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
-    let first = texts.next().unwrap_or_default();
-    match texts.next() {
-        None => Cow::Borrowed(first),
-        Some(second) => {
-            let mut all = String::with_capacity(first.len() + second.len());
-            all.push_str(first);
-            all.push_str(second);
-            all.extend(texts);
-            Cow::Owned(all)
+/// Returns the messages with one system message at their front, which says what all of theirs say.
+pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
+    let mut system: Option<SystemMessage> = None;
+    let mut rest: Vec<Message> = Vec::new();
+    for message in messages {
+        match message {
+            Message::System(next) => system = Some(next.behind(system)),
+            message => rest.push(message),
         }
     }
+    system.map(Message::System).into_iter().chain(rest).collect()
 }
 
 /// A million messages are a million of these: growing one is a decision, not an accident.

@@ -1,4 +1,7 @@
 //! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
+//!
+//! It reads from the memory what the composer (`compose`) wants to see, and returns what that makes
+//! of it (`composed`).
 
 #[cfg(feature = "async")]
 mod asynchronous;

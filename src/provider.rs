@@ -5,7 +5,7 @@
 //! 1. Find out what it refuses and which fields it wants back: its reference, its clients, public
 //!    reports of its errors, recorded traffic. Say where each fact is from.
 //! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
-//!    and its variant here: in [`Provider`], `NAMED`, `row`, `index` and `NAMES`.
+//!    and its variant here: in [`Provider`] and in the list `named!`.
 //! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name
 //!    it in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
 //! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
@@ -14,6 +14,7 @@
 
 mod definition;
 mod hosted;
+mod model;
 mod name;
 mod origin;
 mod private;
@@ -37,7 +38,7 @@ pub(crate) use origin::{
     attributes, given_by, holds_compaction, is_private, may_be_private, origin, origin_of,
     outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
 };
-pub use private::PrivateFields;
+pub use private::{PrivateField, PrivateFields};
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
@@ -192,7 +193,7 @@ pub enum Provider {
     /// Any other server that speaks OpenAI's format: what all of them take, and no private field.
     OpenAiCompatible,
     /// A server that runs the model's own chat template, as vLLM, llama.cpp and LM Studio do, where
-    /// the template wants turns and refuses all else.
+    /// the template wants user and model to alternate, and refuses all else.
     ///
     /// | family | as it is | what to change in a [`Row`] |
     /// |---|---|---|
@@ -223,31 +224,6 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Those that have a name of their own. Their order is kept nowhere: rows that are stored name
-    /// them.
-    pub(crate) const NAMED: [Self; 20] = [
-        Self::OpenAi,
-        Self::OpenAiResponses,
-        Self::Azure,
-        Self::Anthropic,
-        Self::ClaudeOnBedrock,
-        Self::ClaudeOnVertex,
-        Self::Gemini,
-        Self::Vertex,
-        Self::GoogleOpenAi,
-        Self::Mistral,
-        Self::DeepSeek,
-        Self::Groq,
-        Self::OpenRouter,
-        Self::Xai,
-        Self::LiteLlm,
-        Self::Ollama,
-        Self::Vllm,
-        Self::LlamaCpp,
-        Self::OpenAiCompatible,
-        Self::StrictTemplate,
-    ];
-
     /// Returns the provider that this row describes: a gateway, a proxy, a server of one's own.
     ///
     /// ```
@@ -288,90 +264,71 @@ impl Provider {
         if row == self.row() { self } else { Self::Custom(row) }
     }
 
+    /// Returns the provider that has this name of its own.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::NAMED.iter().copied().find(|named| named.row().name() == name)
+    }
+
     /// Returns the format that this provider speaks.
     pub const fn format(self) -> Format {
         self.row().format
     }
-
-    /// Returns the row that describes this provider.
-    pub const fn row(self) -> Row {
-        match self {
-            Self::OpenAi => table::OPENAI,
-            Self::OpenAiResponses => table::RESPONSES,
-            Self::Azure => table::AZURE,
-            Self::Anthropic => table::ANTHROPIC,
-            Self::ClaudeOnBedrock => table::CLAUDE_ON_BEDROCK,
-            Self::ClaudeOnVertex => table::CLAUDE_ON_VERTEX,
-            Self::Gemini => table::GEMINI,
-            Self::Vertex => table::VERTEX,
-            Self::GoogleOpenAi => table::GOOGLE_OPENAI,
-            Self::Mistral => table::MISTRAL,
-            Self::DeepSeek => table::DEEPSEEK,
-            Self::Groq => table::GROQ,
-            Self::OpenRouter => table::OPENROUTER,
-            Self::Xai => table::XAI,
-            Self::LiteLlm => table::LITELLM,
-            Self::Ollama => table::OLLAMA,
-            Self::Vllm => table::VLLM,
-            Self::LlamaCpp => table::LLAMA_CPP,
-            Self::OpenAiCompatible => table::COMPATIBLE,
-            Self::StrictTemplate => table::STRICT_TEMPLATE,
-            Self::Custom(row) => row,
-        }
-    }
-
-    /// Returns the place among those that have a name of their own.
-    const fn index(self) -> Option<u32> {
-        Some(match self {
-            Self::OpenAi => 0,
-            Self::OpenAiResponses => 1,
-            Self::Azure => 2,
-            Self::Anthropic => 3,
-            Self::ClaudeOnBedrock => 4,
-            Self::ClaudeOnVertex => 5,
-            Self::Gemini => 6,
-            Self::Vertex => 7,
-            Self::GoogleOpenAi => 8,
-            Self::Mistral => 9,
-            Self::DeepSeek => 10,
-            Self::Groq => 11,
-            Self::OpenRouter => 12,
-            Self::Xai => 13,
-            Self::LiteLlm => 14,
-            Self::Ollama => 15,
-            Self::Vllm => 16,
-            Self::LlamaCpp => 17,
-            Self::OpenAiCompatible => 18,
-            Self::StrictTemplate => 19,
-            Self::Custom(_) => return None,
-        })
-    }
 }
 
-/// The names of those that have one of their own, as they are stored: the tests hold them to the
-/// rows.
-const NAMES: [&str; 20] = [
-    "openai",
-    "openai_responses",
-    "azure",
-    "anthropic",
-    "claude_on_bedrock",
-    "claude_on_vertex",
-    "gemini",
-    "vertex",
-    "google_openai",
-    "mistral",
-    "deepseek",
-    "groq",
-    "openrouter",
-    "xai",
-    "litellm",
-    "ollama",
-    "vllm",
-    "llama_cpp",
-    "openai_compatible",
-    "strict_template",
-];
+/// Writes, from one list of the providers with a name of their own, all that goes through them.
+///
+/// A variant that the list lacks is an error of the compiler, since `row` does not match it then.
+macro_rules! named {
+    ($($variant:ident: $row:ident,)*) => {
+        impl Provider {
+            /// The providers that have a name of their own. Their order is kept nowhere: rows that
+            /// are stored name them.
+            pub(crate) const NAMED: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Returns the row that describes this provider.
+            pub const fn row(self) -> Row {
+                match self {
+                    $(Self::$variant => table::$row,)*
+                    Self::Custom(row) => row,
+                }
+            }
+
+            /// Returns the place in [`NAMED`](Self::NAMED).
+            const fn index(self) -> Option<u32> {
+                enum Place {
+                    $($variant),*
+                }
+                match self {
+                    $(Self::$variant => Some(Place::$variant as u32),)*
+                    Self::Custom(_) => None,
+                }
+            }
+        }
+    };
+}
+
+named! {
+    OpenAi: OPENAI,
+    OpenAiResponses: RESPONSES,
+    Azure: AZURE,
+    Anthropic: ANTHROPIC,
+    ClaudeOnBedrock: CLAUDE_ON_BEDROCK,
+    ClaudeOnVertex: CLAUDE_ON_VERTEX,
+    Gemini: GEMINI,
+    Vertex: VERTEX,
+    GoogleOpenAi: GOOGLE_OPENAI,
+    Mistral: MISTRAL,
+    DeepSeek: DEEPSEEK,
+    Groq: GROQ,
+    OpenRouter: OPENROUTER,
+    Xai: XAI,
+    LiteLlm: LITELLM,
+    Ollama: OLLAMA,
+    Vllm: VLLM,
+    LlamaCpp: LLAMA_CPP,
+    OpenAiCompatible: COMPATIBLE,
+    StrictTemplate: STRICT_TEMPLATE,
+}
 
 impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -403,8 +360,11 @@ impl<'de> Deserialize<'de> for Provider {
             }
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Provider, E> {
-                let found = Provider::NAMED.into_iter().find(|named| named.row().name() == name);
-                found.ok_or_else(|| E::unknown_variant(name, &NAMES))
+                Provider::of_name(name).ok_or_else(|| {
+                    let known = Provider::NAMED.iter().map(|it| format!("`{}`", it.row().name()));
+                    let known = known.collect::<Vec<_>>().join(", ");
+                    E::custom(format_args!("unknown variant `{name}`, expected one of {known}"))
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Provider, A::Error> {

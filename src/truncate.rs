@@ -255,10 +255,8 @@ impl Truncate {
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()
             && match message {
-                Message::User(m) => m.content.bytes() <= self.limit(),
-                Message::Tool(m) => m.content.bytes() <= self.limit(),
                 Message::Ai(m) => m.bytes() <= self.limit(),
-                Message::System(_) | Message::Custom(_) => true,
+                other => other.content().is_none_or(|it| it.bytes() <= self.limit()),
             }
     }
 

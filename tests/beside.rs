@@ -15,7 +15,7 @@ use memory_prompt::history::SearchHistory;
 use memory_prompt::memory::{Limits, MemoryId, Read};
 use memory_prompt::message::{Media, Part, ToolMessage};
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{Break, How};
+use memory_prompt::report::{Adaptation, Break};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::turn::{Ask, Next, ToolError, Turn};
 use memory_prompt::window::ToolGroups;
@@ -216,7 +216,7 @@ fn the_user_speaks_first_before_a_pinned_answer_too() {
     let built = prompt.build().unwrap();
     assert!(built[0].is_user(), "{:?}", texts(&built));
     assert_eq!(texts(&built)[1..3], ["answer 1".replace('1', "0"), "question 8".into()]);
-    assert_eq!(built.report().adapted[0].how, How::Opened);
+    assert_eq!(built.report().adapted[0].how, Adaptation::Opened);
     assert_eq!(accounted(&built), None);
 
     // A question does not need it, nor does a window that may start with an answer.
@@ -240,7 +240,7 @@ fn the_user_speaks_first_whoever_the_prompt_is_for() {
         prompt.configure(|composer| composer.for_provider(provider));
         let built = prompt.build().unwrap();
         assert!(built[0].is_user(), "{provider}: {:?}", texts(&built));
-        let opened = built.report().adapted.iter().filter(|it| it.how == How::Opened);
+        let opened = built.report().adapted.iter().filter(|it| it.how == Adaptation::Opened);
         assert_eq!((opened.count(), texts(&built)[1].as_str()), (1, "answer 0"), "{provider}");
     }
     prompt.configure(|composer| composer.tool_groups(ToolGroups::FailOnRepair));

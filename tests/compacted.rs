@@ -12,7 +12,7 @@ use std::sync::Arc;
 use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::Read;
 use memory_prompt::provider::{PrivateFields, Row};
-use memory_prompt::report::{Break, How, Origin};
+use memory_prompt::report::{Adaptation, Break, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
 use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
@@ -298,7 +298,7 @@ fn a_pinned_one_covers_nothing() {
         let report = built.report();
         assert_eq!(report.compaction, is_newer.then_some(29), "{report}");
         let adapted = report.adapted.iter().find(|it| it.seq == Some(21)).unwrap();
-        assert_eq!((adapted.how, accounted(&built)), (How::Compaction, None));
+        assert_eq!((adapted.how, accounted(&built)), (Adaptation::Compaction, None));
         assert!(texts(&built).iter().any(|text| text == "Now tea."));
         let body = json!(Request::new(&built).max_tokens(100)).to_string();
         assert_eq!(body.matches("They talked").count(), usize::from(is_newer), "{body}");

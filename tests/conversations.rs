@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 use memory_prompt::memory::MemoryId;
 use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::record::{Records, Snapshot, Unreadable};
-use memory_prompt::report::{SystemSource, Why};
+use memory_prompt::report::{Reason, SystemSource};
 use memory_prompt::text::Keep;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
@@ -42,7 +42,7 @@ fn provided(provider: Provider, history: &str) -> Prompt {
     prompt(history).window(Window::all()).for_provider(provider).build().unwrap()
 }
 
-fn left_out(prompt: &Prompt) -> Vec<(u64, Why)> {
+fn left_out(prompt: &Prompt) -> Vec<(u64, Reason)> {
     prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect()
 }
 
@@ -115,7 +115,7 @@ fn a_later_call_of_the_same_id_closes_the_earlier_one() {
 fn a_result_of_another_tool_is_no_answer() {
     let built = all("u:q call:1/book u:and? t:1/look=seen");
     assert_eq!(sent(&built), "u:q call:1/book t:1/book=? u:and?");
-    assert_eq!(left_out(&built), [(3, Why::NoCall)]);
+    assert_eq!(left_out(&built), [(3, Reason::NoCall)]);
     // Where one of both names no tool, the id alone decides.
     assert_eq!(sent(&all("u:q call:1/book u:and? t:1/=seen")), "u:q call:1/book t:1/=seen u:and?");
 }
@@ -126,7 +126,7 @@ fn a_late_result_replaces_its_stand_in() {
     let history = "u:q call:1,2 wait:1=running t:2=fine a:it_runs u:thanks t:1=finished";
     let built = all(history);
     assert_eq!(sent(&built), "u:q call:1,2 t:1=finished t:2=fine a:it_runs u:thanks");
-    assert_eq!(left_out(&built), [(2, Why::Replaced)]);
+    assert_eq!(left_out(&built), [(2, Reason::Replaced)]);
     assert_eq!(moved(&built), [(6, 1)]);
 }
 
@@ -158,7 +158,7 @@ fn marks_are_kept_as_attributes() {
 fn a_second_result_is_left_out_and_named() {
     let built = all("u:q call:1 t:1=one a:done u:and? t:1=two");
     assert_eq!(sent(&built), "u:q call:1 t:1=one a:done u:and?");
-    assert_eq!(left_out(&built), [(5, Why::Answered)]);
+    assert_eq!(left_out(&built), [(5, Reason::Answered)]);
 }
 
 /// A result that has just arrived stood in the window, its call 6 messages before; the model was
@@ -416,7 +416,7 @@ fn a_paste_that_can_never_fit_is_left_out_alone() {
     prompt.add_all((0..10).map(|i| message(&format!("a:small_{i}")))).unwrap();
     prompt.add(message("u:go_on")).unwrap();
     let built = prompt.build().unwrap();
-    assert_eq!(left_out(&built), [(2, Why::OverBudget)]);
+    assert_eq!(left_out(&built), [(2, Reason::OverBudget)]);
     assert_eq!(built.report().sent, 13);
     assert_eq!(built.report().over_budget, 0);
     assert!(sent(&built).starts_with("u:one a:two a:small_0"));
@@ -487,7 +487,7 @@ fn system_messages_that_open_a_list_are_joined() {
     assert_eq!(sent(&openai.unwrap()), "s:be_brief\n\nbe_kind u:q a:x s:speak_up u:r");
     let none = Composer::new().compose_all(&snapshot, &[]).unwrap();
     assert_eq!(sent(&none), "s:be_brief\n\nbe_kind u:q a:x u:r");
-    assert_eq!(left_out(&none), [(2, Why::SecondSystem)]);
+    assert_eq!(left_out(&none), [(2, Reason::SecondSystem)]);
 }
 
 /// A memory of one's own that holds whatever it is given, system messages among the records.
@@ -547,7 +547,7 @@ fn a_system_record_at_the_front_is_the_system_message() {
     assert_eq!(sent(&none), "s:be_brief u:q a:x u:r");
     assert_eq!(none.system().map(|it| it.text().into_owned()).as_deref(), Some("be brief"));
     assert_eq!(none.report().system, SystemSource::Memory);
-    assert_eq!(left_out(&none), [(3, Why::SecondSystem)]);
+    assert_eq!(left_out(&none), [(3, Reason::SecondSystem)]);
 
     prompt.configure(|composer| composer.for_provider(Provider::OpenAi));
     let openai = prompt.build().unwrap();
@@ -729,7 +729,7 @@ fn an_audit_record_before_the_window_cuts_nothing_off() {
         prompt.build().unwrap()
     };
     assert!(left_out(&greeted("log:x a:hi u:q")).is_empty());
-    assert_eq!(left_out(&greeted("u:old a:hi u:q")), [(1, Why::RestOfTurn)]);
+    assert_eq!(left_out(&greeted("u:old a:hi u:q")), [(1, Reason::RestOfTurn)]);
 }
 
 /// An answer was left out since the window had no room for it and its question, which stands right
@@ -739,7 +739,7 @@ fn a_question_right_before_its_answer_is_not_too_far_away() {
     let mut prompt = prompt("u:old a:x u:q a:y u:r a:z u:so").max_messages(4);
     prompt.configure(|composer| composer.for_provider(Provider::Mistral));
     let built = prompt.build().unwrap();
-    assert_eq!(left_out(&built), [(3, Why::RestOfTurn)]);
+    assert_eq!(left_out(&built), [(3, Reason::RestOfTurn)]);
     let said = "3: assistant, the rest of a turn whose question is not sent\n";
     assert!(built.report().to_string().contains(said), "{}", built.report());
 }

@@ -15,7 +15,7 @@ use conversations::*;
 use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::MemoryId;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
-use memory_prompt::report::{Break, Origin, Why};
+use memory_prompt::report::{Break, Origin, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::window::ToolGroups;
 use memory_prompt::wire::openai;
@@ -334,7 +334,7 @@ proptest! {
             .compose_all(&snapshot, &shared(&temporaries));
         let report = repaired.report();
         let whole = report.repaired.is_empty() && report.orphan_temporaries.is_empty()
-            && !report.left_out.iter().any(|left| matches!(left.why, Why::NoCall | Why::Answered));
+            && !report.left_out.iter().any(|left| matches!(left.why, Reason::NoCall | Reason::Answered));
         match strict {
             Ok(prompt) => {
                 prop_assert!(whole);

@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 use conversations::*;
 use memory_prompt::compose::Placement;
 use memory_prompt::record::{Records, Snapshot};
-use memory_prompt::report::{Break, Origin, SystemSource, Why};
+use memory_prompt::report::{Break, Origin, Reason, SystemSource};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, ErrorKind,
@@ -317,7 +317,7 @@ proptest! {
         };
         let rest = |prompt: &Prompt| -> Vec<u64> {
             let left_out = prompt.report().left_out.iter();
-            left_out.filter(|it| it.why == Why::RestOfTurn).map(|it| it.seq).collect()
+            left_out.filter(|it| it.why == Reason::RestOfTurn).map(|it| it.seq).collect()
         };
         let mut before: Option<Prompt> = None;
         for end in 0..=history.len() {
@@ -404,7 +404,7 @@ proptest! {
         fewer.retain(|seq| !less.report().question.contains(seq));
         prop_assert!(fewer.len() <= all.len(), "{fewer:?}, with more {all:?}");
         prop_assert!(fewer.iter().all(|seq| all.contains(seq)), "{fewer:?}, with more {all:?}");
-        prop_assert!(less.report().left_out.iter().all(|it| it.why != Why::OverBudget));
+        prop_assert!(less.report().left_out.iter().all(|it| it.why != Reason::OverBudget));
     }
 
     /// What cannot fit at all, ever, is not why nothing else is sent.
@@ -419,7 +419,7 @@ proptest! {
         let prompt = compose(&Composer::new().max_tokens(200, letters), &history).unwrap();
         prop_assert_eq!(prompt.report().sent, history.len() - 1);
         let left_out: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
-        prop_assert_eq!(left_out, [(paste, Why::OverBudget)]);
+        prop_assert_eq!(left_out, [(paste, Reason::OverBudget)]);
     }
 
     // System messages
@@ -439,7 +439,7 @@ proptest! {
         let opens = report.system == SystemSource::Memory;
         prop_assert!(!opens || first);
         let second: Vec<u64> = report.left_out.iter()
-            .filter(|it| it.why == Why::SecondSystem).map(|it| it.seq).collect();
+            .filter(|it| it.why == Reason::SecondSystem).map(|it| it.seq).collect();
         let keeps = matches!(provider, Some(OpenAi | OpenAiResponses | Ollama));
         let other = if keeps { &second } else { &report.kept_systems };
         prop_assert!(other.is_empty(), "{other:?}");

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lives::{Flaky, Life, Op, Words};
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{Origin, Why};
+use memory_prompt::report::{self, Adaptation, Origin};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
@@ -86,16 +86,16 @@ fn placeholder(call: &ToolCall) -> Message {
     prompt[1].clone()
 }
 
-fn reason(why: Why) -> Option<Reason> {
+fn reason(why: report::Reason) -> Option<Reason> {
     Some(match why {
-        Why::Opening => Reason::Opening,
-        Why::NoCall => Reason::NoCall,
-        Why::Answered => Reason::Answered,
-        Why::Replaced => Reason::Replaced,
-        Why::OverBudget => Reason::OverBudget,
-        Why::SecondSystem => Reason::SecondSystem,
-        Why::Blank => Reason::Blank,
-        Why::RestOfTurn => Reason::RestOfTurn,
+        report::Reason::Opening => Reason::Opening,
+        report::Reason::NoCall => Reason::NoCall,
+        report::Reason::Answered => Reason::Answered,
+        report::Reason::Replaced => Reason::Replaced,
+        report::Reason::OverBudget => Reason::OverBudget,
+        report::Reason::SecondSystem => Reason::SecondSystem,
+        report::Reason::Blank => Reason::Blank,
+        report::Reason::RestOfTurn => Reason::RestOfTurn,
         _ => return None,
     })
 }
@@ -116,8 +116,7 @@ fn positions(prompt: &Prompt) -> (Vec<u64>, BTreeSet<u64>) {
         _ => None,
     });
     let firsts: Vec<u64> = firsts.collect();
-    let joined =
-        prompt.report().adapted.iter().filter(|it| it.how == memory_prompt::report::How::Joined);
+    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
     let all = firsts.iter().copied().chain(joined.filter_map(|it| it.seq)).collect();
     (firsts, all)
 }

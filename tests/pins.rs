@@ -18,7 +18,7 @@ use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::{Append, Expected, Limits, MemoryId, Read};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{Break, How, Origin, Why};
+use memory_prompt::report::{Adaptation, Break, Origin, Reason};
 use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::Estimate;
 use memory_prompt::truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
@@ -618,13 +618,13 @@ counted! {
         let report = built.report();
         let sent = sent(&built);
         let joined = |seq: &u64| {
-            let told = |it: &memory_prompt::report::Adapted| it.seq == Some(*seq) && it.how == How::Joined;
+            let told = |it: &memory_prompt::report::Adapted| it.seq == Some(*seq) && it.how == Adaptation::Joined;
             report.adapted.iter().any(told)
                 || built.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(*seq)))
         };
         for pin in prompt.pins().unwrap() {
             let left = report.left_out.iter().any(|it| {
-                it.seq == pin && matches!(it.why, Why::Blank | Why::Foreign)
+                it.seq == pin && matches!(it.why, Reason::Blank | Reason::Foreign)
             });
             prop_assert!(left || joined(&pin) || sent.contains(&pin), "{} {}", pin, report);
         }

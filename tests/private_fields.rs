@@ -16,7 +16,7 @@ use golden::goldens;
 use memory_prompt::message::{Media, Part, UserMessage};
 use memory_prompt::provider::{Format, PrivateFields, Row};
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{How, Why};
+use memory_prompt::report::{Adaptation, Reason};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{Composer, Message, Provider, wire};
 use serde_json::{Value, json};
@@ -205,8 +205,11 @@ fn another_providers_part_is_left_out_and_told() {
     let answer = Message::from(wire::answer(Provider::Anthropic, body.to_string()).unwrap());
     for to in all().into_iter().filter(|to| to.format() != Format::Anthropic) {
         let (_, prompt) = written(&answer, to);
-        let told =
-            prompt.report().adapted.iter().any(|it| it.how == How::Foreign && it.seq == Some(1));
+        let told = prompt
+            .report()
+            .adapted
+            .iter()
+            .any(|it| it.how == Adaptation::Foreign && it.seq == Some(1));
         assert!(told, "{to}: {}", prompt.report());
         assert!(prompt.iter().any(|it| it.text() == "a"), "{to}");
     }
@@ -214,7 +217,7 @@ fn another_providers_part_is_left_out_and_told() {
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
     let searches = Message::from(wire::answer(Provider::Anthropic, searches.to_string()).unwrap());
     let (written, prompt) = written(&searches, Provider::OpenAi);
-    assert!(prompt.report().left_out.iter().any(|it| it.seq == 1 && it.why == Why::Foreign));
+    assert!(prompt.report().left_out.iter().any(|it| it.seq == 1 && it.why == Reason::Foreign));
     assert!(!written.contains("srvtoolu_1"));
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);
@@ -348,7 +351,7 @@ fn a_call_with_free_text_can_be_read_by_others() {
         let body = json!(wire::openai::messages(&prompt));
         let arguments = body[1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
         assert_eq!(arguments, r#"{"arguments":"SELECT 1"}"#, "{provider}");
-        assert!(prompt.report().adapted.iter().any(|it| it.how == How::Arguments));
+        assert!(prompt.report().adapted.iter().any(|it| it.how == Adaptation::Arguments));
     }
 }
 

@@ -27,7 +27,7 @@ use counted::{Count, cases, counted};
 use memory_prompt::message::{Reasoning, ToolMessage};
 use memory_prompt::provider::Format;
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{Break, How, Origin, Why};
+use memory_prompt::report::{Adaptation, Break, Origin, Reason};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
@@ -276,7 +276,7 @@ counted! {
         let apart = !provider.row().parallel_calls;
         let of_group = |m: &Message| m.is_tool() || (apart && m.has_tool_calls());
         // An answer that is trimmed is not, nor what was put before it.
-        let trimmed = prompt.report().adapted.iter().filter(|it| it.how == How::Trimmed).count();
+        let trimmed = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Trimmed).count();
         let group = list.iter().rev().take_while(|(_, m)| of_group(m)).count() + 1 + trimmed;
         prop_assert!(cacheable + group >= list.len(), "{}\n{}", brief(&prompt), prompt.report());
     }
@@ -333,10 +333,10 @@ counted! {
             let shared = prompt.with_origins().any(|(now, _)| now == origin);
             let next = plain.with_origins().map(|(origin, _)| origin).skip_while(|now| *now != origin);
             let told = report.adapted.iter().any(|a| a.seq == Some(seq))
-                || report.left_out.iter().any(|l| l.seq == seq && l.why == Why::Blank)
+                || report.left_out.iter().any(|l| l.seq == seq && l.why == Reason::Blank)
                 || next.skip(1).take_while(|o| matches!(o, Origin::History(_) | Origin::Repair)).any(|o| {
                     let joined = |a: &memory_prompt::report::Adapted| {
-                        a.how == How::Joined && Some(o) == a.seq.map(Origin::History)
+                        a.how == Adaptation::Joined && Some(o) == a.seq.map(Origin::History)
                     };
                     report.adapted.iter().any(joined)
                 });
@@ -359,9 +359,9 @@ counted! {
         let report = repaired.report();
         let strict = compose(&composer.tool_groups(ToolGroups::FailOnRepair), &conversation, &[]);
         let groups = !report.repaired.is_empty()
-            || report.left_out.iter().any(|left| matches!(left.why, Why::NoCall | Why::Answered));
+            || report.left_out.iter().any(|left| matches!(left.why, Reason::NoCall | Reason::Answered));
         let rules = !report.adapted.is_empty()
-            || report.left_out.iter().any(|left| left.why == Why::Blank);
+            || report.left_out.iter().any(|left| left.why == Reason::Blank);
         match strict {
             Ok(prompt) => {
                 prop_assert!(!groups && !rules, "{}", report);
@@ -419,9 +419,9 @@ counted! {
         prop_assert_eq!(report.provider, Some(provider));
         prop_assert_eq!(report.messages, prompt.len());
         prop_assert_eq!(
-            prompt.len() + how(How::Joined),
+            prompt.len() + how(Adaptation::Joined),
             system + report.sent + report.temporaries + report.repaired.len()
-                + how(How::Opened) + how(How::Answered) + how(How::Closed)
+                + how(Adaptation::Opened) + how(Adaptation::Answered) + how(Adaptation::Closed)
                 + usize::from(!report.note.is_empty()) + split(&prompt),
             "{}", report
         );
@@ -429,7 +429,7 @@ counted! {
             + (report.sent + report.left_out.len()) as u64, "{}", report);
         prop_assert_eq!(
             prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added).count(),
-            how(How::Opened) + how(How::Answered) + how(How::Closed)
+            how(Adaptation::Opened) + how(Adaptation::Answered) + how(Adaptation::Closed)
         );
         prop_assert!(prompt.cacheable() <= prompt.len());
         prop_assert_eq!(&prompt, &compose(&composer, &conversation, &temporaries).unwrap());
@@ -978,7 +978,7 @@ fn names_of_tools_are_as_the_provider_takes_them() {
     let history = Snapshot::from_messages(history);
     for provider in all() {
         let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
-        let told = prompt.report().adapted.iter().any(|it| it.how == How::ToolNames);
+        let told = prompt.report().adapted.iter().any(|it| it.how == Adaptation::ToolNames);
         let (dots, most, any, begins) = match provider {
             Provider::Ollama | Provider::Vllm | Provider::LlamaCpp => (true, 200, true, false),
             own if own == llama() => (true, 200, true, false),

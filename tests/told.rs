@@ -12,7 +12,7 @@ use std::sync::Arc;
 use conversations::*;
 use memory_prompt::message::AiMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{How, LeftOut, Origin, Why};
+use memory_prompt::report::{Adaptation, LeftOut, Origin, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::{Composer, Message, Prompt, Provider, Truncate, Window, wire};
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
     let said = [Message::user("Who won?"), searches.message.into(), Message::user("Well?")];
     let prompt = compose(&Composer::new().for_provider(Provider::OpenAiResponses), &said);
     let told: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
-    assert_eq!(told, [(1, Why::Foreign)]);
+    assert_eq!(told, [(1, Reason::Foreign)]);
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }
 
@@ -73,7 +73,8 @@ fn the_answer_before_a_blank_message_is_told_of_the_one_that_stays() {
         Message::user("And tomorrow?"),
     ];
     let prompt = compose(&Composer::new().for_provider(Provider::Mistral), &said);
-    let answered = prompt.report().adapted.iter().find(|it| it.how == How::Answered).unwrap();
+    let answered =
+        prompt.report().adapted.iter().find(|it| it.how == Adaptation::Answered).unwrap();
     assert_eq!(answered.seq, Some(4));
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }

@@ -10,7 +10,7 @@ use super::beside::Beside;
 use super::cache::ComposerCache;
 use super::system::System;
 use super::{Case, Temporaries};
-use crate::composed::{Draft, Why};
+use crate::composed::{Draft, Reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
 use crate::token::TokenCounter;
@@ -292,7 +292,7 @@ const NAMED: usize = 16;
 /// Returns whether the budget has left something out.
 fn leaves_out(draft: &Draft) -> bool {
     let report = &draft.report;
-    report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Why::OverBudget)
+    report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Reason::OverBudget)
 }
 
 /// The outcome of a draft within a budget.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::beside::Beside;
 use super::shape::says_nothing;
 use super::{Case, Composer};
-use crate::composed::Why;
+use crate::composed::Reason;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Opens, Provider};
@@ -29,7 +29,7 @@ pub(super) struct Choice<'a> {
     /// Those of `front` that are questions.
     pub(super) questions: Vec<usize>,
     /// Tool groups, by their calls, and messages in the window that are left out.
-    pub(super) omitted: BTreeMap<usize, Why>,
+    pub(super) omitted: BTreeMap<usize, Reason>,
     pub(super) matches: Matches<'a>,
     /// The position before which nothing was looked for, where something was missed.
     pub(super) search_ended: Option<u64>,
@@ -384,7 +384,7 @@ impl<'a> Choosing<'a, '_> {
             };
             let rest = self.sent_units().filter(|it| it.newest < next && it.newest >= start);
             let rest = rest.filter(|unit| !is_pinned(unit));
-            let rest: Vec<_> = rest.map(|it| (it.head, Why::RestOfTurn)).collect();
+            let rest: Vec<_> = rest.map(|it| (it.head, Reason::RestOfTurn)).collect();
             self.choice.omitted.extend(rest);
         }
         Ok(())
@@ -435,7 +435,7 @@ impl<'a> Choosing<'a, '_> {
         let WindowStart { window_from, start: of_window, .. } = self.window;
         (choice.window_from, choice.start) = start.map_or((window_from, of_window), |it| (it, it));
         omitted.retain(|unit: &Unit| unit.newest >= choice.start);
-        choice.omitted = omitted.iter().map(|unit| (unit.head, Why::OverBudget)).collect();
+        choice.omitted = omitted.iter().map(|unit| (unit.head, Reason::OverBudget)).collect();
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();
         choice.is_full = start.is_some() && self.room.is_budget();
         Ok(())
@@ -565,7 +565,7 @@ impl Choice<'_> {
     }
 
     /// Returns why a message in the window, or the group with the call in this place, is left out.
-    pub(super) fn omits(&self, head: usize) -> Option<Why> {
+    pub(super) fn omits(&self, head: usize) -> Option<Reason> {
         self.omitted.get(&head).copied()
     }
 }

@@ -19,7 +19,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::Composer;
-use crate::composed::{Adapted, Draft, How, Item, LeftOut, Origin, Why};
+use crate::composed::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
 use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
@@ -151,16 +151,16 @@ impl<'a> Shaping<'a> {
             _ => Last::User,
         };
         if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
-            self.adapt(&item, How::Opened)?;
+            self.adapt(&item, Adaptation::Opened)?;
             self.put_opening();
         }
         let item = if now == Last::User { self.with_head(item) } else { item };
         self.answer = (now == Last::Answer).then(|| item.clone());
-        if self.rules.takes_turns {
+        if self.rules.alternates {
             self.alternate(item, now)?;
         } else if self.rules.joins_calls && now == Last::Calls {
             if self.last == Last::Calls {
-                self.report(&item, How::Joined);
+                self.report(&item, Adaptation::Joined);
             } else {
                 self.end_side();
             }
@@ -173,7 +173,7 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Takes a message where user and model take turns.
+    /// Takes a message where user and model must alternate.
     fn alternate(&mut self, item: Item<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
@@ -183,23 +183,23 @@ impl<'a> Shaping<'a> {
                     let adapted = self.draft.report.adapted.iter_mut();
                     // The answer stands before the one that stays.
                     adapted
-                        .filter(|it| it.seq == of && it.how == How::Answered)
+                        .filter(|it| it.seq == of && it.how == Adaptation::Answered)
                         .for_each(|it| it.seq = next);
-                    self.leave_out(&blank, Why::Blank);
+                    self.leave_out(&blank, Reason::Blank);
                 }
             }
             (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
                 // A temporary is the caller's own word, and joining it is how it is sent; a summary
                 // and pins have come beside others.
                 if !self.side.last().into_iter().chain([&item]).any(|item| self.is_put(item)) {
-                    self.refuse(&item, How::Joined)?;
+                    self.refuse(&item, Adaptation::Joined)?;
                 }
-                self.report(&item, How::Joined);
+                self.report(&item, Adaptation::Joined);
                 self.side.push(item);
                 return Ok(());
             }
             (Last::Result | Last::Calls, Last::User) => {
-                self.adapt(&item, How::Answered)?;
+                self.adapt(&item, Adaptation::Answered)?;
                 self.end_side();
                 self.draft.pieces.push(Arc::new(Message::ai(NO_ANSWER)), Origin::Added);
             }
@@ -242,7 +242,7 @@ impl<'a> Shaping<'a> {
             if self.strict || !has_system {
                 return Err(self.error("there is no message"));
             }
-            let (seq, role, how) = (None, Role::User, How::Opened);
+            let (seq, role, how) = (None, Role::User, Adaptation::Opened);
             self.draft.report.adapted.push(Adapted { seq, role, how });
             self.put_opening();
         }
@@ -258,7 +258,7 @@ impl<'a> Shaping<'a> {
                 return Err(self.error(format!("{} is blank", self.describe(&item))));
             }
             Checked::Nothing => {
-                self.leave_out(&item, Why::Blank);
+                self.leave_out(&item, Reason::Blank);
                 return Ok(None);
             }
             Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
@@ -266,15 +266,13 @@ impl<'a> Shaping<'a> {
             }
             // It would be glued on to what the user says before it.
             Checked::Placeholder(_)
-                if item.message().is_user()
-                    && self.last == Last::User
-                    && self.rules.takes_turns =>
+                if item.message().is_user() && self.last == Last::User && self.rules.alternates =>
             {
-                self.refuse(&item, How::Blank)?;
-                self.leave_out(&item, Why::Blank);
+                self.refuse(&item, Adaptation::Blank)?;
+                self.leave_out(&item, Reason::Blank);
                 return Ok(None);
             }
-            Checked::Placeholder(copy) => (copy, How::Blank),
+            Checked::Placeholder(copy) => (copy, Adaptation::Blank),
             Checked::Without(copy, how) => (copy, how),
         };
         self.adapt(&item, how)?;
@@ -287,11 +285,11 @@ impl<'a> Shaping<'a> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
         if blank::is_empty(&left) && !is_temporary(&item) {
-            self.refuse(&item, How::Foreign)?;
-            self.leave_out(&item, Why::Foreign);
+            self.refuse(&item, Adaptation::Foreign)?;
+            self.leave_out(&item, Reason::Foreign);
             return Ok(None);
         }
-        self.adapt(&item, How::Foreign)?;
+        self.adapt(&item, Adaptation::Foreign)?;
         Ok(Some(self.shortened(&item, left.into())))
     }
 
@@ -303,20 +301,21 @@ impl<'a> Shaping<'a> {
         }
         let Some(left) = without_compaction(item.message(), &self.rules) else { return Some(item) };
         if blank::is_empty(&left) {
-            self.leave_out(&item, Why::Compaction);
+            self.leave_out(&item, Reason::Compaction);
             return None;
         }
-        self.report(&item, How::Compaction);
+        self.report(&item, Adaptation::Compaction);
         Some(self.shortened(&item, left.into()))
     }
 
     /// Leaves a message out, and forgets what was done to it until that was seen.
-    fn leave_out(&mut self, item: &Item<'_>, why: Why) {
+    fn leave_out(&mut self, item: &Item<'_>, why: Reason) {
         let Some(seq) = item.origin().seq() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
         let is_of_it = |it: &Adapted| it.seq == Some(seq);
-        let was_foreign = report.adapted.iter().any(|it| is_of_it(it) && it.how == How::Foreign);
-        let why = if was_foreign { Why::Foreign } else { why };
+        let was_foreign =
+            report.adapted.iter().any(|it| is_of_it(it) && it.how == Adaptation::Foreign);
+        let why = if was_foreign { Reason::Foreign } else { why };
         report.left_out.push(LeftOut { seq, role, why });
         report.adapted.retain(|it| !is_of_it(it));
         report.truncated.retain(|cut| cut.seq != seq);
@@ -339,14 +338,14 @@ impl<'a> Shaping<'a> {
         }
         let copy = item.message().as_ai().and_then(arguments::readable);
         let Some(copy) = copy else { return Ok(item) };
-        self.adapt(&item, How::Arguments)?;
+        self.adapt(&item, Adaptation::Arguments)?;
         Ok(changed(&item, copy.into()))
     }
 
     /// Returns the message with call ids that the provider takes.
     fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
-        self.adapt(&item, How::CallIds)?;
+        self.adapt(&item, Adaptation::CallIds)?;
         Ok(changed(&item, copy))
     }
 
@@ -355,44 +354,44 @@ impl<'a> Shaping<'a> {
         let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
             return Ok(item);
         };
-        self.adapt(&item, How::ToolNames)?;
+        self.adapt(&item, Adaptation::ToolNames)?;
         Ok(changed(&item, copy))
     }
 
     /// Reports a repair, or refuses it where only an error is allowed.
-    fn adapt(&mut self, item: &Item<'_>, how: How) -> Result<()> {
+    fn adapt(&mut self, item: &Item<'_>, how: Adaptation) -> Result<()> {
         self.refuse(item, how)?;
         self.report(item, how);
         Ok(())
     }
 
-    fn report(&mut self, item: &Item<'_>, how: How) {
+    fn report(&mut self, item: &Item<'_>, how: Adaptation) {
         let (seq, role) = (item.origin().seq(), item.message().role());
         self.draft.report.adapted.push(Adapted { seq, role, how });
     }
 
-    fn refuse(&self, item: &Item<'_>, how: How) -> Result<()> {
+    fn refuse(&self, item: &Item<'_>, how: Adaptation) -> Result<()> {
         if !self.strict {
             return Ok(());
         }
         let what = match how {
-            How::Opened => "comes first, where the user's message belongs",
-            How::Answered => "follows a tool result without an answer between",
-            How::Joined => "follows another of its side",
-            How::Blank => "has blank text",
-            How::Reasoning => "ends in reasoning",
-            How::CallIds => "has a call id that is taken or malformed",
-            How::ToolNames => "has a tool's name that is malformed",
-            How::Foreign => "holds what only another provider understands",
-            How::Compaction => "holds a compaction that does not come first",
-            How::Arguments => "calls with arguments that are no JSON object",
-            How::Trimmed => "ends the prompt in white space",
-            How::Closed => "is an answer at the end",
-            How::Unanswered => "has a call of the provider's own tool without its result",
-            How::Uncalled => {
+            Adaptation::Opened => "comes first, where the user's message belongs",
+            Adaptation::Answered => "follows a tool result without an answer between",
+            Adaptation::Joined => "follows another of its side",
+            Adaptation::Blank => "has blank text",
+            Adaptation::Reasoning => "ends in reasoning",
+            Adaptation::CallIds => "has a call id that is taken or malformed",
+            Adaptation::ToolNames => "has a tool's name that is malformed",
+            Adaptation::Foreign => "holds what only another provider understands",
+            Adaptation::Compaction => "holds a compaction that does not come first",
+            Adaptation::Arguments => "calls with arguments that are no JSON object",
+            Adaptation::Trimmed => "ends the prompt in white space",
+            Adaptation::Closed => "is an answer at the end",
+            Adaptation::Unanswered => "has a call of the provider's own tool without its result",
+            Adaptation::Uncalled => {
                 "has what belongs to a call of the provider's own tool that is not sent"
             }
-            How::Split => "has several calls",
+            Adaptation::Split => "has several calls",
         };
         Err(self.error(format!("{} {what}", self.describe(item))))
     }

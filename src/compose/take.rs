@@ -15,7 +15,7 @@ use super::counts::Form;
 use super::system::System;
 use super::verdict::Sent;
 use super::{Case, Composer, Copies};
-use crate::composed::{Draft, LeftOut, Origin, SystemSource, Why};
+use crate::composed::{Draft, LeftOut, Origin, Reason, SystemSource};
 use crate::error::Result;
 use crate::list::List;
 use crate::message::Message;
@@ -183,7 +183,7 @@ impl<'a> Taking<'a> {
             if self.is_passed(record) {
                 continue;
             }
-            self.other(rest.at() - 1, record, Some(Why::Opening))?;
+            self.other(rest.at() - 1, record, Some(Reason::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
         let mut temporaries_from = temporaries.map(|position| records.len() - behind(position));
@@ -298,7 +298,12 @@ impl<'a> Taking<'a> {
 
     /// Sends or reports a record that is no call. With `unless_sent`, results whose group is not
     /// sent are left out for that reason.
-    fn other(&mut self, place: usize, record: Record<'a>, unless_sent: Option<Why>) -> Result<()> {
+    fn other(
+        &mut self,
+        place: usize,
+        record: Record<'a>,
+        unless_sent: Option<Reason>,
+    ) -> Result<()> {
         match record.message() {
             message if message.is_private() => {
                 self.draft.report.private += 1;
@@ -312,14 +317,14 @@ impl<'a> Taking<'a> {
                     (Fate::Sent { group, .. }, None) => {
                         let head = self.choice.matches.groups().get(group).map(|it| it.head);
                         let why = head.and_then(|head| self.choice.omits(head));
-                        self.leave_out(record, why.unwrap_or(Why::NoCall));
+                        self.leave_out(record, why.unwrap_or(Reason::NoCall));
                     }
-                    (Fate::Replaced, None) => self.leave_out(record, Why::Replaced),
+                    (Fate::Replaced, None) => self.leave_out(record, Reason::Replaced),
                     (Fate::Answered, None) => {
-                        self.orphan(record, tool.call_id(), Why::Answered)?;
+                        self.orphan(record, tool.call_id(), Reason::Answered)?;
                     }
                     (Fate::NoCall, None) => {
-                        self.orphan(record, tool.call_id(), Why::NoCall)?;
+                        self.orphan(record, tool.call_id(), Reason::NoCall)?;
                     }
                 }
                 Ok(())
@@ -339,7 +344,7 @@ impl<'a> Taking<'a> {
             self.draft.report.kept_systems.push(record.seq());
             self.message(place, record)?;
         } else {
-            self.leave_out(record, Why::SecondSystem);
+            self.leave_out(record, Reason::SecondSystem);
         }
         Ok(())
     }
@@ -349,7 +354,7 @@ impl<'a> Taking<'a> {
         let member = self.judge(place, record)?;
         match &member {
             Some(member) => self.send(member),
-            None => self.drop_at(place, record, Why::Dropped),
+            None => self.drop_at(place, record, Reason::Dropped),
         }
         Ok(member.is_some())
     }
@@ -394,12 +399,12 @@ impl<'a> Taking<'a> {
 
     /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
     /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
-    fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
+    fn drop_at(&mut self, place: usize, record: Record<'_>, why: Reason) {
         self.earlier += u64::from(place < self.choice.window_from);
         self.leave_out(record, why);
     }
 
-    fn leave_out(&mut self, record: Record<'_>, why: Why) {
+    fn leave_out(&mut self, record: Record<'_>, why: Reason) {
         let (seq, role) = (record.seq(), record.message().role());
         self.draft.report.left_out.push(LeftOut { seq, role, why });
     }

@@ -118,7 +118,7 @@ impl Pieces {
         }
     }
 
-    /// Does so run by run.
+    /// Frees the runs of which nothing is sent, apart from the question whether there are any.
     #[inline(never)]
     fn free_runs(&mut self, records: &mut Records) {
         let list = &self.list;

@@ -60,12 +60,6 @@ pub struct Fingerprint {
     pub options: u64,
 }
 
-impl Fingerprint {
-    pub(crate) const fn new(tools: u64, options: u64) -> Self {
-        Self { tools, options }
-    }
-}
-
 /// The cause of a break in the prefix that two prompts share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

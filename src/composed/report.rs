@@ -218,14 +218,14 @@ pub struct LeftOut {
     /// Its role.
     pub role: Role,
     /// The reason why it was left out.
-    pub why: Why,
+    pub why: Reason,
 }
 
 /// The reason why a message was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Why {
+pub enum Reason {
     /// A tool result with which the window would start: its call is older.
     Opening,
     /// A tool result that answers no call, or none that was found as far back as calls are looked
@@ -278,7 +278,7 @@ pub struct Truncated {
 }
 
 /// The place in a shortened message where text was left out, in the message that is sent: where a
-/// provider had it [joined](How::Joined) to others, in the one that they became.
+/// provider had it [joined](Adaptation::Joined) to others, in the one that they became.
 ///
 /// ```
 /// use memory_prompt::text::Keep;
@@ -341,19 +341,19 @@ pub struct Adapted {
     /// Its role.
     pub role: Role,
     /// The change that was made.
-    pub how: How,
+    pub how: Adaptation,
 }
 
 /// A change that was made so that a provider takes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum How {
+pub enum Adaptation {
     /// A user message that nobody said was put before it, because a prompt begins with the user.
     Opened,
     /// An answer that nobody gave was put before it, because the user can't follow a tool result.
     Answered,
-    /// It was joined to the message before it, because user and model take turns.
+    /// It was joined to the message before it, because user and model must alternate.
     Joined,
     /// A placeholder stands in place of its blank text, or its blank parts were left out.
     Blank,
@@ -439,9 +439,7 @@ impl Report {
         }
         Ok(())
     }
-}
 
-impl Report {
     /// Writes what is sent beside the window.
     fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.pinned_before.is_empty() {
@@ -566,7 +564,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opening => "its call is before the window",
@@ -587,7 +585,7 @@ impl fmt::Display for Why {
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for Adaptation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opened => "with a user message put before it",

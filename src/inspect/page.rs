@@ -83,6 +83,13 @@ impl Page {
         push(&mut self.html, text);
     }
 
+    /// Adds a text of somebody else between two pieces of ours.
+    fn between(&mut self, before: &str, text: &str, behind: &str) {
+        self.html.push_str(before);
+        self.text(text);
+        self.html.push_str(behind);
+    }
+
     /// Shows each prompt as a bar: what the cache held, and what was new.
     fn strip(&mut self, compared: &[Compared]) {
         self.html.push_str("<nav aria-label=\"prompts\"><ol class=\"strip\">\n");
@@ -111,14 +118,10 @@ impl Page {
     fn prompt(&mut self, n: usize, prompt: &Prompt, usage: Option<&Usage>, compared: &Compared) {
         let report = prompt.report();
         let rows = rows(prompt);
-        let (open, close) = if self.prompts > 1 && n < self.prompts {
-            ("<details>", "</details>")
-        } else {
-            ("<details open>", "</details>")
-        };
+        let open = if n < self.prompts { "" } else { " open" }; // the last one alone
         let first = report.to_string();
         let first = first.lines().next().unwrap_or_default();
-        self.add(format_args!("<section>{open}<summary><h2>"));
+        self.add(format_args!("<section><details{open}><summary><h2>"));
         if self.prompts > 1 {
             self.add(format_args!("Prompt {n}: "));
         }
@@ -126,16 +129,16 @@ impl Page {
         self.html.push_str("</h2></summary>\n");
         self.bar(n, &rows, report.tokens.as_ref());
         if let Some(usage) = usage.filter(|usage| **usage != Usage::default()) {
-            let told =
-                |name: &str, count: Option<u64>| count.map(|it| format!("{name} {}", Grouped(it)));
-            let told = [
-                told("input", usage.input),
-                told("cached", usage.cached),
-                told("written", usage.written),
-                told("output", usage.output),
-                told("reasoning", usage.reasoning),
+            let counts = [
+                ("input", usage.input),
+                ("cached", usage.cached),
+                ("written", usage.written),
+                ("output", usage.output),
+                ("reasoning", usage.reasoning),
             ];
-            let told: Vec<_> = told.into_iter().flatten().collect();
+            let told =
+                |(name, count): (_, Option<u64>)| Some(format!("{name} {}", Grouped(count?)));
+            let told: Vec<_> = counts.into_iter().filter_map(told).collect();
             self.add(format_args!("<p>The provider counted: {}.</p>\n", escaped(&told.join(", "))));
         }
         if let Some(by) = compared.broken_by {
@@ -150,9 +153,7 @@ impl Page {
         for row in &rows {
             match row {
                 Row::Gap(text) => {
-                    self.html.push_str("<li class=\"gap\">left out: ");
-                    self.text(text);
-                    self.html.push_str("</li>\n");
+                    self.between("<li class=\"gap\">left out: ", text, "</li>\n");
                 }
                 Row::Message(line) => {
                     self.line(n, line, line.index < compared.same, &results);
@@ -167,7 +168,7 @@ impl Page {
         }
         self.html.push_str("</ol>\n<details><summary>its report</summary><pre>\n");
         self.text(&report.to_string());
-        self.add(format_args!("</pre></details>\n{close}</section>\n"));
+        self.html.push_str("</pre></details>\n</details></section>\n");
     }
 
     /// Shows the tokens by origin. A link to a prompt leads here, for what is in a closed element
@@ -179,8 +180,7 @@ impl Page {
                 *by_kind.entry(line.kind).or_default() += line.tokens;
             }
         }
-        let by_kind = by_kind.into_iter().map(|(kind, tokens)| (kind.name(), tokens));
-        let mut parts: Vec<(&str, usize)> = by_kind.collect();
+        let mut parts: Vec<_> = by_kind.into_iter().map(|(kind, it)| (kind.name(), it)).collect();
         if let Some(tokens) = tokens {
             parts.push(("tools", tokens.tools));
             parts.push(("reply", tokens.reply));
@@ -214,32 +214,24 @@ impl Page {
             Grouped(tokens),
         ));
         for note in notes {
-            self.html.push_str("<p class=\"note\">");
-            self.text(note);
-            self.html.push_str("</p>\n");
+            self.between("<p class=\"note\">", note, "</p>\n");
         }
         if let Message::Tool(tool) = message {
-            self.html.push_str("<p class=\"kind\">result of <code>");
-            self.text(tool.tool_name());
-            let is_error = if tool.is_error() { ", an error" } else { "" };
-            self.add(format_args!("</code>{is_error}</p>\n"));
+            let end = if tool.is_error() { "</code>, an error</p>\n" } else { "</code></p>\n" };
+            self.between("<p class=\"kind\">result of <code>", tool.tool_name(), end);
         }
         for piece in pieces(message) {
             match piece {
                 Piece::Text(text) => self.body(text, texts.gaps()),
                 Piece::Described(what) => {
-                    self.html.push_str("<p class=\"kind\">");
-                    self.text(&what);
-                    self.html.push_str("</p>\n");
+                    self.between("<p class=\"kind\">", &what, "</p>\n");
                 }
                 Piece::Thought(text) => {
                     self.html.push_str("<p class=\"kind\">reasoning</p>\n");
                     self.body(text, &[]);
                 }
                 Piece::Call(call) => {
-                    self.html.push_str("<p class=\"kind\">calls <code>");
-                    self.text(&call.name);
-                    self.html.push_str("</code>");
+                    self.between("<p class=\"kind\">calls <code>", &call.name, "</code>");
                     let behind = |(id, at): &&(&str, usize)| *id == call.id && at > index;
                     if let Some((_, at)) = results.iter().find(behind) {
                         self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));

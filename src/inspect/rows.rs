@@ -256,7 +256,7 @@ pub(super) fn told(origin: Origin) -> String {
 /// A piece of a message, as it is shown.
 pub(super) enum Piece<'a> {
     Text(&'a str),
-    /// What is no text, in words.
+    /// A part that is no text, described in words.
     Described(String),
     Thought(&'a str),
     Call(&'a ToolCall),

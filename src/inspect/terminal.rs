@@ -10,7 +10,7 @@ use crate::text::deceives;
 /// A line shows no more characters of a text.
 const MOST: usize = 100;
 
-/// So wide is what a line of a report is about.
+/// The width of the first column of a report, which says what a line is about.
 const ABOUT: usize = 12;
 
 const BOLD: &str = "1";

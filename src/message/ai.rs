@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::content::{Content, Part, TextPart, tight};
-use super::details::{Attributes, Details, detailed};
+use super::attributes::Attributes;
+use super::content::{Part, TextPart, changed, join, tight};
+use super::details::{Details, detailed};
 use super::names::is_same_tool;
-use super::{Message, ToolMessage};
+use super::tool::ToolMessage;
 
 /// An answer of the model.
 ///
@@ -19,7 +20,7 @@ pub struct AiMessage {
     pub(crate) details: Details,
 }
 
-/// Plain text is by far the commonest answer and costs no list.
+/// The content of an answer. Plain text is by far the commonest and costs no list.
 ///
 /// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
 /// holds no bare text that is empty.
@@ -136,24 +137,26 @@ impl AiMessage {
         Self { body: Body::normal(parts), details: self.details.clone() }
     }
 
+    /// Returns the answer without the parts of which this is true; `None` where it is of none.
+    pub(crate) fn without(&self, is_left_out: impl Fn(&AiPart) -> bool) -> Option<Self> {
+        if !self.parts().iter().any(&is_left_out) {
+            return None;
+        }
+        let left = self.parts().iter().filter(|part| !is_left_out(part)).cloned();
+        Some(self.with_other_parts(left.collect()))
+    }
+
     /// Returns the answer with those of its calls changed that this function changes; `None` where
     /// it changes none.
     pub(crate) fn with_calls(
         &self,
         mut change: impl FnMut(&ToolCall) -> Option<ToolCall>,
     ) -> Option<Self> {
-        let changed: Vec<_> = self.tool_calls().map(&mut change).collect();
-        if changed.iter().all(Option::is_none) {
-            return None;
-        }
-        let mut changed = changed.into_iter();
-        let parts = self.parts().iter().map(|part| match part {
-            AiPart::ToolCall(_) => {
-                changed.next().flatten().map_or_else(|| part.clone(), Into::into)
-            }
-            _ => part.clone(),
-        });
-        Some(self.with_other_parts(parts.collect()))
+        let parts = changed(self.parts(), |part| match part {
+            AiPart::ToolCall(call) => change(call).map(AiPart::ToolCall),
+            _ => None,
+        })?;
+        Some(self.with_other_parts(parts))
     }
 
     /// Returns each text, in order; reasoning is not text.
@@ -165,7 +168,7 @@ impl AiMessage {
     /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
+        self.as_text().map_or_else(|| join(self.texts()), Cow::Borrowed)
     }
 
     /// Returns the bytes of all text.
@@ -202,10 +205,7 @@ impl AiMessage {
 
     /// Returns whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        match &self.body {
-            Body::Text(_) => false,
-            Body::Parts(parts) => parts.iter().any(|part| matches!(part, AiPart::ToolCall(_))),
-        }
+        self.tool_calls().next().is_some()
     }
 
     /// Returns the reasoning, in order.
@@ -305,17 +305,6 @@ impl ToolCall {
     /// Returns the arguments, as the model wrote them.
     pub fn arguments(&self) -> &str {
         &self.arguments
-    }
-
-    /// Returns the result of this call: what the tool said.
-    #[doc(alias = "answer")]
-    pub fn result(&self, content: impl Into<Content>) -> Message {
-        Message::tool(self.id.as_str(), self.name.as_str(), content)
-    }
-
-    /// Returns the failure of this call, in words that the model is sent.
-    pub fn error(&self, content: impl Into<Content>) -> Message {
-        Message::tool_error(self.id.as_str(), self.name.as_str(), content)
     }
 
     /// Returns the same call with the provider's signature.

@@ -13,8 +13,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::ai::Body;
+use super::attributes::json_text;
 use super::custom::CustomBody;
-use super::details::{Attributes, Details, bounded};
 use super::json::{Check, Human};
 use super::other::{OtherPart, PARTS};
 use super::{
@@ -27,7 +27,7 @@ macro_rules! both {
     ($($type:ident)*) => {$(
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                if to.is_human_readable() { self.write(to) } else { shape::$type::serialize(self, to) }
+                if to.is_human_readable() { self.write(to) } else { compact::$type::serialize(self, to) }
             }
         }
         impl<'de> Deserialize<'de> for $type {
@@ -35,7 +35,7 @@ macro_rules! both {
                 if from.is_human_readable() {
                     return Self::read(from);
                 }
-                let read = shape::$type::deserialize(from)?;
+                let read = compact::$type::deserialize(from)?;
                 read.check().map_err(de::Error::custom)?;
                 Ok(read)
             }
@@ -60,11 +60,12 @@ impl<'de> Deserialize<'de> for Detail {
 
 /// Mirrors of the types: the compiler checks that they have the same fields.
 #[allow(clippy::struct_field_names)] // the names are those of the types
-mod shape {
-    use super::{json_text, normal_body, normal_custom, normal_details, other_part};
+mod compact {
+    use super::{json_text, normal_body, normal_custom, other_part};
     use crate::message as m;
     use crate::message::ai::Body;
-    use crate::message::details::{Attributes, Details};
+    use crate::message::attributes::Attributes;
+    use crate::message::details::{Details, normal_details};
     use crate::message::{custom, tool};
     use serde::{Deserialize, Serialize};
 
@@ -192,38 +193,6 @@ mod shape {
     }
 }
 
-/// A map as JSON text; empty for an empty map, which is what nearly all are.
-pub(super) mod json_text {
-    use super::{Attributes, Deserialize, Deserializer, Serializer, bounded};
-    use serde::{de, ser};
-
-    pub(in crate::message) fn serialize<S: Serializer>(
-        map: &Attributes,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        if map.is_empty() {
-            return to.serialize_str("");
-        }
-        bounded(map).map_err(ser::Error::custom)?;
-        to.serialize_str(&serde_json::to_string(map).map_err(ser::Error::custom)?)
-    }
-
-    pub(in crate::message) fn deserialize<'de, D>(from: D) -> Result<Attributes, D::Error>
-    where
-        D: Deserializer<'de>,
-    {
-        let text = String::deserialize(from)?;
-        if text.is_empty() {
-            return Ok(Attributes::new());
-        }
-        // The cause would quote what it found in place of an object.
-        let map = serde_json::from_str(&text)
-            .map_err(|_| de::Error::custom("extra fields that are no JSON object"))?;
-        bounded(&map).map_err(de::Error::custom)?;
-        Ok(map)
-    }
-}
-
 /// A part of an unknown kind as the JSON text of its fields.
 mod other_part {
     use super::{Deserializer, OtherPart, PARTS, Serializer, de, json_text};
@@ -238,19 +207,6 @@ mod other_part {
 }
 
 // What these types promise holds for damaged bytes too.
-
-fn normal_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
-    Ok(Details::deserialize(from)?.and_then(|details| details.boxed()))
-}
-
-/// Refuses a name of a tool message, which is named by its tool and has no other.
-pub(super) fn nameless_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
-    let details = normal_details(from)?;
-    if details.as_ref().is_some_and(|details| details.name.is_some()) {
-        return Err(de::Error::custom("tool: a name beside that of the tool"));
-    }
-    Ok(details)
-}
 
 fn normal_custom<'de, D: Deserializer<'de>>(from: D) -> Result<Box<CustomBody>, D::Error> {
     CustomBody::deserialize(from).map(|body| Box::new(body.normal()))

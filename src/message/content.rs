@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::details::Attributes;
+use super::attributes::Attributes;
 use super::other::OtherPart;
 
 /// The text in the place of a user message that says nothing, where a provider refuses blank text.
@@ -98,7 +98,7 @@ impl Content {
     /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
+        self.as_text().map_or_else(|| join(self.texts()), Cow::Borrowed)
     }
 
     /// Returns the bytes of all text.
@@ -118,6 +118,12 @@ impl Content {
             Self::Text(_) => &[],
             Self::Parts(parts) => parts,
         }
+    }
+
+    /// Returns the content with those of its parts changed that this function changes; `None` where
+    /// it changes none.
+    pub(crate) fn with_parts(&self, change: impl FnMut(&Part) -> Option<Part>) -> Option<Self> {
+        changed(self.parts(), change).map(Self::from)
     }
 }
 
@@ -209,6 +215,34 @@ pub(super) fn tight(mut text: String) -> String {
         text.shrink_to_fit();
     }
     text
+}
+
+/// Joins texts without a copy where there is only one.
+pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+    let first = texts.next().unwrap_or_default();
+    match texts.next() {
+        None => Cow::Borrowed(first),
+        Some(second) => {
+            let mut all = String::with_capacity(first.len() + second.len());
+            all.push_str(first);
+            all.push_str(second);
+            all.extend(texts);
+            Cow::Owned(all)
+        }
+    }
+}
+
+/// Returns the list with those changed that this function changes; `None` where it changes none,
+/// without an allocation: most lists are asked about and not changed.
+pub(super) fn changed<T: Clone>(
+    list: &[T],
+    mut change: impl FnMut(&T) -> Option<T>,
+) -> Option<Vec<T>> {
+    let mut new = list.iter().map(&mut change).enumerate();
+    let (at, first) = new.find_map(|(at, new)| Some((at, new?)))?;
+    let (before, rest) = list.split_at(at);
+    let behind = rest.iter().skip(1).map(|old| change(old).unwrap_or_else(|| old.clone()));
+    Some(before.iter().cloned().chain([first]).chain(behind).collect())
 }
 
 /// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.

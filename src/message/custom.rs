@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::binary::json_text;
-use super::details::Attributes;
-use super::json::is_known;
+use super::attributes::{Attributes, json_text};
+use super::fields::is_known;
 
 /// The role of the application's own messages.
 const ROLE: &str = "custom";
@@ -38,7 +37,8 @@ pub(crate) fn are_attributes(value: &Value) -> bool {
 }
 
 impl CustomBody {
-    /// With its attributes where they are when it is written and read again.
+    /// Returns the body with its attributes in the place where they are after it was written and
+    /// read again.
     pub(crate) fn normal(mut self) -> Self {
         if self.attributes.is_empty()
             && self.unknown.get("attributes").is_some_and(are_attributes)

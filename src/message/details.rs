@@ -2,12 +2,9 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value};
+use serde::de::{Deserialize, Deserializer, Error};
 
-use super::binary::json_text;
-
-/// JSON data that the application or a provider attached to a message.
-pub type Attributes = Map<String, Value>;
+use super::attributes::{Attributes, json_text};
 
 /// The fields that any kind of message may have, and few messages do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -30,30 +27,6 @@ impl DetailFields {
     }
 }
 
-/// The levels that an attribute or an unknown field may be nested. `serde_json` reads 128 levels;
-/// this leaves room for the message and the envelope around it, so that what can be written can be
-/// read again.
-const MAX_DEPTH: usize = 100;
-
-fn fits(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(list) => levels > 0 && list.iter().all(|v| fits(v, levels - 1)),
-        Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
-        _ => true,
-    }
-}
-
-/// Returns whether all of a document is so shallow that any part of it may be kept in a message.
-pub(crate) fn is_shallow(document: &Value) -> bool {
-    fits(document, MAX_DEPTH)
-}
-
-/// Refuses data that could be written but not read again.
-pub(crate) fn bounded(fields: &Attributes) -> Result<(), String> {
-    let fits = fields.values().all(|value| fits(value, MAX_DEPTH));
-    if fits { Ok(()) } else { Err(format!("a field is nested deeper than {MAX_DEPTH} levels")) }
-}
-
 pub(crate) fn attributes(details: &Details) -> &Attributes {
     details.as_ref().map_or(&EMPTY, |it| &it.attributes)
 }
@@ -64,6 +37,20 @@ pub(crate) fn unknown(details: &Details) -> &Attributes {
 
 /// The attributes that a message without details lends out.
 static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);
+
+/// Reads details in their normal form, which damaged bytes need not have: none where all is empty.
+pub(super) fn normal_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
+    Ok(Details::deserialize(from)?.and_then(|details| details.boxed()))
+}
+
+/// Reads the details of a tool message, which is named by its tool and has no other name.
+pub(super) fn nameless_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
+    let details = normal_details(from)?;
+    if details.as_ref().is_some_and(|details| details.name.is_some()) {
+        return Err(D::Error::custom("tool: a name beside that of the tool"));
+    }
+    Ok(details)
+}
 
 /// Gives a kind of message its attributes, and its name where it may have one.
 macro_rules! detailed {

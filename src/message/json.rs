@@ -15,7 +15,9 @@ use serde::ser::{Error, SerializeMap, Serializer};
 use serde::{Deserializer, Serialize};
 
 use super::ai::Body;
-use super::details::{Attributes, bounded, unknown};
+use super::attributes::{Attributes, bounded};
+use super::details::unknown;
+use super::fields::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use super::other::{AI_PARTS, PARTS};
 use super::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
@@ -26,26 +28,6 @@ use super::{
 pub(super) trait Human: Sized {
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
-}
-
-// The known fields of each object, beside its tag. All others are kept as they are.
-const TEXT: [&str; 1] = ["text"];
-const MEDIA: [&str; 6] = ["url", "data", "file_id", "media_type", "name", "detail"];
-const REASONING: [&str; 2] = ["text", "signature"];
-const CALL: [&str; 4] = ["id", "name", "arguments", "signature"];
-
-fn fields_of(role: &str) -> &'static [&'static str] {
-    match role {
-        "system" | "user" => &["name", "content", "attributes"],
-        "assistant" | "ai" => &["name", "reasoning", "content", "tool_calls", "attributes"],
-        "tool" => &["tool_call_id", "name", "content", "is_error", "attributes"],
-        _ => &["attributes"],
-    }
-}
-
-/// Returns whether a role is that of a message that has a variant of its own.
-pub(super) fn is_known(role: &str) -> bool {
-    fields_of(role).len() > 1
 }
 
 /// Implements [`Human`] for what is written as an object. `read` knows how to read them all.
@@ -231,7 +213,7 @@ fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, 
         Part::Video(media) => write_media(media, Some("video"), to),
         Part::File(media) => write_media(media, Some("file"), to),
         Part::Other(other) => {
-            check::other(other, known).map_err(S::Error::custom)?;
+            other.may_stand_among(known).map_err(S::Error::custom)?;
             let mut out = to.serialize_map(None)?;
             out.serialize_entry("type", other.kind())?;
             let mut others = other.fields().iter().filter(|(name, _)| *name != "type");

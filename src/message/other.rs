@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::details::{Attributes, bounded};
+use super::attributes::{Attributes, bounded};
 use crate::error::{Error, Result};
 
 /// A part of a kind that this version does not know, kept as it was read: all of its fields, `type`
@@ -52,14 +52,19 @@ impl OtherPart {
         let Some(kind) = part.0.get("type") else {
             return Err("part: missing field `type`".to_owned());
         };
-        let Some(kind) = kind.as_str() else {
+        if !kind.is_string() {
             return Err("part: `type` must be a text".to_owned());
-        };
-        if let Some(kind) = known.iter().find(|known| **known == kind) {
+        }
+        part.may_stand_among(known)?;
+        Ok(part)
+    }
+
+    /// Refuses a part that has one of these known types, or is nested too deep to be read again.
+    pub(super) fn may_stand_among(&self, known: &[&str]) -> Result<(), String> {
+        if let Some(kind) = known.iter().find(|known| **known == self.kind()) {
             return Err(format!("part: `{kind}` is the type of a known part"));
         }
-        bounded(&part.0)?;
-        Ok(part)
+        bounded(&self.0)
     }
 
     /// Returns the part that keeps what only `format` understands.

@@ -1,8 +1,8 @@
 //! The system message.
 
-use super::Message;
+use super::attributes::Attributes;
 use super::content::tight;
-use super::details::{Attributes, Details, detailed};
+use super::details::{Details, detailed};
 
 /// The instructions to the model: text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,19 +40,6 @@ impl SystemMessage {
     pub fn text(&self) -> &str {
         &self.text
     }
-}
-
-/// Returns the messages with one system message at their front, which says what all of theirs say.
-pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
-    let mut system: Option<SystemMessage> = None;
-    let mut rest: Vec<Message> = Vec::new();
-    for message in messages {
-        match message {
-            Message::System(next) => system = Some(next.behind(system)),
-            message => rest.push(message),
-        }
-    }
-    system.map(Message::System).into_iter().chain(rest).collect()
 }
 
 detailed!(named SystemMessage, details);

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Content;
-use super::binary::nameless_details;
-use super::details::{Attributes, Details, detailed};
+use super::attributes::Attributes;
+use super::content::Content;
+use super::details::{Details, detailed, nameless_details};
 
 /// The attribute that marks a result which stands in for the true one.
 const STAND_IN: &str = "turn:stand_in";
@@ -26,10 +26,10 @@ pub struct ToolMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Answer {
     pub(crate) call_id: String,
-    /// Empty where the history does not know it.
+    /// The name of the tool; empty where the history does not know it.
     pub(crate) tool_name: String,
     pub(crate) is_error: bool,
-    /// `name` is not used: the tool's name is `tool_name`.
+    /// The fields that few results have. Their `name` is not used: the tool's is `tool_name`.
     #[serde(deserialize_with = "nameless_details")]
     pub(crate) details: Details,
 }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::Content;
-use super::details::{Attributes, Details, detailed};
+use super::attributes::Attributes;
+use super::content::Content;
+use super::details::{Details, detailed};
 
 /// The attribute that marks a message which steers a turn.
 const STEERED: &str = "turn:steered";

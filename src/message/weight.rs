@@ -3,35 +3,33 @@
 use serde_json::Value;
 
 use super::ai::Body;
-use super::details::{Attributes, DetailFields};
+use super::attributes::Attributes;
+use super::details::DetailFields;
 use super::{AiPart, Content, Detail, Media, Message, Part, Source};
 
 impl Message {
     /// Returns about how many bytes this message takes on the heap: O(1) for plain text, else
     /// O(what it consists of). What an allocator adds is not counted.
     pub(crate) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::System(m) => m.text.capacity() + boxed(m.details.as_deref()),
-            Self::User(m) => content(&m.content) + boxed(m.details.as_deref()),
-            Self::Ai(m) => {
-                let body = match &m.body {
-                    Body::Text(text) => text.capacity(),
-                    Body::Parts(parts) => sum(parts, ai_part),
-                };
-                body + boxed(m.details.as_deref())
-            }
+        let said = match self {
+            Self::System(m) => m.text.capacity(),
+            Self::User(m) => content(&m.content),
+            Self::Ai(m) => match &m.body {
+                Body::Text(text) => text.capacity(),
+                Body::Parts(parts) => sum(parts, ai_part),
+            },
             Self::Tool(m) => {
                 let answer = &*m.answer;
                 let names = answer.call_id.capacity() + answer.tool_name.capacity();
-                let own = size_of_val(answer) + boxed(answer.details.as_deref());
-                content(&m.content) + names + own
+                content(&m.content) + names + size_of_val(answer)
             }
             Self::Custom(m) => {
                 let body = &*m.body;
                 let fields = attributes(&body.attributes) + attributes(&body.unknown);
                 size_of_val(body) + body.role.capacity() + fields
             }
-        }
+        };
+        said + self.details().map_or(0, details)
     }
 }
 
@@ -44,13 +42,8 @@ fn text(text: Option<&String>) -> usize {
     text.map_or(0, String::capacity)
 }
 
-fn boxed(details: Option<&DetailFields>) -> usize {
-    details.map_or(0, |it| {
-        size_of_val(it)
-            + text(it.name.as_ref())
-            + attributes(&it.attributes)
-            + attributes(&it.unknown)
-    })
+fn details(it: &DetailFields) -> usize {
+    size_of_val(it) + text(it.name.as_ref()) + attributes(&it.attributes) + attributes(&it.unknown)
 }
 
 fn content(content: &Content) -> usize {

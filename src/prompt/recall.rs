@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::MemoryPrompt;
 use crate::compose::{Composition, Temporaries};
-use crate::composed::{How, Prompt, Why};
+use crate::composed::{Adaptation, Prompt, Reason};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
@@ -48,9 +48,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ) -> Asked {
         let report = prompt.report();
         let sent = prompt.with_origins().filter_map(|(origin, _)| origin.seq());
-        let joined = report.adapted.iter().filter(|it| it.how == How::Joined);
+        let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
         // What is left out for want of room can be quoted; what somebody has dropped can't.
-        let is_dropped = |why| !matches!(why, Why::OverBudget | Why::RestOfTurn | Why::Opening);
+        let is_dropped =
+            |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.seq);
         let mut not_these: HashSet<u64> = sent
             .chain(joined.filter_map(|it| it.seq))

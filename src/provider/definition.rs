@@ -27,7 +27,7 @@ impl<'a, M> Definition<'a, M> {
     }
 
     fn schema(&self, taken: Taken) -> Schema<'a> {
-        Schema::of(self.tool, taken)
+        Schema { tool: self.tool, taken }
     }
 
     /// Returns the schema as the strict mode of a format takes it, where that is asked for.
@@ -69,7 +69,7 @@ impl<M: Serialize> Serialize for Definition<'_, M> {
     }
 }
 
-/// That of Chat Completions, which Ollama takes too.
+/// The definition of Chat Completions, which Ollama takes too.
 #[derive(Serialize)]
 struct Chat<'a> {
     r#type: &'static str,
@@ -85,7 +85,7 @@ struct Function<'a> {
     strict: Option<bool>,
 }
 
-/// That of Responses.
+/// The definition of Responses.
 #[derive(Serialize)]
 struct Flat<'a> {
     r#type: &'static str,
@@ -96,7 +96,7 @@ struct Flat<'a> {
     strict: bool,
 }
 
-/// That of Anthropic's Messages.
+/// The definition of Anthropic's Messages.
 #[derive(Serialize)]
 struct Input<'a, M: Serialize> {
     name: &'a str,
@@ -109,7 +109,7 @@ struct Input<'a, M: Serialize> {
     mark: Option<&'a M>,
 }
 
-/// That of `generateContent`.
+/// The definition of `generateContent`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Declaration<'a> {

@@ -18,8 +18,8 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// Returns the name of a row that is written here.
-    pub(super) const fn known(name: &'static str) -> Self {
+    /// Returns the name of a row that is written here, or one that was found to be a name.
+    pub(super) const fn known(name: &str) -> Self {
         let text = name.as_bytes();
         let mut bytes = [0; ROOM];
         let mut i = 0;
@@ -39,9 +39,7 @@ impl Name {
             let rule = "the name has 1 to 31 letters, digits, `_`, `-` and `.`";
             return Err(Error::invalid("provider", rule));
         }
-        let mut bytes = [0; ROOM];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        Ok(Self { bytes, len: u8::try_from(name.len()).unwrap_or_default() })
+        Ok(Self::known(name))
     }
 
     pub(super) fn as_str(&self) -> &str {

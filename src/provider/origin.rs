@@ -4,14 +4,15 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Details, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall,
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart,
+    ToolCall,
 };
 
 /// The attribute in which an answer remembers the name of the provider that gave it.
 const ORIGIN: &str = "wire:provider";
 
-/// Under which name each format keeps what no other understands.
+/// The names under which each format keeps what no other understands: in a part, and among the
+/// attributes of a message.
 const KEPT_UNDER: [(Format, &str, &str); 5] = [
     (Format::OpenAi, "openai", "wire:openai"),
     (Format::Responses, "responses", "wire:responses"),
@@ -43,34 +44,30 @@ pub(crate) fn remember_origin(message: AiMessage, row: &Row) -> AiMessage {
 
 /// Returns whether an answer holds anything that not every provider understands.
 pub(crate) fn is_private(message: &AiMessage) -> bool {
-    message.attributes().keys().any(|key| key.starts_with("wire:"))
-        || message.parts().iter().any(holds_private)
+    has_private_keys(message.attributes()) || message.parts().iter().any(holds_private)
 }
 
-/// Gives each message of a history the name of the provider that it was read from, where it holds
-/// anything private.
+fn has_private_keys(attributes: &Attributes) -> bool {
+    attributes.keys().any(|key| key.starts_with("wire:"))
+}
+
+/// Marks the messages of a history, so that each remembers its origin like an answer.
 pub(crate) fn remember_origins(messages: &mut [Message], row: &Row) {
     for message in messages {
-        let beside = attributes(message).keys().any(|key| key.starts_with("wire:"))
-            || holds_file_id(message);
-        let taken = std::mem::replace(message, Message::ai(""));
-        *message = match taken {
-            Message::Ai(m) => remember_origin(m, row).into(),
-            Message::User(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            Message::System(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            Message::Tool(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
-            other => other,
+        let is_marked = match &*message {
+            Message::Ai(ai) => is_private(ai),
+            other => has_private_keys(attributes(other)) || holds_file_id(other),
         };
+        if let Some(details) = message.details_mut().filter(|_| is_marked) {
+            let attributes = &mut details.get_or_insert_default().attributes;
+            attributes.insert(ORIGIN.to_owned(), row.name().into());
+        }
     }
 }
 
 /// Returns whether a user sent or a tool gave a file by the id that only one provider knows.
 fn holds_file_id(message: &Message) -> bool {
-    let parts = match message {
-        Message::User(user) => user.content().parts(),
-        Message::Tool(tool) => tool.content().parts(),
-        _ => return false,
-    };
+    let parts = message.content().map_or(&[][..], Content::parts);
     let mut media = parts.iter().filter_map(Part::as_media);
     media.any(|media| matches!(media.source, Source::FileId(_)))
 }
@@ -169,7 +166,8 @@ impl<'a> Taken<'a> {
         changed.then_some(left)
     }
 
-    /// The same of what stands under this key.
+    /// Returns all these fields with what is left of those under this key; `None` where nothing
+    /// changes.
     fn under(&self, key: &str, all: &Attributes) -> Option<Attributes> {
         if all.is_empty() {
             return None;
@@ -184,7 +182,8 @@ impl<'a> Taken<'a> {
         Some(all)
     }
 
-    /// A part of a user's message or a result: the application's own, but for its fields.
+    /// Returns what is left of a part of a user's message or a result; `None` where nothing changes.
+    /// But for its fields, it is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
             Part::Text(text) => {
@@ -203,14 +202,29 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn content(&self, content: &Content) -> Option<Content> {
-        let parts = content.parts();
-        let new: Vec<_> = parts.iter().map(|part| self.part(part)).collect();
-        if new.iter().all(Option::is_none) {
+    /// Returns what is left of a message, but for what stands beside its content; `None` where
+    /// nothing changes.
+    fn message(&self, message: &Message) -> Option<Message> {
+        match message {
+            Message::Ai(ai) => self.answer(ai).map(Message::Ai),
+            other => {
+                let content = other.content()?.with_parts(|part| self.part(part))?;
+                Some(other.with_content(content))
+            }
+        }
+    }
+
+    fn answer(&self, ai: &AiMessage) -> Option<AiMessage> {
+        let said: Vec<_> = ai.parts().iter().map(|part| self.said(part)).collect();
+        if said.iter().all(|said| matches!(said, Said::AsItIs)) {
             return None;
         }
-        let parts = parts.iter().zip(new).map(|(old, new)| new.unwrap_or_else(|| old.clone()));
-        Some(Content::Parts(parts.collect()))
+        let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
+            Said::AsItIs => Some(part.clone()),
+            Said::So(part) => Some(part),
+            Said::Nothing => None,
+        });
+        Some(ai.with_other_parts(parts.collect()))
     }
 
     fn said(&self, part: &AiPart) -> Said {
@@ -329,60 +343,20 @@ enum Said {
 /// Returns the message as a provider is sent it, without what it does not take back; `None` where
 /// nothing is to be left out.
 pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
-    match message {
-        _ if !may_be_private(message) => None,
-        Message::Ai(ai) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, ai.attributes());
-            let said: Vec<_> = ai.parts().iter().map(|part| taken.said(part)).collect();
-            if beside.is_none() && said.iter().all(|said| matches!(said, Said::AsItIs)) {
-                return None;
-            }
-            let mut copy = ai.clone();
-            if !ai.parts().is_empty() {
-                let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
-                    Said::AsItIs => Some(part.clone()),
-                    Said::So(part) => Some(part),
-                    Said::Nothing => None,
-                });
-                copy.body = Body::normal(parts.collect());
-            }
-            replace(&mut copy.details, beside);
-            Some(copy.into())
-        }
-        Message::User(user) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, user.attributes());
-            let content = taken.content(&user.content);
-            if beside.is_none() && content.is_none() {
-                return None;
-            }
-            let mut copy = user.clone();
-            copy.content = content.unwrap_or(copy.content);
-            replace(&mut copy.details, beside);
-            Some(copy.into())
-        }
-        Message::Tool(tool) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, tool.attributes());
-            let content = taken.content(&tool.content);
-            if beside.is_none() && content.is_none() {
-                return None;
-            }
-            let mut copy = tool.clone();
-            copy.content = content.unwrap_or(copy.content);
-            replace(&mut copy.answer.details, beside);
-            Some(copy.into())
-        }
-        Message::System(system) => {
-            let taken = Taken::of(origin_of(message), row);
-            let beside = taken.under(taken.beside, system.attributes())?;
-            let mut copy = system.clone();
-            replace(&mut copy.details, Some(beside));
-            Some(copy.into())
-        }
-        Message::Custom(_) => None,
+    if !may_be_private(message) {
+        return None;
     }
+    let taken = Taken::of(origin_of(message), row);
+    let beside = taken.under(taken.beside, attributes(message));
+    let copy = taken.message(message);
+    if beside.is_none() && copy.is_none() {
+        return None;
+    }
+    let mut copy = copy.unwrap_or_else(|| message.clone());
+    if let (Some(Some(details)), Some(beside)) = (copy.details_mut(), beside) {
+        details.attributes = beside;
+    }
+    Some(copy)
 }
 
 /// Returns whether an answer holds the provider's own compaction of all that was said before. One
@@ -401,8 +375,7 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
 pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
     let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
     let taken = Taken::of(origin(ai), row);
-    let parts = ai.parts().iter().filter(|part| !taken.is_compaction(part)).cloned();
-    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+    ai.without(|part| taken.is_compaction(part))
 }
 
 /// Returns whether the message holds anything that only one provider could understand: nearly none
@@ -418,19 +391,11 @@ pub(crate) fn may_be_private(message: &Message) -> bool {
     }
 }
 
-/// Returns whether a part has no field that could be private.
+/// Returns whether every provider takes a part of an answer: it holds nothing private, and is no
+/// media, for which some formats have no place there.
 fn is_common(part: &AiPart) -> bool {
-    match part {
-        AiPart::ToolCall(call) => call.signature.is_none() && call.extra.is_empty(),
-        AiPart::Content(Part::Text(text)) => text.extra.is_empty(),
-        AiPart::Content(_) | AiPart::Reasoning(_) => false,
-    }
-}
-
-fn replace(details: &mut Details, attributes: Option<Attributes>) {
-    if let (Some(details), Some(attributes)) = (details, attributes) {
-        details.attributes = attributes;
-    }
+    let is_media = matches!(part, AiPart::Content(part) if part.as_media().is_some());
+    !is_media && !holds_private(part)
 }
 
 /// Returns the answer without the parts that are another provider's own; `None` where it has none.
@@ -439,12 +404,7 @@ pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessa
         return None;
     }
     let taken = Taken::of(origin(ai), row);
-    let is_left_out = |part: &AiPart| {
+    ai.without(|part| {
         matches!(part, AiPart::Content(_)) && matches!(taken.said(part), Said::Nothing)
-    };
-    if !ai.parts().iter().any(is_left_out) {
-        return None;
-    }
-    let parts = ai.parts().iter().filter(|part| !is_left_out(part)).cloned();
-    Some(ai.with_other_parts(parts.collect()))
+    })
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Provider;
 use super::name::Name;
 use super::private::PrivateFields;
-use super::{Provider, table};
 use crate::error::Result;
 
 /// A provider as data: the format that it speaks, what it refuses, and what it wants to be sent.
@@ -36,7 +36,7 @@ pub struct Row {
     /// The shape of its requests and answers.
     pub format: Format,
     /// The beginning that a prompt needs.
-    #[serde(default = "opens")]
+    #[serde(default)]
     pub opens: Opens,
     /// The end that a prompt needs.
     #[serde(default)]
@@ -44,15 +44,15 @@ pub struct Row {
     /// The texts that count as blank and are refused.
     #[serde(default)]
     pub blank: Blank,
-    /// True where user and model take turns: no two neighbours of one side, no user behind a tool
-    /// result.
+    /// True where user and model must alternate: no two neighbours of one side, no user behind a
+    /// tool result.
     #[serde(default)]
-    pub takes_turns: bool,
+    pub alternates: bool,
     /// True where an answer may end in reasoning, with nothing said or called behind it.
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,
     /// The form of call ids.
-    #[serde(default = "ids")]
+    #[serde(default)]
     pub ids: Ids,
     /// True where neighbouring answers with calls are one answer with all their calls.
     #[serde(default)]
@@ -178,7 +178,7 @@ pub struct Row {
     #[serde(default)]
     pub compacts: bool,
     /// The private fields that it takes back.
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub private: PrivateFields,
 }
 
@@ -203,48 +203,10 @@ impl Row {
     pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
         origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
     }
-
-    /// Returns the same row as this model of the provider needs it.
-    pub(super) fn for_model(mut self, model: &str) -> Self {
-        if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
-            self.signed_calls = false;
-            self.media_in_results = false;
-        }
-        if self.format == Format::Gemini
-            && let Some(version) = table::version("gemini", model)
-        {
-            // "Per part media resolution is not supported for this Model."
-            self.detail = version >= (3, 0);
-            // "Invalid or unsupported file uri", of Google's own API; a row of your own says it
-            // itself.
-            self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();
-        }
-        if self.format == Format::Anthropic
-            && let Some(version) = table::version("claude", model)
-        {
-            self.ends = if version < (4, 6) { Ends::Trimmed } else { Ends::WithoutAnswer };
-            if version >= (4, 8) {
-                self.opens = Opens::WithMessage;
-            }
-        }
-        self
-    }
-}
-
-fn opens() -> Opens {
-    Opens::WithAny
-}
-
-fn ids() -> Ids {
-    Ids::DistinctInMessage
 }
 
 fn yes() -> bool {
     true
-}
-
-fn nothing() -> PrivateFields {
-    PrivateFields::NONE
 }
 
 /// The shape of a provider's requests and answers: a module of [`wire`](crate::wire).
@@ -266,12 +228,13 @@ pub enum Format {
 }
 
 /// The beginning that a prompt needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {
     /// Anything, even nothing.
     Freely,
     /// Anything, a system message for one.
+    #[default]
     WithAny,
     /// Any message beside the system message.
     WithMessage,
@@ -306,12 +269,13 @@ pub enum Blank {
 }
 
 /// The form of call ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ids {
     /// Whatever they are.
     Any,
     /// Not empty, and distinct within one message.
+    #[default]
     DistinctInMessage,
     /// The same, and at most 40 characters.
     AtMost40,

@@ -7,7 +7,7 @@ mod plain;
 
 use std::fmt;
 
-use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 pub(crate) use keywords::CHOICES;
@@ -37,14 +37,8 @@ pub(super) enum Taken {
 
 /// A view of a tool's schema that a provider takes.
 pub(super) struct Schema<'a> {
-    tool: &'a Tool,
-    taken: Taken,
-}
-
-impl<'a> Schema<'a> {
-    pub(super) fn of(tool: &'a Tool, taken: Taken) -> Self {
-        Self { tool, taken }
-    }
+    pub(super) tool: &'a Tool,
+    pub(super) taken: Taken,
 }
 
 impl Serialize for Schema<'_> {
@@ -55,7 +49,7 @@ impl Serialize for Schema<'_> {
         let plain = plain(self.tool.schema(), self.taken).map_err(S::Error::custom)?;
         let fields = plain.as_object().unwrap_or(fields);
         // Every provider refuses parameters that are not said to be an object.
-        if fields.get("type").is_some_and(|it| !has_type(it, "object")) {
+        if fields.contains_key("type") && !has_type(fields, "object") {
             return Err(S::Error::custom("tools: parameters can't be anything but an object"));
         }
         let mut map = serializer.serialize_map(None)?;
@@ -179,7 +173,7 @@ impl Keywords<'_> {
             return fields.iter().try_for_each(|(keyword, it)| map.serialize_entry(keyword, it));
         }
         let is_closed = taken.is_strict()
-            && (self.is_root() || fields.contains_key("properties") || is_object(fields));
+            && (self.is_root() || fields.contains_key("properties") || has_type(fields, "object"));
         if let Some(choice) =
             CHOICES.iter().find(|it| self.is_root() && is_closed && fields.contains_key(**it))
         {
@@ -318,10 +312,11 @@ impl Serialize for Properties<'_> {
         for (name, schema) in self.all {
             let at = Place::In(self.at, name);
             let inner = Inner { schema, taken: Taken::AllRequired, at };
-            if self.required.iter().any(|it| it == name) || may_be_null(schema) {
+            let may_be_null = schema.as_object().is_some_and(|it| has_type(it, "null"));
+            if may_be_null || self.required.iter().any(|it| it == name) {
                 map.serialize_entry(name, &inner)?;
             } else {
-                map.serialize_entry(name, &OrNull(inner))?;
+                map.serialize_entry(name, &OrNull { either: (inner, Null { r#type: "null" }) })?;
             }
         }
         map.end()
@@ -329,27 +324,15 @@ impl Serialize for Properties<'_> {
 }
 
 /// A schema, or `null`.
-struct OrNull<'a>(Inner<'a>);
+#[derive(serde::Serialize)]
+struct OrNull<'a> {
+    #[serde(rename = "anyOf")]
+    either: (Inner<'a>, Null),
+}
 
-impl Serialize for OrNull<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(serde::Serialize)]
-        struct Null {
-            r#type: &'static str,
-        }
-        struct Either<'b, 'a>(&'b Inner<'a>);
-        impl Serialize for Either<'_, '_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut list = serializer.serialize_seq(Some(2))?;
-                list.serialize_element(self.0)?;
-                list.serialize_element(&Null { r#type: "null" })?;
-                list.end()
-            }
-        }
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("anyOf", &Either(&self.0))?;
-        map.end()
-    }
+#[derive(serde::Serialize)]
+struct Null {
+    r#type: &'static str,
 }
 
 /// A map or a list of schemas.
@@ -379,15 +362,9 @@ fn required(fields: &Attributes) -> &[Value] {
     fields.get("required").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn is_object(fields: &Attributes) -> bool {
-    fields.get("type").is_some_and(|it| has_type(it, "object"))
-}
-
-fn may_be_null(schema: &Value) -> bool {
-    schema.get("type").is_some_and(|it| has_type(it, "null"))
-}
-
-/// Returns whether a `type` is this one, or a list with it.
-fn has_type(types: &Value, name: &str) -> bool {
-    types == name || types.as_array().is_some_and(|all| all.iter().any(|it| it == name))
+/// Returns whether the `type` of a schema is this one, or a list with it.
+fn has_type(fields: &Attributes, name: &str) -> bool {
+    fields.get("type").is_some_and(|types| {
+        types == name || types.as_array().is_some_and(|all| all.iter().any(|it| it == name))
+    })
 }

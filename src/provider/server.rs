@@ -47,12 +47,12 @@ const COMPATIBLE: Server = Server {
 const OPENAI: Server =
     Server { base: Some("https://api.openai.com/v1"), needs_key: true, ..COMPATIBLE };
 
-/// The one of which the variables are known to no other.
+/// Returns the server at this address, whose key is looked for in variables of its own.
 const fn at(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { base: Some(base), keys, bases: &[], needs_key: true, ..COMPATIBLE }
 }
 
-/// One that runs on the own machine as a rule.
+/// Returns a server that runs on one's own machine as a rule, where nobody needs a key.
 const fn local(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { needs_key: false, ..at(base, keys) }
 }
@@ -85,8 +85,7 @@ impl Provider {
     /// A row of the application's own has the server of its format, at an address that it names.
     pub(crate) fn server(self) -> Option<Server> {
         // One of its models has its name and a row of its own.
-        let named = Self::NAMED.into_iter().find(|named| named.row().name() == self.row().name());
-        Some(match named {
+        Some(match Self::of_name(self.row().name()) {
             Some(Self::OpenAi | Self::OpenAiResponses) => OPENAI,
             Some(Self::Azure) => Server {
                 base: None,

@@ -2,10 +2,11 @@
 
 use super::Provider;
 use super::name::Name;
-use super::private::{
-    AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
-    THINKING, THINKING_BLOCKS,
+use super::private::PrivateField::{
+    Audio, CacheControl, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
+    ReasoningDetails, Thinking, ThinkingBlocks,
 };
+use super::private::PrivateFields;
 use super::row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
@@ -23,7 +24,7 @@ pub(super) const COMPATIBLE: Row = Row {
     opens: Opens::WithAny,
     ends: Ends::Freely,
     blank: Blank::Never,
-    takes_turns: false,
+    alternates: false,
     ends_in_reasoning: true,
     ids: Ids::DistinctInMessage,
     joins_calls: false,
@@ -66,12 +67,12 @@ pub(super) const OPENAI: Row = Row {
     any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
-    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::Azure),
+    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::Azure),
     ..named("openai", COMPATIBLE)
 };
 
 pub(super) const AZURE: Row = Row {
-    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::OpenAi),
+    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::OpenAi),
     ..named("azure", OPENAI)
 };
 
@@ -95,7 +96,7 @@ pub(super) const ANTHROPIC: Row = Row {
     // "This model does not support assistant message prefill": from Claude 4.6 on.
     ends: Ends::WithoutAnswer,
     blank: Blank::White,
-    takes_turns: false, // neighbours of one side are joined by the provider
+    alternates: false, // neighbours of one side are joined by the provider
     ends_in_reasoning: false,
     ids: Ids::Distinct,
     joins_calls: true,
@@ -159,7 +160,7 @@ pub(super) const GOOGLE_OPENAI: Row = Row {
     parses_arguments: true,
     signed_calls: true,
     tool_names: ToolNames::Letter,
-    private: PrivateFields::listing(EXTRA_CONTENT),
+    private: PrivateFields::NONE.with(ExtraContent),
     ..named("google_openai", COMPATIBLE)
 };
 
@@ -168,12 +169,12 @@ pub(super) const MISTRAL: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
     blank: Blank::Empty,
-    takes_turns: true,
+    alternates: true,
     ids: Ids::Nine,
     names: false,
     files: Files::Document,
     asks_for_usage: false,
-    private: PrivateFields::listing(THINKING | PREFIX),
+    private: PrivateFields::NONE.with(Thinking).with(Prefix),
     ..named("mistral", COMPATIBLE)
 };
 
@@ -197,7 +198,7 @@ pub(super) const DEEPSEEK: Row = Row {
     audio: false,
     files: Files::Never,
     reasoning: Some(ReasoningField::ReasoningContent),
-    private: PrivateFields::listing(PREFIX),
+    private: PrivateFields::NONE.with(Prefix),
     ..named("deepseek", COMPATIBLE)
 };
 
@@ -210,7 +211,7 @@ pub(super) const OPENROUTER: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
     files: Files::Address,
     cache_marks: true,
-    private: PrivateFields::listing(CACHE_CONTROL | DETAILS),
+    private: PrivateFields::NONE.with(CacheControl).with(ReasoningDetails),
     ..named("openrouter", COMPATIBLE)
 };
 
@@ -221,7 +222,10 @@ pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
     cache_marks: true,
     images: Images::Any,
-    private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC | THINKING_BLOCKS),
+    private: PrivateFields::NONE
+        .with(CacheControl)
+        .with(ProviderSpecificFields)
+        .with(ThinkingBlocks),
     ..named("litellm", COMPATIBLE)
 };
 
@@ -256,29 +260,5 @@ pub(super) const VLLM: Row = Row {
 
 /// It reads the arguments of earlier calls again, and answers 500; the templates are those of
 /// [`VLLM`].
-pub(super) const LLAMA_CPP: Row = Row {
-    opens: Opens::WithUser,
-    parses_arguments: true,
-    reasoning: Some(ReasoningField::ReasoningContent),
-    tool_names: ToolNames::Any,
-    images: Images::Any,
-    private: PrivateFields::ALL,
-    ..named("llama_cpp", COMPATIBLE)
-};
-
-/// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
-/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no
-/// version.
-pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
-    let at = model.rfind(family)?;
-    let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);
-    let mut numbers = words
-        .skip_while(|word| !is_version(word))
-        .take_while(|word| is_version(word))
-        .filter_map(|word| word.parse().ok());
-    Some((numbers.next()?, numbers.next().unwrap_or(0)))
-}
-
-fn is_version(word: &str) -> bool {
-    word.len() <= 2 && word.bytes().all(|b| b.is_ascii_digit()) && !word.is_empty()
-}
+pub(super) const LLAMA_CPP: Row =
+    Row { reasoning: Some(ReasoningField::ReasoningContent), ..named("llama_cpp", VLLM) };

@@ -1,4 +1,4 @@
-//! Names of tools as a provider takes them, and the way back.
+//! The names under which a provider is sent tools.
 
 use std::borrow::Cow;
 

@@ -134,7 +134,7 @@ const ALONE: &[(usize, usize)] = &[
     (0x2100, 0x2bff), (0x2c60, 0x2c7f), (0x2e00, 0x2fff), // symbols, more Latin, punctuation and radicals
 ];
 
-/// Those from U+3000 on.
+/// The ranges from U+3000 on that are [`Alone`](Class::Alone).
 const WIDE: &[(usize, usize)] = &[
     (0x3000, 0x3029),
     (0x3030, 0x3098),

@@ -73,8 +73,8 @@ impl HuggingFace {
         Self::whole(tokenizer)
     }
 
-    /// Many files ask for at most 512 tokens, and for padding up to them: a count that is
-    /// always 512.
+    /// Switches truncation and padding off. Many files ask for at most 512 tokens, and for padding
+    /// up to them: a count that is always 512.
     fn whole(mut tokenizer: Tokenizer) -> Result<Self> {
         tokenizer.with_truncation(None).map_err(|e| {
             Error::invalid("tokenizer", "truncation can't be switched off").with_source(e)

@@ -107,15 +107,9 @@ fn by_size(media: &Media, bytes_a_token: usize) -> Option<usize> {
 pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -> Result<usize> {
     let overhead = counter.overhead();
     let mut sum = Sum { counter, tokens: overhead.message };
-    let name = match message {
-        Message::System(m) => {
-            sum.text(m.text())?;
-            m.name()
-        }
-        Message::User(m) => {
-            sum.content(m.content())?;
-            m.name()
-        }
+    match message {
+        Message::System(m) => sum.text(m.text())?,
+        Message::User(m) => sum.content(m.content())?,
         Message::Ai(m) => {
             if m.parts().is_empty() {
                 sum.text(&m.text())?;
@@ -134,22 +128,17 @@ pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -
                     }
                 }
             }
-            m.name()
         }
         Message::Tool(m) => {
             sum.content(m.content())?;
             sum.text(m.tool_name())?;
-            None
         }
         Message::Custom(m) => match fields(m) {
-            Some(json) => {
-                sum.text(&json)?;
-                None
-            }
+            Some(json) => sum.text(&json)?,
             None => return Ok(0),
         },
-    };
-    if let Some(name) = name {
+    }
+    if let Some(name) = message.name() {
         sum.add(overhead.name);
         sum.text(name)?;
     }

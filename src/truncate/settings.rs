@@ -10,7 +10,7 @@ use crate::text::{Keep, Unit};
 /// A truncation as it is written, without a processor, which is code.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a truncation: an object with `limit`")]
-struct Shape {
+struct Settings {
     limit: usize,
     #[serde(default, skip_serializing_if = "is_default")]
     unit: Unit,
@@ -34,7 +34,7 @@ impl Serialize for Truncate {
             let text = "truncate: a processor is code, and can't be written";
             return Err(S::Error::custom(text));
         }
-        let shape = Shape {
+        let settings = Settings {
             limit: self.limit(),
             unit: self.cut.unit(),
             keep: self.cut.keeps(),
@@ -42,14 +42,14 @@ impl Serialize for Truncate {
             bounded: self.bounded,
             sparing_question: self.spares_question,
         };
-        shape.serialize(to)
+        settings.serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Truncate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Shape { limit, unit, keep, marker, bounded, sparing_question } =
-            Shape::deserialize(from)?;
+        let Settings { limit, unit, keep, marker, bounded, sparing_question } =
+            Settings::deserialize(from)?;
         let truncate = Self::new(limit, unit)
             .map_err(|error| D::Error::custom(error.in_field("limit")))?
             .keep(keep)

@@ -451,7 +451,7 @@ impl<'a> Request<'a> {
         if self.names_in_text {
             self.names_in_text.hash(&mut hasher);
         }
-        Fingerprint::new(tool::fingerprint(&self.tools), hasher.finish().max(1))
+        Fingerprint { tools: tool::fingerprint(&self.tools), options: hasher.finish().max(1) }
     }
 
     /// Returns a format's view of the messages on the terms of this request: for its model, with

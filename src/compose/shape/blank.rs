@@ -1,6 +1,6 @@
 //! Blank texts, which some providers refuse.
 
-use crate::composed::{How, Item, Origin};
+use crate::composed::{Adaptation, Item, Origin};
 use crate::message::{
     AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
     ToolMessage, UserMessage,
@@ -14,7 +14,7 @@ pub(super) enum Checked {
     /// With a placeholder for its text: the message is blank and can't be left out.
     Placeholder(Message),
     /// Without its blank parts, or without the reasoning at its end; it has others.
-    Without(Message, How),
+    Without(Message, Adaptation),
     /// Left out, for it says nothing.
     Nothing,
 }
@@ -107,7 +107,7 @@ fn checked_content(
         return Checked::Placeholder(message(Content::Text(placeholder.to_owned())));
     }
     let kept = Content::Parts(kept.into_iter().cloned().collect());
-    Checked::Without(message(kept), How::Blank)
+    Checked::Without(message(kept), Adaptation::Blank)
 }
 
 fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
@@ -125,11 +125,11 @@ fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
     if rules.blank != Blank::Never && kept.iter().all(is_thought) {
         return Checked::Nothing;
     }
-    let mut how = (kept.len() < parts.len()).then_some(How::Blank);
+    let mut how = (kept.len() < parts.len()).then_some(Adaptation::Blank);
     let thoughts = kept.iter().rev().take_while(|part| is_thought(part)).count();
     if !rules.ends_in_reasoning && thoughts > 0 {
         kept.truncate(kept.len() - thoughts);
-        how = Some(How::Reasoning);
+        how = Some(Adaptation::Reasoning);
     }
     match how {
         _ if kept.is_empty() => Checked::Nothing,

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Last, Shaping, blank, is_temporary, join, split};
-use crate::composed::{Adapted, How, Item, Origin, Pieces};
+use crate::composed::{Adaptation, Adapted, Item, Origin, Pieces};
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::provider::{Ends, Row};
@@ -70,7 +70,7 @@ impl<'a> Shaping<'a> {
 
     pub(super) fn trim(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = blank::trimmed(item.message()) else { return Ok(item) };
-        self.adapt(&item, How::Trimmed)?;
+        self.adapt(&item, Adaptation::Trimmed)?;
         Ok(self.shortened(&item, copy))
     }
 
@@ -88,7 +88,7 @@ impl<'a> Shaping<'a> {
             let text = format!("{} is an answer at the end", self.describe(&answer));
             return Err(self.error(text));
         }
-        self.adapt(&answer, How::Closed)?;
+        self.adapt(&answer, Adaptation::Closed)?;
         self.draft.pieces.push(Arc::new(Message::user(CLOSING)), Origin::Added);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> Shaping<'a> {
             return Err(self.error(text));
         }
         let adapted = split.into_iter();
-        let adapted = adapted.map(|seq| Adapted { seq, role: Role::Ai, how: How::Split });
+        let adapted = adapted.map(|seq| Adapted { seq, role: Role::Ai, how: Adaptation::Split });
         self.draft.report.adapted.extend(adapted);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! refuses what belongs to a call that is not sent: a window may open between the two.
 
 use super::{Shaping, blank, is_temporary};
-use crate::composed::{How, Item, Pieces, Why};
+use crate::composed::{Adaptation, Item, Pieces, Reason};
 use crate::error::Result;
 use crate::message::{AiMessage, Message};
 use crate::provider::{
@@ -119,8 +119,10 @@ impl<'a> Shaping<'a> {
         hosted: &Hosted<'_>,
     ) -> Result<Option<Item<'a>>> {
         let gone: Vec<_> = hosted.gone.iter().map(|call| call.1).collect();
-        match self.without(item, &gone, How::Unanswered, Why::Unanswered)? {
-            Some(item) => self.without(item, &hosted.missing, How::Uncalled, Why::Uncalled),
+        match self.without(item, &gone, Adaptation::Unanswered, Reason::Unanswered)? {
+            Some(item) => {
+                self.without(item, &hosted.missing, Adaptation::Uncalled, Reason::Uncalled)
+            }
             None => Ok(None),
         }
     }
@@ -129,8 +131,8 @@ impl<'a> Shaping<'a> {
         &mut self,
         item: Item<'a>,
         ids: &[&str],
-        how: How,
-        why: Why,
+        how: Adaptation,
+        why: Reason,
     ) -> Result<Option<Item<'a>>> {
         let ai = item.message().as_ai().filter(|_| !ids.is_empty());
         let Some(left) = ai.and_then(|ai| without_hosted(ai, ids)) else { return Ok(Some(item)) };

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Member, Taking};
-use crate::composed::{Moved, Origin, Pieces, Repaired, Why};
+use crate::composed::{Moved, Origin, Pieces, Reason, Repaired};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::Record;
@@ -83,7 +83,7 @@ impl<'a> Taking<'a> {
             return Ok(Some(members.into_iter().flatten().collect()));
         }
         for ((place, record), member) in records.into_iter().zip(members) {
-            self.drop_at(place, record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
+            self.drop_at(place, record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
         }
         Ok(None)
     }
@@ -131,10 +131,10 @@ impl<'a> Taking<'a> {
     }
 
     /// Leaves out a result without its call; an error where tool groups are strict.
-    pub(super) fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
+    pub(super) fn orphan(&mut self, record: Record<'_>, id: &str, why: Reason) -> Result<()> {
         let seq = record.seq();
         self.may_repair(|| match why {
-            Why::Answered => format!("message {seq} answers call {id:?} once more"),
+            Reason::Answered => format!("message {seq} answers call {id:?} once more"),
             _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
         })?;
         self.leave_out(record, why);

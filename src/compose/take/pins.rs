@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::groups::{LastGroup, Waiting};
 use super::{Member, Taking};
 use crate::compose::shape::ends::OPENING;
-use crate::composed::{Adapted, How, Origin, Why};
+use crate::composed::{Adaptation, Adapted, Origin, Reason};
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
@@ -87,7 +87,7 @@ impl<'a> Taking<'a> {
         }
         if members.iter().any(Option::is_none) {
             for (record, member) in records.into_iter().zip(members) {
-                self.leave_out(record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
+                self.leave_out(record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
             }
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl<'a> Taking<'a> {
         self.may_repair(|| {
             format!("the pinned message {head} comes first, where the user's belongs")
         })?;
-        let opened = Adapted { seq: None, role: Role::User, how: How::Opened };
+        let opened = Adapted { seq: None, role: Role::User, how: Adaptation::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
         Ok(())

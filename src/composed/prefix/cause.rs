@@ -1,7 +1,7 @@
 //! The cause of a break: what the two prompts' reports say otherwise of the message that broke.
 
 use super::Break;
-use crate::composed::{How, Origin, Prompt, Why};
+use crate::composed::{Adaptation, Origin, Prompt, Reason};
 use crate::message::Message;
 
 /// Two prompts that differ from their `at`th message on.
@@ -35,7 +35,7 @@ impl<'a> Difference<'a> {
             .or_else(|| self.left_out())
             .or_else(|| self.clearing())
             .or_else(|| self.window())
-            .or_else(|| self.notice_behind())
+            .or_else(|| self.is_another_notice().then_some(Break::Notice))
             .or_else(|| self.truncation(|_| true).map(Break::Truncation))
             .unwrap_or(Break::Other)
     }
@@ -137,10 +137,6 @@ impl<'a> Difference<'a> {
         (from != to).then_some((from, to))
     }
 
-    fn notice_behind(&self) -> Option<Break> {
-        self.is_another_notice().then_some(Break::Notice)
-    }
-
     /// Returns the records that both messages are made of.
     fn both(&self) -> impl Iterator<Item = u64> {
         self.then.records.iter().copied().filter(|seq| self.now.records.contains(seq))
@@ -167,8 +163,10 @@ impl<'a> Side<'a> {
     /// Returns whether this record is left out alone, and not with all before it.
     fn leaves_out(&self, seq: u64) -> bool {
         let report = self.prompt.report();
-        let mut alone =
-            report.left_out.iter().filter(|it| !matches!(it.why, Why::Opening | Why::RestOfTurn));
+        let mut alone = report
+            .left_out
+            .iter()
+            .filter(|it| !matches!(it.why, Reason::Opening | Reason::RestOfTurn));
         alone.any(|it| it.seq == seq) || report.unreadable.contains(&seq)
     }
 }
@@ -185,7 +183,7 @@ fn summary_of(prompt: &Prompt) -> Option<&Message> {
 
 /// Returns the positions of the records that were joined to the message before them.
 fn joined(prompt: &Prompt) -> impl Iterator<Item = u64> {
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == How::Joined);
+    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
     joined.filter_map(|it| it.seq)
 }
 

@@ -5,17 +5,18 @@
 //! one that does, but damaged bytes of a compact format can say anything, and one such part would
 //! make every prompt that holds it unwritable.
 
-use super::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::ai::Body;
-use crate::message::details::{Attributes, bounded, unknown};
+use crate::message::attributes::{Attributes, bounded};
+use crate::message::details::unknown;
+use crate::message::fields::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::other::AI_PARTS;
 use crate::message::{
-    AiMessage, AiPart, Content, CustomMessage, Media, Message, OtherPart, Part, Reasoning,
-    SystemMessage, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Content, CustomMessage, Media, Message, Part, Reasoning, SystemMessage,
+    ToolCall, ToolMessage, UserMessage,
 };
 
-/// Says why a value that was read from a compact format can't be written as JSON. Its parts were
-/// checked before.
+/// A check of values that were read from a compact format: it refuses one that can't be written as
+/// JSON, and says why. Its parts were checked before.
 pub(in crate::message) trait Check {
     fn check(&self) -> Result<(), String>;
 }
@@ -53,7 +54,7 @@ check! {
         Part::Other(_) => Ok(()),
     };
     AiPart: |it| match it {
-        AiPart::Content(Part::Other(part)) => other(part, &AI_PARTS),
+        AiPart::Content(Part::Other(part)) => part.may_stand_among(&AI_PARTS),
         _ => Ok(()),
     };
     Media: |it| free(&it.extra, None, &MEDIA);
@@ -77,14 +78,6 @@ pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static 
     } else {
         fields_of(role)
     }
-}
-
-/// Refuses a part of an unknown kind that has one of these kinds after all.
-pub(super) fn other(part: &OtherPart, known: &[&str]) -> Result<(), String> {
-    if let Some(kind) = known.iter().find(|known| **known == part.kind()) {
-        return Err(format!("part: `{kind}` is the type of a known part"));
-    }
-    bounded(part.fields())
 }
 
 /// Refuses extra fields of a name that has a meaning.
@@ -130,7 +123,8 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Among parts of other kinds, reasoning and calls have a `type` already.
+/// Refuses reasoning and calls that stand among parts of other kinds, where they have a `type`
+/// already, and have another one.
 fn body(body: &Body) -> Result<(), String> {
     let Body::Parts(parts) = body else { return Ok(()) };
     Order::of(parts).between.iter().try_for_each(untyped)

@@ -1,4 +1,4 @@
-//! Reading messages from human-readable formats.
+//! Reads messages from human-readable formats.
 //!
 //! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only
 //! what stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
@@ -13,10 +13,11 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 use serde_json::Value;
 
 use super::refuse::refuse;
-use super::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::ai::Body;
+use crate::message::attributes::{Attributes, bounded};
 use crate::message::custom::{CustomBody, are_attributes};
-use crate::message::details::{Attributes, DetailFields, bounded};
+use crate::message::details::DetailFields;
+use crate::message::fields::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::other::{OtherPart, PARTS};
 use crate::message::tool::Answer;
 use crate::message::{

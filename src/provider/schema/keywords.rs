@@ -47,7 +47,7 @@ pub(super) const TOLD: [&str; 11] = [
     "uniqueItems",
 ];
 
-/// Those of them that OpenAI's refuses.
+/// The keywords among them that OpenAI's strict mode refuses.
 pub(super) const TOLD_TO_OPENAI: [&str; 5] =
     ["maxLength", "maxProperties", "minLength", "minProperties", "uniqueItems"];
 
@@ -82,7 +82,7 @@ pub(super) const TOLD_TO_GEMINI: [&str; 23] = [
 pub(super) const HINTS: [&str; 6] =
     ["$comment", "default", "deprecated", "examples", "readOnly", "writeOnly"];
 
-/// One of these says what a value is, which OpenAI's strict mode demands of each.
+/// The keywords that say what a value is: of each value, OpenAI's strict mode demands one.
 pub(super) const TYPES: [&str; 6] = ["$ref", "anyOf", "const", "enum", "oneOf", "type"];
 pub(super) const NO_TYPE: &str = "a strict schema can't leave the type of a value open";
 

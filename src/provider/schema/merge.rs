@@ -46,12 +46,9 @@ fn conflict(one: &Attributes, other: &Attributes) -> Option<&'static str> {
         return Some("$ref");
     }
     let is_closed = one.get("additionalProperties").is_some_and(|it| *it != true);
-    let names = |it: &Attributes| {
-        let all = it.get("properties").and_then(Value::as_object);
-        all.map(|all| all.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
-    };
-    let own = names(one);
-    if is_closed && names(other).iter().any(|it| !own.contains(it)) {
+    let [own, others] = [one, other].map(|it| it.get("properties").and_then(Value::as_object));
+    let is_own = |name: &String| own.is_some_and(|own| own.contains_key(name));
+    if is_closed && others.is_some_and(|it| !it.keys().all(is_own)) {
         return Some("additionalProperties");
     }
     (one.contains_key("prefixItems") && other.contains_key("items")).then_some("prefixItems")

@@ -1,4 +1,4 @@
-//! Where in the parameters of a tool a schema stands, for errors.
+//! The place of a schema in the parameters of a tool, for errors.
 
 use std::fmt::{self, Display};
 

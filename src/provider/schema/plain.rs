@@ -5,10 +5,9 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::Taken;
-use super::has_type;
 use super::merge::merge_all_of;
 use super::place::Place;
+use super::{Taken, has_type};
 use crate::message::Attributes;
 
 /// The keywords that hold schemas by name, a list of them, and one.
@@ -31,7 +30,7 @@ fn is_plain(schema: &Value, taken: Taken) -> bool {
     let Value::Object(fields) = schema else { return !schema.is_boolean() };
     let has_items = fields.get("items").is_some_and(|it| !it.is_array() && !it.is_boolean());
     let own = !fields.contains_key("prefixItems")
-        && (has_items || !fields.contains_key("items") && !is_array(fields))
+        && (has_items || !fields.contains_key("items") && !has_type(fields, "array"))
         && (taken != Taken::Listed || !fields.contains_key("allOf"))
         && !NULLS.iter().any(|it| fields.get(*it).is_some_and(Value::is_null));
     own && inner(fields).all(|it| is_plain(it, taken))
@@ -59,11 +58,7 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
         _ => {}
     }
     let Value::Object(fields) = schema else { return Ok(()) };
-    for keyword in NULLS {
-        if fields.get(keyword).is_some_and(Value::is_null) {
-            fields.remove(keyword);
-        }
-    }
+    fields.retain(|keyword, value| !value.is_null() || !NULLS.contains(&keyword.as_str()));
     if taken == Taken::Listed {
         merge_all_of(fields, at)?;
     }
@@ -96,16 +91,12 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
 /// Gives an array one schema of its items: "array schema missing items", and "items must be a
 /// schema, not an array".
 fn give_items(fields: &mut Attributes, taken: Taken, at: &Place<'_>) -> Result<(), String> {
-    let behind = if fields.get("items").is_some_and(Value::is_array) {
-        let kinds = fields.remove("items");
-        Some((kinds, fields.remove("additionalItems")))
-    } else if fields.get("prefixItems").is_some_and(Value::is_array) {
-        let kinds = fields.remove("prefixItems");
-        Some((kinds, fields.remove("items")))
-    } else {
-        None
-    };
-    if let Some((Some(Value::Array(kinds)), behind)) = behind {
+    let tuples = [("items", "additionalItems"), ("prefixItems", "items")];
+    let tuple = tuples.iter().find(|(kinds, _)| fields.get(*kinds).is_some_and(Value::is_array));
+    if let Some((kinds, behind)) = tuple
+        && let Some(Value::Array(kinds)) = fields.remove(*kinds)
+    {
+        let behind = fields.remove(*behind);
         return write_tuple(fields, kinds, behind, taken, at);
     }
     match fields.get("items") {
@@ -113,7 +104,7 @@ fn give_items(fields: &mut Attributes, taken: Taken, at: &Place<'_>) -> Result<(
             bound(fields, 0);
             fields.insert("items".to_owned(), json!({}));
         }
-        None if is_array(fields) => {
+        None if has_type(fields, "array") => {
             fields.insert("items".to_owned(), json!({}));
         }
         _ => {}
@@ -145,7 +136,7 @@ fn write_tuple(
         _ => {}
     }
     if kinds.len() > 1 || is_open && !kinds.is_empty() {
-        if matches!(taken, Taken::Closed | Taken::AllRequired) {
+        if taken.is_strict() {
             return Err(at.refused("a strict schema can't have a tuple of several kinds"));
         }
         tell(fields, &format!("{{prefixItems: {}}}", Value::Array(places)));
@@ -171,10 +162,6 @@ fn tell(fields: &mut Attributes, words: &str) {
         None => words.to_owned(),
     };
     fields.insert("description".to_owned(), text.into());
-}
-
-fn is_array(fields: &Attributes) -> bool {
-    fields.get("type").is_some_and(|it| has_type(it, "array"))
 }
 
 /// Keywords for which some servers of tools write `null` where they mean none.

@@ -1,0 +1,22 @@
+//! The names of the known fields in JSON, by the object that has them.
+
+// The known fields of each object, beside its tag. All others are kept as they are.
+pub(super) const TEXT: [&str; 1] = ["text"];
+pub(super) const MEDIA: [&str; 6] = ["url", "data", "file_id", "media_type", "name", "detail"];
+pub(super) const REASONING: [&str; 2] = ["text", "signature"];
+pub(super) const CALL: [&str; 4] = ["id", "name", "arguments", "signature"];
+
+/// Returns the known fields of a message of this role, beside the role.
+pub(super) fn fields_of(role: &str) -> &'static [&'static str] {
+    match role {
+        "system" | "user" => &["name", "content", "attributes"],
+        "assistant" | "ai" => &["name", "reasoning", "content", "tool_calls", "attributes"],
+        "tool" => &["tool_call_id", "name", "content", "is_error", "attributes"],
+        _ => &["attributes"],
+    }
+}
+
+/// Returns whether a role is that of a message that has a variant of its own.
+pub(super) fn is_known(role: &str) -> bool {
+    fields_of(role).len() > 1
+}
