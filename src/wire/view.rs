@@ -150,7 +150,7 @@ impl<'a, F: Shape> View<'a, F> {
         &self,
         message: &Message,
         calls: &[&str],
-        at: &At<'_>,
+        at: At,
         may_be_lost: impl Fn(&AiPart) -> bool,
     ) -> Result<()> {
         let mut first = None;
@@ -162,8 +162,7 @@ impl<'a, F: Shape> View<'a, F> {
         });
         let Some((part, what)) = first else { return Ok(()) };
         let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
-        let inner = part.map(|part| list.index(part));
-        let at = inner.as_ref().unwrap_or(at);
+        let at = part.map_or(at, |part| list.index(part));
         Err(match what {
             losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
             what => {

@@ -77,7 +77,7 @@ pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<S
 
 /// Returns the call that such an output answers, where this is one and these calls hold that.
 pub(super) fn asked<'a>(
-    item: &Fields<'_>,
+    item: &Fields,
     mut calls: impl Iterator<Item = &'a ToolCall>,
 ) -> Option<(&'static Kind, &'a ToolCall)> {
     let kind = KINDS.iter().find(|kind| item.peek("type") == Some(kind.output))?;
@@ -87,7 +87,7 @@ pub(super) fn asked<'a>(
 }
 
 /// Reads the output of such a call.
-pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields<'_>) -> Result<ToolMessage> {
+pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields) -> Result<ToolMessage> {
     let value = fields.required(kind.holds)?;
     let content = match value {
         Value::String(text) => Content::Text(text),
