@@ -189,7 +189,7 @@ pub use json::Json;
 pub use losses::Loss;
 #[cfg(feature = "ureq")]
 pub(crate) use refused::{is_refusal, refused_with};
-pub use request::{Choice, Request};
+pub use request::{Request, ToolChoice};
 pub use stream::FormatStream;
 pub use usage::Usage;
 pub use view::View;
