@@ -158,6 +158,7 @@ mod answer;
 pub mod anthropic;
 mod any;
 mod base64;
+mod blocks;
 mod common;
 mod event;
 mod frames;

@@ -458,6 +458,17 @@ pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attrib
     if extra.is_empty() { None } else { extra.get(format)?.as_object() }
 }
 
+/// Returns the object among what was kept that stands under this key.
+#[inline]
+pub(super) fn kept_object<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
+    kept?.get(key)?.as_object()
+}
+
+/// Returns the `type` among what was kept for this format.
+pub(super) fn kept_type<'a>(format: &str, extra: &'a Attributes) -> Option<&'a str> {
+    kept(format, extra)?.get("type")?.as_str()
+}
+
 /// Returns true where a signature beside this `extra` comes from another format and must not be
 /// sent.
 ///
@@ -572,18 +583,6 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
 /// Google's word for a signature that was never there.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The field with which OpenAI ends a cached prefix.
-pub(super) const MARK: &str = "prompt_cache_breakpoint";
-
-/// Writes [`MARK`].
-pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
-    #[derive(Serialize)]
-    struct Explicit {
-        mode: &'static str,
-    }
-    map.serialize_entry(MARK, &Explicit { mode: "explicit" })
-}
-
 /// Returns the part, where it is neither reasoning nor a call.
 pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
     if let AiPart::Content(part) = part { Some(part) } else { None }
@@ -640,15 +639,23 @@ impl Serialize for DataUrl<'_> {
 /// Media whose data is here: as base64, or in a `data:` URL.
 pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
     match &media.source {
-        Source::Base64(data) => Some(DataUrl { media_type: media_type(media, data), data }),
+        Source::Base64(data) => {
+            let media_type = known_type(media).unwrap_or("application/octet-stream");
+            Some(DataUrl { media_type, data })
+        }
         Source::Url(url) => DataUrl::parse(url),
         Source::FileId(_) => None,
     }
 }
 
-/// The media type, or what the data itself says where none was given.
-pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
-    media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
+/// The media type that was given, or else the one that the data itself or its address tells.
+pub(super) fn known_type(media: &Media) -> Option<&str> {
+    let told = || match &media.source {
+        Source::Base64(data) => sniff(data),
+        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
+        Source::FileId(_) => None,
+    };
+    media.media_type.as_deref().or_else(told)
 }
 
 /// Returns the media type that the first bytes of base64 data tell.

@@ -259,6 +259,14 @@ impl<F: Marks> View<'_, F> {
         self.cache = cache;
         self
     }
+
+    /// Returns the place of the message that carries the cache mark, where one is asked for: the
+    /// last cacheable one that takes it.
+    pub(super) fn marked(&self, takes_mark: impl Fn(usize, &Message) -> bool) -> Option<usize> {
+        self.cache?;
+        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
+        cacheable.filter(|(i, message)| takes_mark(*i, message)).last().map(|(i, _)| i)
+    }
 }
 
 impl Serialize for Cache {

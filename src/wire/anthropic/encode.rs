@@ -12,7 +12,7 @@ use crate::message::{
 use crate::provider::{Provider, Row};
 use crate::wire::base64;
 use crate::wire::common::{
-    DataUrl, as_other_part, empty_answer, is_foreign, kept, media_type, placeholder, said,
+    DataUrl, as_other_part, empty_answer, inline, is_foreign, kept, kept_type, placeholder, said,
 };
 use crate::wire::shape::{Entry, Seq, block, write};
 use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
@@ -230,7 +230,7 @@ fn thinking(reasoning: &Reasoning) -> Option<Block<'_>> {
     if is_foreign(FORMAT, &reasoning.extra) || !is_ours {
         return None;
     }
-    let is_redacted = kept.and_then(|kept| kept.get("type")).is_some_and(|t| t == REDACTED);
+    let is_redacted = kept_type(FORMAT, &reasoning.extra) == Some(REDACTED);
     Some(if is_redacted { Block::Redacted(reasoning) } else { Block::Thinking(reasoning) })
 }
 
@@ -263,13 +263,10 @@ fn document(media: &Media) -> Option<Location<'_>> {
 }
 
 fn source(media: &Media) -> Location<'_> {
-    match &media.source {
-        Source::Base64(data) => Location::Base64 { media_type: media_type(media, data), data },
-        Source::Url(url) => match DataUrl::parse(url) {
-            Some(DataUrl { media_type, data }) => Location::Base64 { media_type, data },
-            None => Location::Url(url),
-        },
-        Source::FileId(id) => Location::File(id),
+    match (inline(media), &media.source) {
+        (Some(DataUrl { media_type, data }), _) => Location::Base64 { media_type, data },
+        (None, Source::FileId(id)) => Location::File(id),
+        (None, Source::Url(url) | Source::Base64(url)) => Location::Url(url),
     }
 }
 

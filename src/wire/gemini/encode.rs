@@ -14,8 +14,8 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, is_foreign, kept, placeholder, said, sniff,
-    write_kept,
+    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, is_foreign, kept, kept_object, known_type,
+    placeholder, said, write_kept,
 };
 use crate::wire::media::{is_googles, resolution, type_at};
 use crate::wire::shape::{Entry, Object, write};
@@ -253,7 +253,7 @@ fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
 fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
-        Source::Base64(data) => inlined(media_type.or_else(|| sniff(data))?, data)?,
+        Source::Base64(data) => inlined(known_type(media)?, data)?,
         Source::Url(url) => match DataUrl::parse(url) {
             Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
             None => file(media_type, url)?,
@@ -287,8 +287,7 @@ impl Serialize for Piece<'_> {
                         ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
                     }
                 };
-                let beside = kept.and_then(|kept| kept.get(key)?.as_object());
-                map.serialize_entry(key, &Object { own, kept: beside })?;
+                map.serialize_entry(key, &Object { own, kept: kept_object(kept, key) })?;
                 if let Some(level) = resolution {
                     let own = Object { own: [("level", level.into())], kept: None };
                     map.serialize_entry("mediaResolution", &own)?;
@@ -328,7 +327,7 @@ fn function_call<'a>(
     let args = Entry::Arguments(&call.arguments);
     Object {
         own: [("id", id.into()), ("name", (&call.name).into()), ("args", args)],
-        kept: kept.and_then(|kept| kept.get("functionCall")?.as_object()),
+        kept: kept_object(kept, "functionCall"),
     }
 }
 
@@ -353,7 +352,7 @@ impl Serialize for FunctionResponse<'_> {
         let name = self.call.map_or_else(|| tool.tool_name(), |call| &call.name);
         // The API needs a name: of a stranger, the id says more than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
-        let kept = self.kept.and_then(|kept| kept.get("functionResponse")?.as_object());
+        let kept = kept_object(self.kept, "functionResponse");
         let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
         let mut map = serializer.serialize_map(None)?;
         if !self.options.no_ids && id {

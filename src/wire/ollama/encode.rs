@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
 use crate::provider::{Provider, Row, attributes};
-use crate::wire::common::{as_content, inline, kept, placeholder, write_kept};
+use crate::wire::common::{as_content, inline, kept, kept_object, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
 use crate::wire::view::{ForProvider, Shape, Speaker};
@@ -138,7 +138,7 @@ impl Serialize for Call<'_> {
                 ("name", (&self.call.name).into()),
                 ("arguments", Entry::Arguments(&self.call.arguments)),
             ],
-            kept: kept.and_then(|kept| kept.get("function")?.as_object()),
+            kept: kept_object(kept, "function"),
         };
         map.serialize_entry("function", &function)?;
         write_kept(&mut map, kept, &["id", "function"])?;
