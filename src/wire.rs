@@ -158,6 +158,7 @@ mod answer;
 pub mod anthropic;
 mod any;
 mod base64;
+mod blocks;
 mod common;
 mod event;
 mod frames;
@@ -189,7 +190,7 @@ pub use json::Json;
 pub use losses::Loss;
 #[cfg(feature = "ureq")]
 pub(crate) use refused::{is_refusal, refused_with};
-pub use request::{Choice, Request};
+pub use request::{Request, ToolChoice};
 pub use stream::FormatStream;
 pub use usage::Usage;
 pub use view::View;

@@ -21,7 +21,7 @@ use memory_prompt::message::{AiMessage, Media, Part, SystemMessage, ToolMessage,
 use memory_prompt::provider::{Format, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Break;
-use memory_prompt::wire::{Choice, Request};
+use memory_prompt::wire::{Request, ToolChoice};
 use memory_prompt::{
     Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool,
     ToolCall, wire,
@@ -36,13 +36,13 @@ fn tool(given: &Value) -> Tool {
     if given["strict"] == true { tool.strict() } else { tool }
 }
 
-fn choice(given: &Value) -> Option<Choice> {
+fn choice(given: &Value) -> Option<ToolChoice> {
     match given.as_str() {
-        Some("auto") => Some(Choice::Auto),
-        Some("none") => Some(Choice::None),
-        Some("required") => Some(Choice::Required),
+        Some("auto") => Some(ToolChoice::Auto),
+        Some("none") => Some(ToolChoice::None),
+        Some("required") => Some(ToolChoice::Required),
         Some(other) => panic!("{other}"),
-        None => given["tool"].as_str().map(|name| Choice::Tool(name.to_owned())),
+        None => given["tool"].as_str().map(|name| ToolChoice::Tool(name.to_owned())),
     }
 }
 
@@ -80,7 +80,7 @@ fn body_of(golden: &Value) -> Value {
         request = request.model(model);
     }
     if let Some(choice) = choice(&given["choice"]) {
-        request = request.choice(choice);
+        request = request.tool_choice(choice);
     }
     if let Some(tokens) = given["max_tokens"].as_u64() {
         request = request.max_tokens(tokens);
@@ -113,7 +113,7 @@ fn bodies_are_those_of_the_references() {
 fn full_body(prompt: &Prompt, provider: Provider, tools: &[Tool]) -> String {
     let mut request = Request::new(prompt).model("m").tools(tools).max_tokens(100).stream(true);
     if provider != Provider::Ollama {
-        request = request.choice(Choice::Required);
+        request = request.tool_choice(ToolChoice::Required);
     }
     serde_json::to_string(&request.cache_prefix()).unwrap()
 }
@@ -206,8 +206,8 @@ fn what_would_be_wrong_is_an_error() {
 
     let ollama = greeting(Provider::Ollama);
     let tools = some_tools();
-    for choice in [Choice::Required, Choice::Tool("weather".into())] {
-        let error = refused(&Request::new(&ollama).tools(&tools).choice(choice));
+    for choice in [ToolChoice::Required, ToolChoice::Tool("weather".into())] {
+        let error = refused(&Request::new(&ollama).tools(&tools).tool_choice(choice));
         let expected = "write request: for ollama: choice: it can't be made to call a tool";
         assert_eq!(error, expected);
     }
@@ -215,16 +215,17 @@ fn what_would_be_wrong_is_an_error() {
     for provider in PROVIDERS {
         let prompt = greeting(provider);
         let request = || Request::new(&prompt).max_tokens(5);
-        let error = refused(&request().choice(Choice::Required));
+        let error = refused(&request().tool_choice(ToolChoice::Required));
         assert!(error.ends_with("choice: a call is required, and there is no tool"), "{error}");
-        let error = refused(&request().tools(&tools).choice(Choice::Tool("nothing".into())));
+        let error =
+            refused(&request().tools(&tools).tool_choice(ToolChoice::Tool("nothing".into())));
         assert!(error.ends_with("choice: there is no such tool"), "{error}");
         let odd = [Tool::new("x", "").parameters(json!("text"))];
         let error = refused(&request().tools(&odd));
         assert!(error.ends_with("tools: a schema is no object"), "{error}");
         // A choice between nothing is none.
-        for choice in [Choice::Auto, Choice::None] {
-            let body = serde_json::to_value(request().choice(choice)).unwrap();
+        for choice in [ToolChoice::Auto, ToolChoice::None] {
+            let body = serde_json::to_value(request().tool_choice(choice)).unwrap();
             let bare = serde_json::to_value(request()).unwrap();
             assert_eq!(body, bare);
         }
@@ -257,8 +258,8 @@ fn errors_name_the_provider_and_not_its_format() {
             request().tools(&odd),
             request().tools(&twice),
             request().tools(&nameless),
-            request().choice(Choice::Required),
-            request().choice(Choice::Tool("book".into())).tools(&twice[..1]),
+            request().tool_choice(ToolChoice::Required),
+            request().tool_choice(ToolChoice::Tool("book".into())).tools(&twice[..1]),
             request().extra("tools", 1).tools(&twice[..1]),
         ];
         if provider.format() == Format::Anthropic {
@@ -287,7 +288,7 @@ fn a_field_of_ours_is_no_extra_field() {
         let tools = some_tools();
         let request = || {
             let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
-            request.choice(Choice::Auto)
+            request.tool_choice(ToolChoice::Auto)
         };
         let body = serde_json::to_value(request()).unwrap();
         for (name, ours) in body.as_object().unwrap() {
@@ -558,7 +559,7 @@ fn tools_that_a_provider_refuses_are_refused() {
         let tools = [plain.clone(), dotted.clone()];
         let mut request = Request::new(&prompt).max_tokens(9).tools(&tools);
         if provider != Provider::Ollama {
-            request = request.choice(Choice::Tool("mail.send".to_owned()));
+            request = request.tool_choice(ToolChoice::Tool("mail.send".to_owned()));
         }
         let sent = provider.row().tool_names.sent("mail.send");
         let body = serde_json::to_string(&request).unwrap();

@@ -78,7 +78,7 @@ impl Answer {
 
     /// The same answer, if it is one: not where nothing was said, for a reason that is not the
     /// model's, nor where the provider failed on the way.
-    pub(super) fn checked(self, at: &At<'_>) -> Result<Self> {
+    pub(super) fn checked(self, at: At) -> Result<Self> {
         let word = self.stop_word.as_deref().unwrap_or_default();
         let is_over = match self.stop {
             Stop::Filtered | Stop::Malformed => is_silent(&self.message),

@@ -16,35 +16,46 @@ use crate::message::{
 
 /// A place in a document, and what was being done there.
 ///
-/// A list on the stack: it costs nothing until something is wrong.
+/// The way to it is short, and is copied: it costs no memory of its own where nothing is wrong.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At<'a> {
+pub struct At {
     operation: &'static str,
-    up: Option<&'a Self>,
-    step: Step,
+    way: [Step; LONGEST_WAY],
+    steps: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Root,
     Key(&'static str),
     Index(usize),
 }
 
-impl<'a> At<'a> {
+/// The most steps to a place. The formats have nine at most; of what a provider nests deeper, an
+/// error names the beginning of the way.
+const LONGEST_WAY: usize = 12;
+
+impl At {
     /// The top of a document. The operation reads like `read openai answer`.
     pub(super) fn top(operation: &'static str) -> Self {
-        Self { operation, up: None, step: Step::Root }
+        Self { operation, way: [Step::Index(0); LONGEST_WAY], steps: 0 }
     }
 
     /// A field that this crate knows: a name that only the document knows is as much of a text as
     /// any other, and stands in no error.
-    pub(super) fn key(&'a self, key: &'static str) -> Self {
-        Self { operation: self.operation, up: Some(self), step: Step::Key(key) }
+    pub(super) fn key(self, key: &'static str) -> Self {
+        self.step(Step::Key(key))
     }
 
-    pub(super) fn index(&'a self, index: usize) -> Self {
-        Self { operation: self.operation, up: Some(self), step: Step::Index(index) }
+    pub(super) fn index(self, index: usize) -> Self {
+        self.step(Step::Index(index))
+    }
+
+    fn step(mut self, step: Step) -> Self {
+        if let Some(next) = self.way.get_mut(self.steps) {
+            *next = step;
+            self.steps += 1;
+        }
+        self
     }
 
     /// Returns the error that what is here can't be read.
@@ -68,8 +79,8 @@ impl<'a> At<'a> {
     }
 
     fn fail(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
-        let text = match self.step {
-            Step::Root => what.to_string(),
+        let text = match self.steps {
+            0 => what.to_string(),
             _ => format!("{self}: {what}"),
         };
         Error::new(kind, self.operation, text)
@@ -98,19 +109,16 @@ impl<'a> At<'a> {
     }
 }
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(up) = self.up {
-            up.fmt(f)?;
-        }
-        match self.step {
-            Step::Root => Ok(()),
-            Step::Key(key) if self.up.is_none_or(|up| matches!(up.step, Step::Root)) => {
-                f.write_str(key)
+        for (i, step) in self.way.iter().take(self.steps).enumerate() {
+            match step {
+                Step::Key(key) if i == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
             }
-            Step::Key(key) => write!(f, ".{key}"),
-            Step::Index(index) => write!(f, "[{index}]"),
         }
+        Ok(())
     }
 }
 
@@ -118,13 +126,13 @@ impl fmt::Display for At<'_> {
 ///
 /// A field that is `null` counts as absent, as every provider reads it.
 #[derive(Debug)]
-pub struct Fields<'a> {
-    pub(super) at: At<'a>,
+pub struct Fields {
+    pub(super) at: At,
     map: Attributes,
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn of(value: Value, at: At<'a>) -> Result<Self> {
+impl Fields {
+    pub(super) fn of(value: Value, at: At) -> Result<Self> {
         match value {
             Value::Object(map) => Ok(Self { at, map }),
             other => Err(at.error(expected("an object", &other))),
@@ -172,17 +180,17 @@ impl<'a> Fields<'a> {
     }
 
     /// The object in a field; `None` where there is none.
-    pub(super) fn object(&mut self, key: &'static str) -> Result<Option<Attributes>> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::Object(object)) => Ok(Some(object)),
-            Some(other) => Err(self.at.key(key).error(expected("an object", &other))),
-        }
+    pub(super) fn object(&mut self, key: &'static str) -> Result<Option<Self>> {
+        self.take(key).map(|value| Self::of(value, self.at.key(key))).transpose()
+    }
+
+    pub(super) fn required_object(&mut self, key: &'static str) -> Result<Self> {
+        Self::of(self.required(key)?, self.at.key(key))
     }
 
     /// The object in a field, as its text; `None` where there is none.
     pub(super) fn object_text(&mut self, key: &'static str) -> Result<Option<String>> {
-        Ok(self.object(key)?.map(|object| Value::Object(object).to_string()))
+        Ok(self.object(key)?.map(|object| Value::Object(object.whole()).to_string()))
     }
 
     /// Returns true where a field says so; false where it is absent.
@@ -205,15 +213,14 @@ impl<'a> Fields<'a> {
     pub(super) fn each<T>(
         &mut self,
         key: &'static str,
-        read: impl FnMut(Value, At<'_>) -> Result<T>,
+        read: impl FnMut(Value, At) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let here = self.at;
-        each(self.list(key)?, &here.key(key), read)
+        each(self.list(key)?, self.at.key(key), read)
     }
 
     /// The elements of an array; none where the field is absent.
     pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        self.take(key).map_or(Ok(Vec::new()), |value| list(value, &self.at.key(key)))
+        self.take(key).map_or(Ok(Vec::new()), |value| list(value, self.at.key(key)))
     }
 
     pub(super) fn required(&mut self, key: &'static str) -> Result<Value> {
@@ -221,41 +228,34 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn required_list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        list(self.required(key)?, &self.at.key(key))
+        list(self.required(key)?, self.at.key(key))
     }
 
     /// Content: a text, or a list of parts.
     pub(super) fn content(
         &mut self,
         key: &'static str,
-        part: impl Fn(Value, At<'_>) -> Result<Part>,
+        part: impl FnMut(Value, At) -> Result<Part>,
     ) -> Result<Content> {
-        let here = self.at;
-        let at = here.key(key);
-        match self.required(key)? {
-            Value::String(text) => Ok(Content::Text(text)),
-            Value::Array(list) => Ok(Content::Parts(each(list, &at, part)?.into())),
-            other => Err(at.error(expected("a string or an array", &other))),
-        }
+        Ok(match text_or_list(self.required(key)?, self.at.key(key), part)? {
+            TextOrList::Text(text) => Content::Text(text),
+            TextOrList::List(parts) => Content::from(parts),
+        })
     }
 
     /// A text, or the texts of a list of blocks of this kind, joined with an empty line.
     pub(super) fn joined(&mut self, key: &'static str, kind: &'static str) -> Result<String> {
-        let here = self.at;
-        let at = here.key(key);
-        let list = match self.required(key)? {
-            Value::String(text) => return Ok(text),
-            Value::Array(list) => list,
-            other => return Err(at.error(expected("a string or an array", &other))),
-        };
-        let text = |value, at: At<'_>| {
-            let mut block = Fields::of(value, at)?;
+        let text = |value, at: At| {
+            let mut block = Self::of(value, at)?;
             if block.peek("type") != Some(kind) {
                 return Err(block.at.key("type").error(format_args!("expected `{kind}`")));
             }
             block.required_text("text")
         };
-        Ok(each(list, &at, text)?.join("\n\n"))
+        Ok(match text_or_list(self.required(key)?, self.at.key(key), text)? {
+            TextOrList::Text(text) => text,
+            TextOrList::List(texts) => texts.join("\n\n"),
+        })
     }
 
     /// A block of text, and what stands beside it.
@@ -283,25 +283,46 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The elements of a list, or of the list in this field of a body, out of which more can be taken.
-pub(super) fn elements<'a>(
-    body: Value,
-    top: At<'a>,
-    key: &'static str,
-    more: impl FnOnce(&mut Fields<'a>) -> Result<()>,
-) -> Result<Vec<Value>> {
-    match body {
-        Value::Array(list) => Ok(list),
-        body => {
-            let mut body = Fields::of(body, top)?;
-            more(&mut body)?;
-            body.required_list(key)
-        }
+/// What content is written as: a text, or a list.
+pub(super) enum TextOrList<T> {
+    Text(String),
+    List(Vec<T>),
+}
+
+/// Reads a text, or each element of a list at its place.
+pub(super) fn text_or_list<T>(
+    value: Value,
+    at: At,
+    read: impl FnMut(Value, At) -> Result<T>,
+) -> Result<TextOrList<T>> {
+    match value {
+        Value::String(text) => Ok(TextOrList::Text(text)),
+        Value::Array(list) => Ok(TextOrList::List(each(list, at, read)?)),
+        other => Err(at.error(expected("a string or an array", &other))),
     }
 }
 
+/// The objects of a list, or of the list in this field of a body, out of which more can be taken.
+pub(super) fn objects(
+    body: Value,
+    top: At,
+    key: &'static str,
+    more: &mut dyn FnMut(&mut Fields) -> Result<()>,
+) -> Result<impl Iterator<Item = Result<Fields>> + use<>> {
+    let list = match body {
+        Value::Array(list) => list,
+        body => {
+            let mut body = Fields::of(body, top)?;
+            more(&mut body)?;
+            body.required_list(key)?
+        }
+    };
+    let at = top.key(key);
+    Ok(list.into_iter().enumerate().map(move |(i, value)| Fields::of(value, at.index(i))))
+}
+
 /// The elements of an array.
-pub(super) fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
+pub(super) fn list(value: Value, at: At) -> Result<Vec<Value>> {
     match value {
         Value::Array(list) => Ok(list),
         other => Err(at.error(expected("an array", &other))),
@@ -311,8 +332,8 @@ pub(super) fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
 /// Reads each element of a list at its place.
 pub(super) fn each<T>(
     list: Vec<Value>,
-    at: &At<'_>,
-    mut read: impl FnMut(Value, At<'_>) -> Result<T>,
+    at: At,
+    mut read: impl FnMut(Value, At) -> Result<T>,
 ) -> Result<Vec<T>> {
     list.into_iter().enumerate().map(|(i, value)| read(value, at.index(i))).collect()
 }
@@ -437,6 +458,17 @@ pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attrib
     if extra.is_empty() { None } else { extra.get(format)?.as_object() }
 }
 
+/// Returns the object among what was kept that stands under this key.
+#[inline]
+pub(super) fn kept_object<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
+    kept?.get(key)?.as_object()
+}
+
+/// Returns the `type` among what was kept for this format.
+pub(super) fn kept_type<'a>(format: &str, extra: &'a Attributes) -> Option<&'a str> {
+    kept(format, extra)?.get("type")?.as_str()
+}
+
 /// Returns true where a signature beside this `extra` comes from another format and must not be
 /// sent.
 ///
@@ -551,18 +583,6 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
 /// Google's word for a signature that was never there.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The field with which OpenAI ends a cached prefix.
-pub(super) const MARK: &str = "prompt_cache_breakpoint";
-
-/// Writes [`MARK`].
-pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
-    #[derive(Serialize)]
-    struct Explicit {
-        mode: &'static str,
-    }
-    map.serialize_entry(MARK, &Explicit { mode: "explicit" })
-}
-
 /// Returns the part, where it is neither reasoning nor a call.
 pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
     if let AiPart::Content(part) = part { Some(part) } else { None }
@@ -581,6 +601,19 @@ pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
         Message::Ai(ai) => (None, &[], ai.parts()),
         Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
     }
+}
+
+/// Returns the blocks that a message is made of, where a format has nothing but blocks: of its text,
+/// or of its parts. Results are not among them.
+pub(super) fn flattened<'a, B: Clone + 'a>(
+    message: &'a Message,
+    text: impl Fn(&'a str) -> Option<B>,
+    part: impl Fn(&'a Part) -> Option<B> + Clone,
+    ai_part: impl Fn(&'a AiPart) -> Option<B> + Clone,
+) -> impl Iterator<Item = B> + Clone {
+    let (said, parts, ai) = said(message);
+    let said = said.and_then(text).into_iter();
+    said.chain(parts.iter().filter_map(part)).chain(ai.iter().filter_map(ai_part))
 }
 
 /// Returns why an answer of which nothing is sent is refused. Where parts that are no texts were
@@ -619,15 +652,23 @@ impl Serialize for DataUrl<'_> {
 /// Media whose data is here: as base64, or in a `data:` URL.
 pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
     match &media.source {
-        Source::Base64(data) => Some(DataUrl { media_type: media_type(media, data), data }),
+        Source::Base64(data) => {
+            let media_type = known_type(media).unwrap_or("application/octet-stream");
+            Some(DataUrl { media_type, data })
+        }
         Source::Url(url) => DataUrl::parse(url),
         Source::FileId(_) => None,
     }
 }
 
-/// The media type, or what the data itself says where none was given.
-pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
-    media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
+/// The media type that was given, or else the one that the data itself or its address tells.
+pub(super) fn known_type(media: &Media) -> Option<&str> {
+    let told = || match &media.source {
+        Source::Base64(data) => sniff(data),
+        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
+        Source::FileId(_) => None,
+    };
+    media.media_type.as_deref().or_else(told)
 }
 
 /// Returns the media type that the first bytes of base64 data tell.
@@ -685,11 +726,10 @@ impl<'a> Sequence<'a> {
     pub(super) fn check(
         &self,
         operation: &'static str,
-        mut check: impl FnMut(&'a Message, &At<'_>) -> Result<()>,
+        mut check: impl FnMut(&'a Message, At) -> Result<()>,
     ) -> Result<()> {
-        let top = At::top(operation);
-        let at = top.key("messages");
-        self.iter().enumerate().try_for_each(|(i, message)| check(message, &at.index(i)))
+        let at = At::top(operation).key("messages");
+        self.iter().enumerate().try_for_each(|(i, message)| check(message, at.index(i)))
     }
 
     /// The texts of the system messages.
@@ -738,7 +778,7 @@ impl fmt::Debug for Sequence<'_> {
 
 /// The history with the system messages that open it as one, in their order: a memory keeps a
 /// single system message, and of several the last would win.
-pub(super) fn one_system(history: Vec<Message>) -> Vec<Message> {
+pub(super) fn with_one_system(history: Vec<Message>) -> Vec<Message> {
     let mut joined: Option<SystemMessage> = None;
     let mut messages = history.into_iter().peekable();
     while let Some(Message::System(next)) = messages.next_if(Message::is_system) {

@@ -1,6 +1,7 @@
 //! The events that a stream tells while an answer is being written.
 
 use super::answer::Stop;
+use crate::message::ToolCall;
 
 /// A piece that a stream adds to an answer, for a user to be shown.
 ///
@@ -43,7 +44,11 @@ pub enum Event {
 
 /// The events that come of one piece of a stream; empty pieces tell nothing.
 #[derive(Debug, Default)]
-pub struct Events(Vec<Event>);
+pub struct Events {
+    told: Vec<Event>,
+    /// So many calls have begun, in this piece and those before it.
+    calls: usize,
+}
 
 impl Events {
     pub(super) fn text(&mut self, piece: &str) {
@@ -58,8 +63,24 @@ impl Events {
         self.piece(piece, Event::Refusal);
     }
 
-    pub(super) fn call(&mut self, index: usize, id: &str, name: &str) {
-        self.0.push(Event::Call { index, id: id.to_owned(), name: name.to_owned() });
+    /// A call begins. Returns its place among the calls of the answer.
+    pub(super) fn call(&mut self, id: &str, name: &str) -> usize {
+        let index = self.calls;
+        self.call_at(index, id, name);
+        index
+    }
+
+    /// The same where its place is known.
+    pub(super) fn call_at(&mut self, index: usize, id: &str, name: &str) {
+        self.calls += 1;
+        self.told.push(Event::Call { index, id: id.to_owned(), name: name.to_owned() });
+    }
+
+    /// A call came whole. Returns its place among the calls of the answer.
+    pub(super) fn whole_call(&mut self, call: &ToolCall) -> usize {
+        let index = self.call(&call.id, &call.name);
+        self.arguments(index, &call.arguments);
+        index
     }
 
     pub(super) fn arguments(&mut self, index: usize, piece: &str) {
@@ -67,20 +88,21 @@ impl Events {
     }
 
     pub(super) fn have_calls(&self) -> bool {
-        self.0.iter().any(|event| matches!(event, Event::Call { .. }))
+        self.calls > 0
     }
 
     pub(super) fn done(&mut self, stop: Stop) {
-        self.0.push(Event::Done(stop));
+        self.told.push(Event::Done(stop));
     }
 
-    pub(super) fn told(self) -> Vec<Event> {
-        self.0
+    /// Takes out the events that have come since the last time.
+    pub(super) fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.told)
     }
 
     fn piece(&mut self, piece: &str, event: impl FnOnce(String) -> Event) {
         if !piece.is_empty() {
-            self.0.push(event(piece.to_owned()));
+            self.told.push(event(piece.to_owned()));
         }
     }
 }

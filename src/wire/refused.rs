@@ -11,12 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// Errors come in an `error`, or flat: `{"object": "error", ..}` of vLLM and `FastChat`,
 /// `base_resp` of `MiniMax`, a bare `message` or `detail` of gateways. `own` are fields of an
 /// answer beside which `message` and `detail` say something else.
-pub(super) fn refused(body: &Fields<'_>, own: &[&str]) -> Result<()> {
+pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
     let is_told = |key: &str| body.get(key).is_some_and(|value| !is_nothing(value));
     for key in ["error", "base_resp"] {
         let Some(error) = body.get(key).filter(|error| !is_nothing(error)) else { continue };
         if key == "error" || error.get("status_code").is_some_and(|code| !is_nothing(code)) {
-            return Err(refusal(&body.at.key(key), |key| error.get(key)));
+            return Err(refusal(body.at.key(key), |key| error.get(key)));
         }
     }
     let says = |key| body.get(key).is_some_and(|said| said.is_string() || said.is_array());
@@ -25,22 +25,18 @@ pub(super) fn refused(body: &Fields<'_>, own: &[&str]) -> Result<()> {
         || is_told("error_code")
         || (!own.iter().any(|key| body.has(key))
             && ["message", "detail", "msg", "errors"].into_iter().any(says));
-    if is_flat { Err(refusal(&body.at, |key| body.get(key))) } else { Ok(()) }
+    if is_flat { Err(refusal(body.at, |key| body.get(key))) } else { Ok(()) }
 }
 
 /// "the provider answered an error (`overloaded_error`, 529)", as far as it is of a known kind.
 ///
 /// Its own words are not repeated: providers quote what they were sent.
-pub(super) fn refusal<'a>(at: &At<'_>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
+pub(super) fn refusal<'a>(at: At, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     refusal_with(at, None, told)
 }
 
 /// The same, where the response itself had a status.
-fn refusal_with<'a>(
-    at: &At<'_>,
-    given: Option<u16>,
-    told: impl Fn(&str) -> Option<&'a Value>,
-) -> Error {
+fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     let fields = ["type", "code", "status", "status_code", "statusCode"];
     let told: Vec<&Value> = fields.into_iter().filter_map(told).collect();
     let words = told.iter().filter_map(|value| value.as_str());
@@ -65,7 +61,7 @@ pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> 
     let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();
     let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
     let error = inner.or(body.as_ref());
-    refusal_with(&At::top(operation), Some(status), |key| error?.get(key))
+    refusal_with(At::top(operation), Some(status), |key| error?.get(key))
 }
 
 /// Returns the error in a list of one, as Google answers where a stream was asked for; whatever
@@ -88,7 +84,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
 }
 
 /// The error of an answer that was stopped, or never begun, for the reason of this word.
-pub(super) fn stopped(at: &At<'_>, word: &str, retryable: bool) -> Error {
+pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
     let kind = ErrorKind::Refused { code: known(word), status: None, retryable };
     at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
 }

@@ -3,6 +3,7 @@
 mod anthropic;
 mod body;
 mod chat;
+mod choice;
 mod gemini;
 mod ollama;
 mod responses;
@@ -13,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::ser::{Error as _, Serialize, Serializer};
+use serde::ser::{self, Error as _, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::composed::{Fingerprint, Prompt};
@@ -23,7 +24,8 @@ use crate::provider::{CHOICES, Definition, Format, Provider};
 use crate::tool::{self, Tool};
 use crate::wire::view::{Cache, ForProvider, View};
 use crate::wire::{self, Loss};
-use body::{Body, Failed};
+use body::Body;
+pub use choice::ToolChoice;
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
 /// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
@@ -32,7 +34,7 @@ use body::{Body, Failed};
 /// copy of the messages.
 ///
 /// ```
-/// use memory_prompt::wire::{Choice, Request};
+/// use memory_prompt::wire::{Request, ToolChoice};
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Provider, Tool};
 /// use serde_json::json;
 ///
@@ -50,7 +52,7 @@ use body::{Body, Failed};
 /// let request = Request::new(&built)
 ///     .model("claude-sonnet-5")
 ///     .tools(&tools)
-///     .choice(Choice::Required)
+///     .tool_choice(ToolChoice::Required)
 ///     .max_tokens(500)
 ///     .stream(true)
 ///     .extra("temperature", 0.5);
@@ -85,7 +87,7 @@ use body::{Body, Failed};
 /// | [`max_tokens`](Self::max_tokens) | as its [row](crate::provider::Row::max_tokens) says | `max_output_tokens` | `max_tokens`, required | `generationConfig. maxOutputTokens` | `options.num_predict` |
 /// | [`stream`](Self::stream) | `stream`, `stream_options` with the usage; Mistral: `stream` | `stream` | `stream` | in the URL | `stream`, `false` too |
 /// | [`tools`](Self::tools) | `tools` | `tools` | `tools` | `tools`, in one `functionDeclarations` | `tools` |
-/// | [`choice`](Self::choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
+/// | [`tool_choice`](Self::tool_choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
 /// | besides | | `store: false`; where it reasons `include` | | | |
 ///
 /// # Errors
@@ -101,7 +103,7 @@ use body::{Body, Failed};
 pub struct Request<'a> {
     prompt: &'a Prompt,
     tools: Cow<'a, [Tool]>,
-    choice: Option<Choice>,
+    tool_choice: Option<ToolChoice>,
     model: Option<Cow<'a, str>>,
     max_tokens: Option<u64>,
     stream: bool,
@@ -139,20 +141,6 @@ macro_rules! viewed {
     }};
 }
 
-/// A choice that the model has, or has not, about the tools that it is given.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Choice {
-    /// It calls tools or answers, as it likes: what providers do unless told otherwise.
-    Auto,
-    /// It calls none.
-    None,
-    /// It calls at least one.
-    Required,
-    /// It calls the tool of this name.
-    Tool(String),
-}
-
 impl<'a> Request<'a> {
     /// Returns a request of this prompt, with the [tools](crate::MemoryPrompt::tools) that it was
     /// composed for.
@@ -160,7 +148,7 @@ impl<'a> Request<'a> {
         Self {
             prompt,
             tools: Cow::Borrowed(prompt.tools()),
-            choice: None,
+            tool_choice: None,
             model: None,
             max_tokens: None,
             stream: false,
@@ -189,8 +177,8 @@ impl<'a> Request<'a> {
 
     /// Sets what the model may do about the tools.
     #[must_use]
-    pub fn choice(mut self, choice: Choice) -> Self {
-        self.choice = Some(choice);
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.tool_choice = Some(choice);
         self
     }
 
@@ -443,7 +431,7 @@ impl<'a> Request<'a> {
     pub fn fingerprint(&self) -> Fingerprint {
         let extra = self.sent_extra();
         let extra = extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
-        let choice = self.choice.as_ref();
+        let choice = self.tool_choice.as_ref();
         let is_cached = matches!(self.format(), Format::Anthropic);
         let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
         let mut hasher = DefaultHasher::new();
@@ -470,26 +458,6 @@ impl<'a> Request<'a> {
 
     fn format(&self) -> Format {
         self.provider().unwrap_or(Provider::OpenAi).format()
-    }
-
-    /// Returns the choice, if there is something to choose from.
-    ///
-    /// # Errors
-    ///
-    /// Where it is of a tool that is not there. Tools in `extra` are the provider's, and known to
-    /// it alone.
-    fn chosen(&self) -> Result<Option<&Choice>, Failed> {
-        let has_more = self.extra.contains_key("tools");
-        match &self.choice {
-            Some(Choice::Required) if self.tools.is_empty() && !has_more => {
-                Err(Failed::new("choice: a call is required, and there is no tool"))
-            }
-            Some(Choice::Tool(name)) if !has_more && !self.has_tool(name) => {
-                Err(Failed::new("choice: there is no such tool"))
-            }
-            Some(_) if self.tools.is_empty() && !has_more => Ok(None),
-            choice => Ok(choice.as_ref()),
-        }
     }
 
     /// Returns the tool that a model means by this name in an answer to this request: its own, or
@@ -530,7 +498,7 @@ impl<'a> Request<'a> {
         for tool in copy.tools.to_mut().iter_mut().filter(|tool| !is_taken(tool)) {
             *tool = tool.renamed(&rule.sent(tool.name()));
         }
-        if let Some(Choice::Tool(name)) = &mut copy.choice {
+        if let Some(ToolChoice::Tool(name)) = &mut copy.tool_choice {
             *name = rule.sent(name).into_owned();
         }
         Some(copy)
@@ -538,40 +506,36 @@ impl<'a> Request<'a> {
 
     /// Refuses tools that the provider would: two of one name, one without, or one of parameters
     /// that are a choice.
-    fn check_tools(&self) -> Result<(), Failed> {
+    fn check_tools<E: ser::Error>(&self) -> Result<(), E> {
         let any_root = self.provider().is_none_or(|provider| provider.row().any_root);
         for (i, tool) in self.tools.iter().enumerate() {
-            if tool.name().is_empty() {
-                return Err(Failed::new(format!("tools[{i}]: has no name")));
-            }
-            if let Some(choice) = CHOICES.iter().find(|it| tool.schema().get(it).is_some())
-                && !any_root
+            let mut choices = CHOICES.iter().filter(|_| !any_root);
+            let what = if tool.name().is_empty() {
+                "has no name".to_owned()
+            } else if let Some(choice) = choices.find(|it| tool.schema().get(it).is_some()) {
+                format!("the provider refuses parameters that are `{choice}`")
+            } else if let Some(first) =
+                self.tools[..i].iter().position(|it| it.name() == tool.name())
             {
-                let text =
-                    format!("tools[{i}]: the provider refuses parameters that are `{choice}`");
-                return Err(Failed::new(text));
-            }
-            if let Some(first) = self.tools[..i].iter().position(|it| it.name() == tool.name()) {
-                return Err(Failed::new(format!("tools[{i}]: has the name of tools[{first}]")));
-            }
+                format!("has the name of tools[{first}]")
+            } else {
+                continue;
+            };
+            return Err(E::custom(format_args!("tools[{i}]: {what}")));
         }
         Ok(())
     }
 
     /// Returns the definitions of the tools, as the format has them.
-    fn definitions(&self) -> impl Iterator<Item = Definition<'_>> + Clone {
+    fn definitions(&self) -> impl ExactSizeIterator<Item = Definition<'_>> + Clone {
         let format = self.format();
         self.tools.iter().map(move |tool| Definition::of(tool, format))
-    }
-
-    fn has_tool(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.name() == name)
     }
 }
 
 impl Request<'_> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.check_tools().map_err(S::Error::custom)?;
+        self.check_tools()?;
         if let Some(renamed) = self.renamed() {
             return renamed.write(serializer);
         }
@@ -624,7 +588,7 @@ impl fmt::Debug for Request<'_> {
             .field("messages", &self.prompt.len())
             .field("provider", &self.provider())
             .field("tools", &tools)
-            .field("choice", &self.choice)
+            .field("tool_choice", &self.tool_choice)
             .field("model", &self.model)
             .field("max_tokens", &self.max_tokens)
             .field("stream", &self.stream)

@@ -23,6 +23,7 @@ use crate::provider::Provider;
 pub struct FormatStream<P> {
     pub(super) pieces: P,
     end: End,
+    events: Events,
 }
 
 /// What a format makes of the pieces of an answer.
@@ -43,16 +44,16 @@ pub trait Pieces: Default {
     }
 
     /// Takes a piece.
-    fn take(&mut self, piece: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()>;
+    fn take(&mut self, piece: Fields, end: &mut End, events: &mut Events) -> Result<()>;
 
     /// Takes the `[DONE]` behind the last piece.
     fn done(&mut self, _end: &mut End, _events: &mut Events) {}
 
-    /// Returns the message of an answer that is whole.
-    fn message(self) -> Result<AiMessage>;
+    /// Returns the message of an answer that is whole; what is read of it is read at this place.
+    fn message(self, top: At) -> Result<AiMessage>;
 
     /// Returns what can be kept of one that broke off.
-    fn kept(self) -> AiMessage;
+    fn kept(self, top: At) -> AiMessage;
 
     /// Returns the usage in the sense of [`Usage`], when all of it has come.
     fn total(usage: Usage) -> Usage {
@@ -65,8 +66,7 @@ pub trait Pieces: Default {
 pub struct End {
     pub(super) usage: Usage,
     word: Option<String>,
-    has_calls: bool,
-    has_come: bool,
+    is_whole: bool,
     /// Why the answer stops, as far as that was told.
     told: Option<Stop>,
     /// True where nothing can come behind it: what comes all the same is passed over.
@@ -85,20 +85,19 @@ impl End {
 
     /// The provider said that the answer is whole. More of it may come, from a server that says
     /// this too early.
-    pub(super) fn comes(&mut self) {
-        self.has_come = true;
+    pub(super) fn says_whole(&mut self) {
+        self.is_whole = true;
     }
 
     /// The same where nothing can come behind it.
-    pub(super) fn is_here(&mut self) {
-        self.has_come = true;
+    pub(super) fn says_over(&mut self) {
+        self.is_whole = true;
         self.is_over = true;
     }
 
     /// Tells why the answer stops, where that is new.
     fn tell(&mut self, events: &mut Events) {
-        self.has_calls |= events.have_calls();
-        let stop = self.has_come.then(|| Stop::of(self.word.as_deref(), self.has_calls));
+        let stop = self.is_whole.then(|| Stop::of(self.word.as_deref(), events.have_calls()));
         if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
             events.done(stop);
         }
@@ -108,7 +107,7 @@ impl End {
 impl<P: Pieces> FormatStream<P> {
     /// Returns a stream of which nothing has come yet.
     pub fn new() -> Self {
-        Self { pieces: P::default(), end: End::default() }
+        Self::default()
     }
 
     /// Takes one piece, and returns what it adds to the answer: the JSON that
@@ -125,31 +124,32 @@ impl<P: Pieces> FormatStream<P> {
     /// piece of one answer: where it can't be read, comes out of turn, or is of a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         let top = At::top(P::READ);
-        let mut events = Events::default();
+        let Self { pieces, end, events } = self;
+        events.take(); // those of a piece that was an error
         let data = data.trim();
         match data.strip_prefix("data:").map_or(data, str::trim_start) {
             "" => {}
-            _ if self.end.is_over && self.end.has_come => {}
+            _ if end.is_over && end.is_whole => {}
             "[DONE]" => {
-                self.pieces.done(&mut self.end, &mut events);
-                self.end.is_over = true;
+                pieces.done(end, events);
+                end.is_over = true;
             }
             data => {
                 let piece = Fields::of(P::named(unlisted(top.parse(data)?)), top)?;
                 refused(&piece, P::OWN)?;
                 // Behind a `[DONE]` that is no end, all that can be told is an error.
-                if !self.end.is_over {
-                    self.pieces.take(piece, &mut self.end, &mut events)?;
+                if !end.is_over {
+                    pieces.take(piece, end, events)?;
                 }
             }
         }
-        self.end.tell(&mut events);
-        Ok(events.told())
+        end.tell(events);
+        Ok(events.take())
     }
 
     /// Returns whether the provider said that the answer is whole.
     pub fn has_ended(&self) -> bool {
-        self.end.has_come
+        self.end.is_whole
     }
 
     /// Returns the whole answer. Arguments that were cut off are kept as they came.
@@ -161,11 +161,11 @@ impl<P: Pieces> FormatStream<P> {
     /// of it. Otherwise those of the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
-        let End { usage, word, has_come, .. } = self.end;
-        if !has_come {
+        let End { usage, word, is_whole, .. } = self.end;
+        if !is_whole {
             return Err(top.unfinished("it broke off before the answer was complete"));
         }
-        Answer::new(P::NAMESAKE, self.pieces.message()?, P::total(usage), word).checked(&top)
+        Answer::new(P::NAMESAKE, self.pieces.message(top)?, P::total(usage), word).checked(top)
     }
 
     /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
@@ -187,7 +187,8 @@ impl<P: Pieces> FormatStream<P> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn broken(self) -> Answer {
-        Answer::broken(P::NAMESAKE, self.pieces.kept(), P::total(self.end.usage))
+        let message = self.pieces.kept(At::top(P::READ));
+        Answer::broken(P::NAMESAKE, message, P::total(self.end.usage))
     }
 }
 

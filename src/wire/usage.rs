@@ -141,7 +141,7 @@ impl Usage {
     }
 
     /// The counts in an Ollama body.
-    pub(super) fn ollama(body: &Fields<'_>) -> Self {
+    pub(super) fn ollama(body: &Fields) -> Self {
         let number = |name| body.get(name)?.as_u64();
         Self { input: number("prompt_eval_count"), output: number("eval_count"), ..Self::default() }
     }

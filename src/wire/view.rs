@@ -45,7 +45,7 @@ pub enum Speaker {
 }
 
 /// A format that messages are written in, with the options that it alone has.
-pub trait Shape: Copy + Default + fmt::Debug {
+pub trait MessageFormat: Copy + Default + fmt::Debug {
     /// The provider after which the format is called.
     const NAMESAKE: Provider;
     /// The operation that an error names.
@@ -76,12 +76,12 @@ pub trait Shape: Copy + Default + fmt::Debug {
 }
 
 /// A format of a provider, and not of a store.
-pub trait ForProvider: Shape {}
+pub trait ForProvider: MessageFormat {}
 
 /// A format in which a block can carry a cache mark.
 pub trait Marks: ForProvider {}
 
-impl<'a, F: Shape> View<'a, F> {
+impl<'a, F: MessageFormat> View<'a, F> {
     /// Returns a view of messages that no prompt holds, for example of an imported history.
     ///
     /// ```
@@ -150,7 +150,7 @@ impl<'a, F: Shape> View<'a, F> {
         &self,
         message: &Message,
         calls: &[&str],
-        at: &At<'_>,
+        at: At,
         may_be_lost: impl Fn(&AiPart) -> bool,
     ) -> Result<()> {
         let mut first = None;
@@ -162,8 +162,7 @@ impl<'a, F: Shape> View<'a, F> {
         });
         let Some((part, what)) = first else { return Ok(()) };
         let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
-        let inner = part.map(|part| list.index(part));
-        let at = inner.as_ref().unwrap_or(at);
+        let at = part.map_or(at, |part| list.index(part));
         Err(match what {
             losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
             what => {
@@ -259,6 +258,14 @@ impl<F: Marks> View<'_, F> {
     pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
         self.cache = cache;
         self
+    }
+
+    /// Returns the place of the message that carries the cache mark, where one is asked for: the
+    /// last cacheable one that takes it.
+    pub(super) fn marked(&self, takes_mark: impl Fn(usize, &Message) -> bool) -> Option<usize> {
+        self.cache?;
+        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
+        cacheable.filter(|(i, message)| takes_mark(*i, message)).last().map(|(i, _)| i)
     }
 }
 

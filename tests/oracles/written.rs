@@ -1,7 +1,7 @@
 //! What the oracles are asked about: conversations as they go wrong, composed for a provider.
 
 use memory_prompt::message::{AiMessage, Detail, Media, Part, Reasoning, ToolMessage, UserMessage};
-use memory_prompt::wire::{Choice, Request};
+use memory_prompt::wire::{Request, ToolChoice};
 use memory_prompt::{Message, Prompt, Provider, Tool, ToolCall};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -104,7 +104,7 @@ impl Generated {
         if number.is_multiple_of(2) {
             request = request.tools(&tools);
             if number.is_multiple_of(3) && provider != Provider::Ollama {
-                request = request.choice(Choice::Required);
+                request = request.tool_choice(ToolChoice::Required);
             }
         }
         if number.is_multiple_of(5) {

@@ -21,23 +21,19 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn open(fields: Fields<'_>, calls: &mut usize, events: &mut Events) -> Self {
+    pub(super) fn open(fields: Fields, events: &mut Events) -> Self {
         let text = |key| fields.peek(key).unwrap_or_default();
         let mut call = None;
         match text("type") {
             "text" => events.text(text("text")),
             "thinking" => events.reasoning(text("thinking")),
-            "tool_use" => {
-                call = Some(*calls);
-                events.call(*calls, text("id"), text("name"));
-                *calls += 1;
-            }
+            "tool_use" => call = Some(events.call(text("id"), text("name"))),
             _ => {}
         }
         Self { fields: fields.whole(), input: String::new(), call, is_closed: false }
     }
 
-    pub(super) fn add(&mut self, mut delta: Fields<'_>, events: &mut Events) -> Result<()> {
+    pub(super) fn add(&mut self, mut delta: Fields, events: &mut Events) -> Result<()> {
         match &*delta.required_text("type")? {
             "text_delta" => {
                 let text = delta.required_text("text")?;
@@ -145,7 +141,7 @@ impl Block {
         }
     }
 
-    pub(super) fn into_part(mut self, at: At<'_>) -> Result<AiPart> {
+    pub(super) fn into_part(mut self, at: At) -> Result<AiPart> {
         let mut cut_off = None;
         if !self.input.trim().is_empty() {
             let input = serde_json::from_str::<Attributes>(&self.input).unwrap_or_else(|_| {

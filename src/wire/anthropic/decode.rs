@@ -14,8 +14,8 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::base64;
 use crate::wire::common::{
-    At, Fields, beside, content_of, each, elements, expected, keep, keep_signed, one_system,
-    other_part,
+    At, Fields, TextOrList, beside, content_of, keep, keep_signed, objects, other_part,
+    text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -52,13 +52,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let mut fields = Fields::of(top.parse(json)?, top)?;
     refused(&fields, &["content"])?;
     if let Some(role) = fields.text("role")?.filter(|role| role != "assistant") {
-        return Err(top
-            .key("role")
-            .error(format_args!("expected `assistant`, found `{}`", word(&role))));
+        let what = format_args!("expected `assistant`, found `{}`", word(&role));
+        return Err(top.key("role").error(what));
     }
     let usage = fields.get("usage").map_or_else(Usage::default, Usage::anthropic).with_caches();
     let word = stop_word(fields.take("stop_reason"));
-    Answer::new(Provider::Anthropic, assistant(&mut fields)?, usage, word).checked(&top)
+    Answer::new(Provider::Anthropic, assistant(&mut fields)?, usage, word).checked(top)
 }
 
 /// The messages of a request: its whole body, or the array of its `messages` alone.
@@ -86,12 +85,14 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read anthropic history");
     let mut reader = Reader::default();
-    let list = elements(top.parse(json)?, top, "messages", |body| match body.take("system") {
-        Some(system) => reader.system(system, &top.key("system")),
+    let mut system = |body: &mut Fields| match body.take("system") {
+        Some(system) => reader.system(system, top.key("system")),
         None => Ok(()),
-    })?;
-    reader.messages(list, &top.key("messages"))?;
-    Ok(one_system(reader.read))
+    };
+    for message in objects(top.parse(json)?, top, "messages", &mut system)? {
+        reader.message(message?)?;
+    }
+    Ok(with_one_system(reader.read))
 }
 
 #[derive(Default)]
@@ -102,52 +103,43 @@ struct Reader {
 }
 
 impl Reader {
-    fn messages(&mut self, list: Vec<Value>, at: &At<'_>) -> Result<()> {
-        for (i, message) in list.into_iter().enumerate() {
-            let at = at.index(i);
-            let mut fields = Fields::of(message, at)?;
-            match fields.required_text("role")?.as_str() {
-                "user" => self.user(fields)?,
-                "assistant" => {
-                    let ai = assistant(&mut fields)?;
-                    let calls = ai.tool_calls();
-                    self.tools.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
-                    self.read.push(beside(ai, ATTRIBUTE, fields.rest()));
-                }
-                "system" => {
-                    let content = fields.required("content")?;
-                    self.system(content, &at.key("content"))?;
-                    fields.end()?;
-                }
-                role => {
-                    let role = word(role);
-                    return Err(at.key("role").error(format_args!("unknown role `{role}`")));
-                }
+    fn message(&mut self, mut fields: Fields) -> Result<()> {
+        match fields.required_text("role")?.as_str() {
+            "user" => self.user(fields),
+            "assistant" => {
+                let ai = assistant(&mut fields)?;
+                let calls = ai.tool_calls();
+                self.tools.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
+                self.read.push(beside(ai, ATTRIBUTE, fields.rest()));
+                Ok(())
+            }
+            "system" => {
+                let content = fields.required("content")?;
+                self.system(content, fields.at.key("content"))?;
+                fields.end()
+            }
+            role => {
+                let what = format_args!("unknown role `{}`", word(role));
+                Err(fields.at.key("role").error(what))
             }
         }
-        Ok(())
     }
 
-    fn system(&mut self, content: Value, at: &At<'_>) -> Result<()> {
-        let texts = match content {
-            Value::String(text) => vec![text],
-            Value::Array(blocks) => {
-                let text = |block, at: At<'_>| {
-                    let mut fields = Fields::of(block, at)?;
-                    let kind = fields.required_text("type")?;
-                    if kind != "text" {
-                        let at = fields.at;
-                        let wrong = format_args!("expected `text`, found `{}`", word(&kind));
-                        return Err(at.key("type").error(wrong));
-                    }
-                    fields.take(CACHE_CONTROL);
-                    let text = fields.required_text("text")?;
-                    fields.end()?;
-                    Ok(text)
-                };
-                each(blocks, at, text)?
+    fn system(&mut self, content: Value, at: At) -> Result<()> {
+        let text = |block, at: At| {
+            let mut fields = Fields::of(block, at)?;
+            let kind = fields.required_text("type")?;
+            if kind != "text" {
+                let wrong = format_args!("expected `text`, found `{}`", word(&kind));
+                return Err(fields.at.key("type").error(wrong));
             }
-            other => return Err(at.error(expected("a string or an array", &other))),
+            fields.take(CACHE_CONTROL);
+            let text = fields.required_text("text")?;
+            fields.end().map(|()| text)
+        };
+        let texts = match text_or_list(content, at, text)? {
+            TextOrList::Text(text) => vec![text],
+            TextOrList::List(texts) => texts,
         };
         if !texts.is_empty() {
             self.read.push(Message::system(texts.join("\n\n")));
@@ -156,23 +148,14 @@ impl Reader {
     }
 
     /// A user's turn: results are messages of their own, and so is what stands between them.
-    fn user(&mut self, mut fields: Fields<'_>) -> Result<()> {
-        let at = fields.at;
-        let content = at.key("content");
-        let blocks = match fields.required("content")? {
-            Value::String(text) => {
-                self.read.push(beside(UserMessage::new(text), ATTRIBUTE, fields.rest()));
-                return Ok(());
-            }
-            Value::Array(blocks) => blocks,
-            other => return Err(content.error(expected("a string or an array", &other))),
-        };
+    fn user(&mut self, mut fields: Fields) -> Result<()> {
         let (mut parts, mut has_results) = (Vec::new(), false);
-        for (i, block) in blocks.into_iter().enumerate() {
-            let block = Fields::of(block, content.index(i))?;
+        let content = fields.required("content")?;
+        let read = text_or_list(content, fields.at.key("content"), |block, at| {
+            let block = Fields::of(block, at)?;
             if block.peek("type") != Some("tool_result") {
                 parts.push(part(block)?);
-                continue;
+                return Ok(());
             }
             if !parts.is_empty() {
                 self.read.push(Message::user(std::mem::take(&mut parts)));
@@ -180,6 +163,11 @@ impl Reader {
             let result = self.result(block)?;
             self.read.push(result);
             has_results = true;
+            Ok(())
+        })?;
+        if let TextOrList::Text(text) = read {
+            self.read.push(beside(UserMessage::new(text), ATTRIBUTE, fields.rest()));
+            return Ok(());
         }
         if has_results && parts.is_empty() {
             return fields.end();
@@ -189,21 +177,14 @@ impl Reader {
         Ok(())
     }
 
-    fn result(&self, mut fields: Fields<'_>) -> Result<Message> {
-        let at = fields.at;
+    fn result(&self, mut fields: Fields) -> Result<Message> {
         fields.take("type");
         fields.take(CACHE_CONTROL);
         let id = fields.required_text("tool_use_id")?;
-        let content = match fields.take("content") {
-            None => Content::from(""),
-            Some(Value::String(text)) => Content::Text(text),
-            Some(Value::Array(blocks)) => {
-                let read = |block, at: At<'_>| part(Fields::of(block, at)?);
-                Content::from(each(blocks, &at.key("content"), read)?)
-            }
-            Some(other) => {
-                return Err(at.key("content").error(expected("a string or an array", &other)));
-            }
+        let content = if fields.has("content") {
+            fields.content("content", |block, at| part(Fields::of(block, at)?))?
+        } else {
+            Content::from("")
         };
         let is_error = fields.flag("is_error")?;
         let name = self.tools.get(&id).cloned().unwrap_or_default();
@@ -215,21 +196,16 @@ impl Reader {
 const CACHE_CONTROL: &str = "cache_control";
 
 /// The model's message, without what stands beside its content.
-fn assistant(fields: &mut Fields<'_>) -> Result<AiMessage> {
-    let at = fields.at;
-    let content = at.key("content");
-    match fields.required("content")? {
-        Value::String(text) => Ok(AiMessage::new(text)),
-        Value::Array(blocks) => {
-            let read = |block, at: At<'_>| ai_part(Fields::of(block, at)?);
-            Ok(AiMessage::from_parts(each(blocks, &content, read)?))
-        }
-        other => Err(content.error(expected("a string or an array", &other))),
-    }
+fn assistant(fields: &mut Fields) -> Result<AiMessage> {
+    let read = |block, at: At| ai_part(Fields::of(block, at)?);
+    Ok(match text_or_list(fields.required("content")?, fields.at.key("content"), read)? {
+        TextOrList::Text(text) => AiMessage::new(text),
+        TextOrList::List(parts) => AiMessage::from_parts(parts),
+    })
 }
 
 /// One block of an answer.
-pub(super) fn ai_part(mut fields: Fields<'_>) -> Result<AiPart> {
+pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {
         Some("thinking") => {
@@ -259,7 +235,7 @@ pub(super) fn ai_part(mut fields: Fields<'_>) -> Result<AiPart> {
 }
 
 /// One block of a user's turn, or of a result.
-fn part(mut fields: Fields<'_>) -> Result<Part> {
+fn part(mut fields: Fields) -> Result<Part> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {
         Some("text") => fields.text_part(FORMAT),
@@ -275,7 +251,7 @@ fn part(mut fields: Fields<'_>) -> Result<Part> {
 
 /// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list
 /// of blocks) is kept whole.
-fn media(mut fields: Fields<'_>) -> Result<Part> {
+fn media(mut fields: Fields) -> Result<Part> {
     let value = fields.required("source")?;
     let kind = value.get("type").and_then(Value::as_str);
     let is_document = fields.peek("type") == Some("document");
@@ -294,8 +270,7 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
         return Ok(other_part(FORMAT, whole));
     }
     fields.take("type");
-    let at = fields.at;
-    let mut source = Fields::of(value, at.key("source"))?;
+    let mut source = Fields::of(value, fields.at.key("source"))?;
     let mut media = match source.required_text("type")?.as_str() {
         "base64" => {
             Media::base64(source.required_text("media_type")?, source.required_text("data")?)

@@ -52,7 +52,6 @@ pub type Stream = FormatStream<Turn>;
 pub struct Turn {
     /// In the order in which they came, with their index.
     blocks: Vec<(usize, Block)>,
-    calls: usize,
     /// The id of the message, where it has begun.
     begun: Option<String>,
 }
@@ -66,7 +65,7 @@ impl Pieces for Turn {
         self.blocks.len()
     }
 
-    fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn take(&mut self, mut event: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         let kind = event.required_text("type")?;
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {
             let what = format_args!("`{kind}` came before `message_start`");
@@ -77,7 +76,7 @@ impl Pieces for Turn {
                 let message = self.begin(&mut event)?;
                 end.usage.grow(Usage::anthropic(&message["usage"]));
                 end.says(stop_word(message.get("stop_reason").cloned()));
-                self.begin_with(message, &event.at, events)?;
+                self.begin_with(message, event.at.key("message").key("content"), events)?;
             }
             "content_block_start" => self.open(event, events)?,
             "content_block_delta" => self.add(event, events)?,
@@ -95,14 +94,13 @@ impl Pieces for Turn {
                     .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
                 end.says(stop_word(delta));
             }
-            "message_stop" => end.is_here(),
+            "message_stop" => end.says_over(),
             _ => {}
         }
         Ok(())
     }
 
-    fn message(self) -> Result<AiMessage> {
-        let top = At::top(Self::READ);
+    fn message(self, top: At) -> Result<AiMessage> {
         let content = top.key("content");
         let answered = self.answered();
         let kept = self.blocks.into_iter().filter(|(_, block)| !block.is_cut_off(&answered));
@@ -110,8 +108,7 @@ impl Pieces for Turn {
         Ok(AiMessage::from_parts(parts.collect::<Result<Vec<_>>>()?))
     }
 
-    fn kept(self) -> AiMessage {
-        let top = At::top(Self::READ);
+    fn kept(self, top: At) -> AiMessage {
         let answered = self.answered();
         let whole = self.blocks.into_iter().filter(|(_, block)| block.is_whole(&answered));
         let parts: Vec<AiPart> =
@@ -136,7 +133,7 @@ impl Turn {
     }
 
     /// The message begins. Returns it as far as it has come.
-    fn begin(&mut self, event: &mut Fields<'_>) -> Result<Value> {
+    fn begin(&mut self, event: &mut Fields) -> Result<Value> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
         if !message.is_object() {
             return Err(event.at.key("message").error(expected("an object", &message)));
@@ -154,9 +151,7 @@ impl Turn {
 
     /// Takes the blocks that a message begins with: each is whole. Where a program of Claude's
     /// calls a tool, they are all that comes.
-    fn begin_with(&mut self, mut message: Value, at: &At<'_>, events: &mut Events) -> Result<()> {
-        let at = at.key("message");
-        let at = at.key("content");
+    fn begin_with(&mut self, mut message: Value, at: At, events: &mut Events) -> Result<()> {
         let blocks = match message["content"].take() {
             _ if !self.blocks.is_empty() => return Ok(()), // repeated
             Value::Array(blocks) => blocks,
@@ -170,45 +165,43 @@ impl Turn {
             if fields.peek("text") == Some("") {
                 continue;
             }
-            let mut block = Block::open(fields, &mut self.calls, events);
+            let mut block = Block::open(fields, events);
             block.close(events);
             self.blocks.push((i, block));
         }
         Ok(())
     }
 
-    fn open(&mut self, mut event: Fields<'_>, events: &mut Events) -> Result<()> {
-        let at = event.at;
+    fn open(&mut self, mut event: Fields, events: &mut Events) -> Result<()> {
         let index = index(&mut event)?;
-        let fields = Fields::of(event.required("content_block")?, at.key("content_block"))?;
+        let fields = event.required_object("content_block")?;
         if self.place(index).is_some() {
-            return Err(at.key("index").error(format_args!("block {index} was opened before")));
+            let what = format_args!("block {index} was opened before");
+            return Err(event.at.key("index").error(what));
         }
-        let block = Block::open(fields, &mut self.calls, events);
-        self.blocks.push((index, block));
+        self.blocks.push((index, Block::open(fields, events)));
         Ok(())
     }
 
-    fn add(&mut self, mut event: Fields<'_>, events: &mut Events) -> Result<()> {
-        let at = event.at;
+    fn add(&mut self, mut event: Fields, events: &mut Events) -> Result<()> {
+        let at = event.at.key("index");
         let index = index(&mut event)?;
-        let delta = Fields::of(event.required("delta")?, at.key("delta"))?;
+        let delta = event.required_object("delta")?;
         let place = self.place(index).unwrap_or(self.blocks.len());
         let Some(((_, block), behind)) =
             self.blocks.get_mut(place..).and_then(<[_]>::split_first_mut)
         else {
-            return Err(at.key("index").error(format_args!("block {index} was never opened")));
+            return Err(at.error(format_args!("block {index} was never opened")));
         };
         // What is shown is what is stored.
         if block.is_text() && behind.iter().any(|(_, other)| other.is_text()) {
-            let what = format_args!("block {index} goes on behind another text");
-            return Err(at.key("index").error(what));
+            return Err(at.error(format_args!("block {index} goes on behind another text")));
         }
         block.add(delta, events)
     }
 }
 
-fn index(event: &mut Fields<'_>) -> Result<usize> {
+fn index(event: &mut Fields) -> Result<usize> {
     let index = event.index("index")?;
     let number = index.and_then(|index| usize::try_from(index).ok());
     number.ok_or_else(|| event.at.key("index").error("missing"))

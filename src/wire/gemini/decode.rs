@@ -13,8 +13,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, content_of, each, elements, keep, keep_signed, one_system, other_part,
-    put_back,
+    At, Fields, Ids, beside, content_of, each, keep, keep_signed, objects, other_part, put_back,
+    with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped, unlisted};
@@ -48,12 +48,11 @@ use crate::wire::words::word;
 /// chooses, and passes its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
-    let mut body = Fields::of(camel(unlisted(top.parse(json)?)), top)?;
+    let mut body = camel_fields(unlisted(top.parse(json)?), top)?;
     refused(&body, &["candidates"])?;
     let mut calls = Calls::default();
     if body.has("parts") || body.has("role") {
-        let (parts, beside) = content(body, &mut calls)?;
-        let message = with_beside(AiMessage::from_parts(parts), beside);
+        let message = content(body, &mut calls)?;
         return Ok(Answer::new(Provider::Gemini, message, Usage::default(), None));
     }
     let is_counted = body.has("responseId") || body.has("usageMetadata");
@@ -61,32 +60,28 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let usage = usage(&mut body);
     let at = top.key("candidates");
     let Some(candidate) = candidate(&mut body)? else {
-        return Err(without_candidates(&body, is_counted, &at));
+        return Err(without_candidates(&body, is_counted, at));
     };
-    let mut candidate = Fields::of(camel(candidate), at.index(0))?;
+    let mut candidate = camel_fields(candidate, at.index(0))?;
     let word = stop_word(candidate.take("finishReason"));
     let at = candidate.at;
     let message = match candidate.take("content") {
-        Some(value) => {
-            let (parts, beside) =
-                content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
-            with_beside(AiMessage::from_parts(parts), beside)
-        }
+        Some(value) => content(camel_fields(value, at.key("content"))?, &mut calls)?,
         None if word.is_some() => AiMessage::new(""),
         None => return Err(at.key("content").error("missing, and no reason given")),
     };
-    Answer::new(Provider::Gemini, message, usage, word).checked(&at)
+    Answer::new(Provider::Gemini, message, usage, word).checked(at)
 }
 
 /// The error of a body without a candidate: it is a response all the same where it tells of the
 /// prompt, or what it cost.
-fn without_candidates(body: &Fields<'_>, is_counted: bool, at: &At<'_>) -> Error {
+fn without_candidates(body: &Fields, is_counted: bool, at: At) -> Error {
     let is_of_prompt = body.has("promptFeedback");
     if is_of_prompt || is_counted { stopped(at, "", !is_of_prompt) } else { at.error("missing") }
 }
 
 /// Reads the tokens that a body or a chunk counts.
-pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
+pub(super) fn usage(body: &mut Fields) -> Usage {
     body.take("usageMetadata").map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
 }
 
@@ -113,49 +108,44 @@ pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
 /// `contents[3].parts[1].functionCall.name: missing`.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read gemini history");
-    let at = top.key("contents");
     let mut reader = Reader::default();
-    let list = elements(camel(top.parse(json)?), top, "contents", |body| {
-        match body.take("systemInstruction") {
-            Some(system) => reader.system(system, top.key("systemInstruction")),
-            None => Ok(()),
-        }
-    })?;
-    for (i, entry) in list.into_iter().enumerate() {
-        reader.entry(i, Fields::of(camel(entry), at.index(i))?)?;
+    let mut system = |body: &mut Fields| match body.take("systemInstruction") {
+        Some(system) => reader.system(system, top.key("systemInstruction")),
+        None => Ok(()),
+    };
+    let list = objects(camel(top.parse(json)?), top, "contents", &mut system)?;
+    for (i, entry) in list.enumerate() {
+        let entry = entry?;
+        let at = entry.at;
+        reader.entry(i, camel_fields(Value::Object(entry.whole()), at)?)?;
     }
-    Ok(one_system(reader.read))
+    Ok(with_one_system(reader.read))
 }
 
 /// The first candidate, taken from a body; `None` where there is not one yet.
-pub(super) fn candidate(body: &mut Fields<'_>) -> Result<Option<Value>> {
-    let at = body.at;
+pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     let mut candidates = body.list("candidates")?.into_iter();
     let first = candidates.next();
     if candidates.next().is_some() {
-        return Err(at.key("candidates").index(1).error("a second candidate: choose one"));
+        return Err(body.at.key("candidates").index(1).error("a second candidate: choose one"));
     }
     if first.is_none()
         && let Some(feedback) = body.get("promptFeedback")
         && let Some(reason) = feedback.get("blockReason").and_then(Value::as_str)
     {
-        return Err(stopped(&at.key("promptFeedback"), reason, false));
+        return Err(stopped(body.at.key("promptFeedback"), reason, false));
     }
     Ok(first)
 }
 
-/// The parts of a model's `content`, and what stands beside them.
-pub(super) fn content(
-    mut fields: Fields<'_>,
-    calls: &mut Calls,
-) -> Result<(Vec<AiPart>, Attributes)> {
+/// The message that is a model's `content`.
+fn content(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
     check_role(&mut fields)?;
-    let parts = ai_parts(&mut fields, calls)?;
-    Ok((parts, fields.rest()))
+    ai(fields, calls)
 }
 
 /// Refuses the content of anybody but the model.
-pub(super) fn check_role(fields: &mut Fields<'_>) -> Result<()> {
+pub(super) fn check_role(fields: &mut Fields) -> Result<()> {
     match fields.text("role")?.filter(|role| role != "model") {
         None => Ok(()),
         Some(role) => {
@@ -169,9 +159,10 @@ pub(super) fn with_beside(ai: AiMessage, beside: Attributes) -> AiMessage {
     if beside.is_empty() { ai } else { ai.with_attribute(ATTRIBUTE, beside) }
 }
 
-fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
-    let part = |part, at: At<'_>| ai_part(Fields::of(camel(part), at)?, calls);
-    Ok(fields.each("parts", part)?.into_iter().flatten().collect())
+fn ai(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
+    let part = |part, at: At| ai_part(camel_fields(part, at)?, calls);
+    let parts: Vec<_> = fields.each("parts", part)?.into_iter().flatten().collect();
+    Ok(with_beside(AiMessage::from_parts(parts), fields.rest()))
 }
 
 /// Makes up ids for calls that came without.
@@ -217,12 +208,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn system(&mut self, value: Value, at: At<'_>) -> Result<()> {
+    fn system(&mut self, value: Value, at: At) -> Result<()> {
         let text = match value {
             Value::String(text) => text,
             value => {
-                let mut fields = Fields::of(camel(value), at)?;
-                let text = |part, at: At<'_>| {
+                let mut fields = camel_fields(value, at)?;
+                let text = |part, at: At| {
                     let mut part = Fields::of(part, at)?;
                     let text = part.required_text("text")?;
                     part.end().map(|()| text)
@@ -236,37 +227,35 @@ impl Reader {
         Ok(())
     }
 
-    fn entry(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
+    fn entry(&mut self, index: usize, mut fields: Fields) -> Result<()> {
         match fields.text("role")?.as_deref() {
             Some("model") => self.model(index, fields),
             // A result once had a role of its own.
             None | Some("user" | "function" | "tool") => self.user(index, fields),
             Some(role) => {
-                let (at, role) = (fields.at, word(role));
-                Err(at.key("role").error(format_args!("unknown role `{role}`")))
+                let what = format_args!("unknown role `{}`", word(role));
+                Err(fields.at.key("role").error(what))
             }
         }
     }
 
-    fn model(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
-        let mut calls = Calls(Ids::after(index.to_string().chars()));
-        let ai = AiMessage::from_parts(ai_parts(&mut fields, &mut calls)?);
+    fn model(&mut self, index: usize, fields: Fields) -> Result<()> {
+        let ai = ai(fields, &mut Calls(Ids::after(index.to_string().chars())))?;
         if self.read.last().is_none_or(|before| before.as_ai().is_none()) {
             self.open.clear();
         }
         for call in ai.tool_calls() {
             self.open.entry(call.name.clone()).or_default().push_back(call.id.clone());
         }
-        self.read.push(with_beside(ai, fields.rest()).into());
+        self.read.push(ai.into());
         Ok(())
     }
 
-    fn user(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
-        let at = fields.at;
-        let at = at.key("parts");
+    fn user(&mut self, index: usize, mut fields: Fields) -> Result<()> {
+        let at = fields.at.key("parts");
         let (mut parts, mut has_results) = (Vec::new(), false);
         for (i, value) in fields.list("parts")?.into_iter().enumerate() {
-            let part = Fields::of(camel(value), at.index(i))?;
+            let part = camel_fields(value, at.index(i))?;
             if !part.has("functionResponse") {
                 parts.extend(self::part(part)?);
                 continue;
@@ -286,10 +275,9 @@ impl Reader {
         Ok(())
     }
 
-    fn result(&mut self, mut part: Fields<'_>, made_up: impl Fn() -> String) -> Result<Message> {
-        let at = part.at;
-        let at = at.key("functionResponse");
-        let mut response = Fields::of(camel(part.required("functionResponse")?), at)?;
+    fn result(&mut self, mut part: Fields, made_up: impl Fn() -> String) -> Result<Message> {
+        let at = part.at.key("functionResponse");
+        let mut response = camel_fields(part.required("functionResponse")?, at)?;
         let name = response.required_text("name")?;
         let open = self.open.get_mut(&name);
         let id = match (response.text("id")?, open) {
@@ -301,10 +289,10 @@ impl Reader {
             }
             (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
         };
-        let (content, is_error, shape) =
-            response.object("response")?.map_or_else(|| (Content::from(""), false, None), said);
+        let said = response.object("response")?.map(|response| result_content(response.whole()));
+        let (content, is_error, shape) = said.unwrap_or_else(|| (Content::from(""), false, None));
         let media = response.list("parts")?;
-        let content = if media.is_empty() { content } else { with_media(content, media, &at)? };
+        let content = if media.is_empty() { content } else { with_media(content, media, at)? };
         let tool = ToolMessage::new(id, name, content).with_error(is_error);
         let mut rest = part.rest();
         let mut inner = response.rest();
@@ -315,7 +303,7 @@ impl Reader {
 }
 
 /// Reads a `response`: the text or the texts of its `output` or `error`, or else its JSON.
-fn said(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
+fn result_content(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
     let only = if response.len() == 1 {
         response.remove(if is_error { "error" } else { "output" })
@@ -342,13 +330,13 @@ fn said(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     (content, is_error, shape)
 }
 
-fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Content> {
+fn with_media(content: Content, media: Vec<Value>, at: At) -> Result<Content> {
     let mut parts = match content {
         Content::Text(text) => vec![Part::text(text)],
         Content::Parts(parts) => parts.into_vec(),
     };
-    let read = |value, at: At<'_>| part(Fields::of(camel(value), at)?);
-    parts.extend(each(media, &at.key("parts"), read)?.into_iter().flatten());
+    let read = |value, at: At| part(camel_fields(value, at)?);
+    parts.extend(each(media, at.key("parts"), read)?.into_iter().flatten());
     Ok(Content::from(parts))
 }
 
@@ -357,15 +345,12 @@ fn user(parts: Vec<Part>, rest: Attributes) -> Message {
 }
 
 /// One part of an answer; `None` where it is empty.
-pub(super) fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> {
+pub(super) fn ai_part(mut fields: Fields, calls: &mut Calls) -> Result<Option<AiPart>> {
     if let Some(value) = fields.take("functionCall") {
-        let at = fields.at;
-        let value = Fields::of(camel(value), at.key("functionCall"))?;
+        let value = camel_fields(value, fields.at.key("functionCall"))?;
         if value.has("partialArgs") || value.has("willContinue") {
-            return Err(value
-                .at
-                .key("partialArgs")
-                .error("arguments come in pieces in a stream alone"));
+            let what = "arguments come in pieces in a stream alone";
+            return Err(value.at.key("partialArgs").error(what));
         }
         return call(value, fields, calls).map(|call| Some(call.into()));
     }
@@ -380,11 +365,7 @@ pub(super) fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Optio
 }
 
 /// A call, and what stands beside it in its part.
-pub(super) fn call(
-    mut fields: Fields<'_>,
-    mut beside: Fields<'_>,
-    calls: &mut Calls,
-) -> Result<ToolCall> {
+pub(super) fn call(mut fields: Fields, mut beside: Fields, calls: &mut Calls) -> Result<ToolCall> {
     let name = fields.required_text("name")?;
     let arguments = fields.object_text("args")?.unwrap_or_else(|| "{}".to_owned());
     let signature = beside.text(SIGNATURE)?;
@@ -400,7 +381,7 @@ pub(super) fn call(
 }
 
 /// One part that is neither a call, nor a result, nor a thought; `None` where it is empty.
-fn part(mut fields: Fields<'_>) -> Result<Option<Part>> {
+fn part(mut fields: Fields) -> Result<Option<Part>> {
     if let Some(key) = ["inlineData", "fileData"].into_iter().find(|key| fields.has(key)) {
         return media(fields, key).map(Some);
     }
@@ -412,10 +393,8 @@ fn part(mut fields: Fields<'_>) -> Result<Option<Part>> {
     Ok(Some(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) })))
 }
 
-fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
-    let value = fields.required(key)?;
-    let at = fields.at;
-    let mut source = Fields::of(camel(value), at.key(key))?;
+fn media(mut fields: Fields, key: &'static str) -> Result<Part> {
+    let mut source = camel_fields(fields.required(key)?, fields.at.key(key))?;
     let media_type = source.text("mimeType")?;
     let mut media = if key == "inlineData" {
         Media::base64("", source.required_text("data")?)
@@ -433,6 +412,11 @@ fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
         Some(("video", _)) => Part::Video(media),
         _ => Part::File(media),
     })
+}
+
+/// The fields of an object, with their names in camel case.
+pub(super) fn camel_fields(value: Value, at: At) -> Result<Fields> {
+    Fields::of(camel(value), at)
 }
 
 /// The names of an object's fields in camel case, as the API writes them; Google's Python client

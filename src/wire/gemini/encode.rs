@@ -14,12 +14,12 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, is_foreign, kept, placeholder, said, sniff,
-    write_kept,
+    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, flattened, is_foreign, kept, kept_object,
+    known_type, placeholder, write_kept,
 };
 use crate::wire::media::{is_googles, resolution, type_at};
 use crate::wire::shape::{Entry, Object, write};
-use crate::wire::view::{ForProvider, Shape, Speaker};
+use crate::wire::view::{ForProvider, MessageFormat, Speaker};
 
 impl Serialize for SystemInstruction<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -179,15 +179,18 @@ impl<'a> Piece<'a> {
 
 /// The parts of one message; results are not among them.
 fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
-    let (text, parts, ai) = said(message);
-    let pieces = text
-        .filter(|text| !text.is_empty())
-        .map(Piece::text)
-        .into_iter()
-        .chain(parts.iter().filter_map(part))
-        .chain(ai.iter().filter_map(ai_part));
-    let says_nothing = message.is_user() && pieces.clone().next().is_none();
-    pieces.chain(says_nothing.then_some(Piece::text(EMPTY_MESSAGE)))
+    own_pieces(message).chain(says_nothing(message).then_some(Piece::text(EMPTY_MESSAGE)))
+}
+
+/// The parts of what a message itself says.
+fn own_pieces<'m>(message: &'m Message) -> impl Iterator<Item = Piece<'m>> + Clone {
+    let text = |text: &'m str| (!text.is_empty()).then_some(Piece::text(text));
+    flattened(message, text, part, ai_part)
+}
+
+/// Whether this is a user's message of which no part is left.
+fn says_nothing(message: &Message) -> bool {
+    message.is_user() && own_pieces(message).next().is_none()
 }
 
 /// A part of a user's message; `None` for an empty text.
@@ -253,7 +256,7 @@ fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
 fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
-        Source::Base64(data) => inlined(media_type.or_else(|| sniff(data))?, data)?,
+        Source::Base64(data) => inlined(known_type(media)?, data)?,
         Source::Url(url) => match DataUrl::parse(url) {
             Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
             None => file(media_type, url)?,
@@ -287,8 +290,7 @@ impl Serialize for Piece<'_> {
                         ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
                     }
                 };
-                let beside = kept.and_then(|kept| kept.get(key)?.as_object());
-                map.serialize_entry(key, &Object { own, kept: beside })?;
+                map.serialize_entry(key, &Object { own, kept: kept_object(kept, key) })?;
                 if let Some(level) = resolution {
                     let own = Object { own: [("level", level.into())], kept: None };
                     map.serialize_entry("mediaResolution", &own)?;
@@ -328,7 +330,7 @@ fn function_call<'a>(
     let args = Entry::Arguments(&call.arguments);
     Object {
         own: [("id", id.into()), ("name", (&call.name).into()), ("args", args)],
-        kept: kept.and_then(|kept| kept.get("functionCall")?.as_object()),
+        kept: kept_object(kept, "functionCall"),
     }
 }
 
@@ -353,7 +355,7 @@ impl Serialize for FunctionResponse<'_> {
         let name = self.call.map_or_else(|| tool.tool_name(), |call| &call.name);
         // The API needs a name: of a stranger, the id says more than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
-        let kept = self.kept.and_then(|kept| kept.get("functionResponse")?.as_object());
+        let kept = kept_object(self.kept, "functionResponse");
         let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
         let mut map = serializer.serialize_map(None)?;
         if !self.options.no_ids && id {
@@ -411,7 +413,7 @@ fn result_media(part: &Part) -> Option<Piece<'_>> {
     is_taken.then_some(Piece::Media { media, location, resolution: None })
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Gemini;
     const OPERATION: &'static str = "write gemini contents";
     const OBJECTS: bool = true;
@@ -430,7 +432,7 @@ impl Shape for Options {
     fn refuses(&self, message: &Message, calls: &[&str]) -> Option<&'static str> {
         match message {
             Message::Custom(_) => Some("a custom message"),
-            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::User(_) if says_nothing(message) => Some("an empty message"),
             Message::Tool(tool)
                 if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) =>
             {
@@ -444,10 +446,3 @@ impl Shape for Options {
 }
 
 impl ForProvider for Options {}
-
-fn says_nothing(content: &Content) -> bool {
-    match content {
-        Content::Text(text) => text.is_empty(),
-        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-    }
-}

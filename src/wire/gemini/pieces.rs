@@ -22,9 +22,8 @@ enum Step {
 impl Arguments {
     /// Adds a piece: `{"jsonPath": "$.city", "stringValue": "Os"}`. A text goes on where it
     /// stopped.
-    pub(super) fn add(&mut self, mut piece: Fields<'_>) -> Result<()> {
-        let at = piece.at;
-        let at = at.key("jsonPath");
+    pub(super) fn add(&mut self, mut piece: Fields) -> Result<()> {
+        let at = piece.at.key("jsonPath");
         let path = piece.required_text("jsonPath")?;
         let steps = steps(&path).filter(|steps| !steps.is_empty() && steps.len() <= DEEPEST);
         let Some(steps) = steps else { return Err(at.error("not a path to an argument")) };

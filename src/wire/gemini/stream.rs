@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::decode::{self, Calls, camel, candidate, check_role, usage, with_beside};
+use super::decode::{self, Calls, camel, camel_fields, candidate, check_role, usage, with_beside};
 use super::pieces::Arguments;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
@@ -49,9 +49,18 @@ pub struct Chunks {
     parts: Vec<AiPart>,
     beside: Attributes,
     ids: Calls,
-    calls: usize,
-    /// The call of which the arguments still come: its place among the parts, and those.
-    open: Option<(usize, Arguments)>,
+    /// The call of which the arguments still come.
+    open: Option<Open>,
+}
+
+/// A call of which the arguments still come.
+#[derive(Debug)]
+struct Open {
+    /// Its place among the parts.
+    part: usize,
+    /// Its place among the calls.
+    call: usize,
+    arguments: Arguments,
 }
 
 impl Pieces for Chunks {
@@ -67,47 +76,44 @@ impl Pieces for Chunks {
         camel(chunk)
     }
 
-    fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         self.ids.name_after(chunk.text("responseId")?);
         end.usage.grow(usage(&mut chunk));
         let Some(first) = candidate(&mut chunk)? else { return Ok(()) };
-        let at = chunk.at;
-        let at = at.key("candidates");
-        let mut candidate = Fields::of(camel(first), at.index(0))?;
+        let mut candidate = camel_fields(first, chunk.at.key("candidates").index(0))?;
         let word = stop_word(candidate.take("finishReason"));
         if let Some(value) = candidate.take("content") {
-            let at = candidate.at;
-            let mut fields = Fields::of(camel(value), at.key("content"))?;
+            let mut fields = camel_fields(value, candidate.at.key("content"))?;
             check_role(&mut fields)?;
-            let part = |part, at: At<'_>| self.part(Fields::of(camel(part), at)?, events);
+            let part = |part, at: At| self.part(camel_fields(part, at)?, events);
             fields.each("parts", part)?;
             self.beside.extend(fields.rest());
         }
         if word.is_some() {
             self.close(events);
             end.says(word);
-            end.comes();
+            end.says_whole();
         }
         Ok(())
     }
 
-    fn message(self) -> Result<AiMessage> {
-        Ok(self.kept())
+    fn message(self, top: At) -> Result<AiMessage> {
+        Ok(self.kept(top))
     }
 
-    fn kept(mut self) -> AiMessage {
-        if let Some((half, _)) = self.open {
-            self.parts.remove(half);
+    fn kept(mut self, _: At) -> AiMessage {
+        if let Some(half) = self.open {
+            self.parts.remove(half.part);
         }
         with_beside(AiMessage::from_parts(self.parts), self.beside)
     }
 }
 
 impl Chunks {
-    fn part(&mut self, mut part: Fields<'_>, events: &mut Events) -> Result<()> {
+    fn part(&mut self, mut part: Fields, events: &mut Events) -> Result<()> {
         if let Some(call) = part.take("functionCall") {
-            let at = part.at;
-            return self.call(Fields::of(camel(call), at.key("functionCall"))?, part, events);
+            let call = camel_fields(call, part.at.key("functionCall"))?;
+            return self.call(call, part, events);
         }
         if let Some(part) = decode::ai_part(part, &mut self.ids)? {
             Self::show(&part, events);
@@ -118,34 +124,27 @@ impl Chunks {
 
     /// Takes a call, or a piece of one: only the first has the name, and only the last does not say
     /// that it goes on.
-    fn call(
-        &mut self,
-        mut call: Fields<'_>,
-        beside: Fields<'_>,
-        events: &mut Events,
-    ) -> Result<()> {
-        let at = call.at;
-        let at = at.key("partialArgs");
+    fn call(&mut self, mut call: Fields, beside: Fields, events: &mut Events) -> Result<()> {
+        let at = call.at.key("partialArgs");
         let (pieces, goes_on) = (call.list("partialArgs")?, call.flag("willContinue")?);
         let says_something = !pieces.is_empty() || goes_on || call.has("args");
         if call.has("name") || (self.open.is_none() && says_something) {
             self.close(events);
             let is_whole = pieces.is_empty() && !goes_on;
             let call = decode::call(call, beside, &mut self.ids)?;
-            events.call(self.calls, &call.id, &call.name);
             if is_whole {
-                events.arguments(self.calls, &call.arguments);
+                events.whole_call(&call);
             } else {
-                self.open = Some((self.parts.len(), Arguments::default()));
+                let (part, arguments) = (self.parts.len(), Arguments::default());
+                self.open = Some(Open { part, call: events.call(&call.id, &call.name), arguments });
             }
-            self.calls += 1;
             self.parts.push(call.into());
         } else if call.has("args") {
             return Err(call.at.key("args").error("the arguments of this call come in pieces"));
         }
-        if let Some((_, arguments)) = &mut self.open {
+        if let Some(open) = &mut self.open {
             for (i, piece) in pieces.into_iter().enumerate() {
-                arguments.add(Fields::of(camel(piece), at.index(i))?)?;
+                open.arguments.add(camel_fields(piece, at.index(i))?)?;
             }
         }
         if !goes_on {
@@ -156,10 +155,10 @@ impl Chunks {
 
     /// The arguments of the call that is open have come: they are shown at once.
     fn close(&mut self, events: &mut Events) {
-        let Some((at, arguments)) = self.open.take() else { return };
-        if let Some(AiPart::ToolCall(call)) = self.parts.get_mut(at) {
-            call.arguments = arguments.json();
-            events.arguments(self.calls.saturating_sub(1), &call.arguments);
+        let Some(open) = self.open.take() else { return };
+        if let Some(AiPart::ToolCall(call)) = self.parts.get_mut(open.part) {
+            call.arguments = open.arguments.json();
+            events.arguments(open.call, &call.arguments);
         }
     }
 

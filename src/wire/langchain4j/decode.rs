@@ -9,8 +9,8 @@ use crate::message::{
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, Fields, content_of, each, keep, keep_signed, one_system, other_part, put_back,
-    with_attribute,
+    At, Fields, content_of, each, keep, keep_signed, other_part, put_back, with_attribute,
+    with_one_system,
 };
 use crate::wire::json::Json;
 
@@ -39,14 +39,14 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     match top.parse(json)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) => {
-            let read = |message, at: At<'_>| read(Fields::of(message, at)?);
-            each(list, &top.key("messages"), read).map(one_system)
+            let read = |message, at: At| read(Fields::of(message, at)?);
+            each(list, top.key("messages"), read).map(with_one_system)
         }
         one => Ok(vec![read(Fields::of(one, top)?)?]),
     }
 }
 
-fn read(mut fields: Fields<'_>) -> Result<Message> {
+fn read(mut fields: Fields) -> Result<Message> {
     match fields.required_text("type")?.as_str() {
         "SYSTEM" => {
             let system = SystemMessage::new(fields.required_text("text")?);
@@ -59,20 +59,17 @@ fn read(mut fields: Fields<'_>) -> Result<Message> {
             let attributes = attributes(&mut fields)?;
             Ok(CustomMessage::new(attributes.into_iter().chain(beside(fields.rest()))).into())
         }
-        _ => {
-            let at = fields.at;
-            Err(at.key("type").error("not a type of LangChain4j's"))
-        }
+        _ => Err(fields.at.key("type").error("not a type of LangChain4j's")),
     }
 }
 
 /// The message with its attributes, and with what stood beside them.
-fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields<'_>) -> Message {
+fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields) -> Message {
     let all = own.into_iter().chain(beside(fields.rest()));
     all.fold(message.into(), |message, (key, value)| with_attribute(message, key, value))
 }
 
-fn user(mut fields: Fields<'_>) -> Result<Message> {
+fn user(mut fields: Fields) -> Result<Message> {
     let name = fields.text("name")?;
     let attributes = attributes(&mut fields)?;
     let user = UserMessage::new(content(&mut fields)?);
@@ -80,7 +77,7 @@ fn user(mut fields: Fields<'_>) -> Result<Message> {
     Ok(with_all(user, attributes, fields))
 }
 
-fn tool(mut fields: Fields<'_>) -> Result<Message> {
+fn tool(mut fields: Fields) -> Result<Message> {
     let id = fields.text("id")?.unwrap_or_default();
     let name = fields.text("toolName")?.unwrap_or_default();
     let attributes = attributes(&mut fields)?;
@@ -89,7 +86,7 @@ fn tool(mut fields: Fields<'_>) -> Result<Message> {
     Ok(with_all(tool, attributes, fields))
 }
 
-fn ai(mut fields: Fields<'_>) -> Result<Message> {
+fn ai(mut fields: Fields) -> Result<Message> {
     let mut attributes = attributes(&mut fields)?;
     let mut parts: Vec<AiPart> = Vec::new();
     if let Some(text) = fields.text("thinking")? {
@@ -104,7 +101,7 @@ fn ai(mut fields: Fields<'_>) -> Result<Message> {
     if let Some(text) = fields.text("text")? {
         parts.push(Part::text(text).into());
     }
-    let call = |request, at: At<'_>| Ok(call(Fields::of(request, at)?)?.into());
+    let call = |request, at: At| Ok(call(Fields::of(request, at)?)?.into());
     parts.extend(fields.each("toolExecutionRequests", call)?);
     Ok(with_all(AiMessage::from_parts(parts), attributes, fields))
 }
@@ -133,7 +130,7 @@ fn redacted(attributes: &mut Attributes) -> Vec<Reasoning> {
     read.unwrap_or_default()
 }
 
-fn call(mut fields: Fields<'_>) -> Result<ToolCall> {
+fn call(mut fields: Fields) -> Result<ToolCall> {
     let id = fields.text("id")?.unwrap_or_default();
     let name = fields.required_text("name")?;
     let arguments = fields.text("arguments")?.unwrap_or_default();
@@ -141,8 +138,8 @@ fn call(mut fields: Fields<'_>) -> Result<ToolCall> {
     Ok(ToolCall { id, name, arguments, signature: None, extra })
 }
 
-fn attributes(fields: &mut Fields<'_>) -> Result<Attributes> {
-    Ok(fields.object("attributes")?.unwrap_or_default())
+fn attributes(fields: &mut Fields) -> Result<Attributes> {
+    Ok(fields.object("attributes")?.map(Fields::whole).unwrap_or_default())
 }
 
 /// Unknown fields of a message, as its attribute.
@@ -151,22 +148,21 @@ fn beside(rest: Attributes) -> Attributes {
 }
 
 /// `contents`, or the `text` of older releases.
-fn content(fields: &mut Fields<'_>) -> Result<Content> {
-    let at = fields.at;
+fn content(fields: &mut Fields) -> Result<Content> {
     if !fields.has("contents") {
         if !fields.has("text") {
-            return Err(at.key("contents").error("missing"));
+            return Err(fields.at.key("contents").error("missing"));
         }
         return fields.required_text("text").map(Content::Text);
     }
     if fields.has("text") {
-        return Err(at.key("text").error("beside `contents`"));
+        return Err(fields.at.key("text").error("beside `contents`"));
     }
-    let read = |content, at: At<'_>| part(Fields::of(content, at)?);
+    let read = |content, at: At| part(Fields::of(content, at)?);
     fields.each("contents", read).map(content_of)
 }
 
-fn part(mut fields: Fields<'_>) -> Result<Part> {
+fn part(mut fields: Fields) -> Result<Part> {
     let name = fields.required_text("type")?;
     if name == "TEXT" {
         return fields.text_part(FORMAT);
@@ -185,12 +181,9 @@ fn part(mut fields: Fields<'_>) -> Result<Part> {
     })
 }
 
-fn media(mut fields: Fields<'_>, kind: Kind) -> Result<Media> {
+fn media(mut fields: Fields, kind: Kind) -> Result<Media> {
     let (_, key) = kind.names();
-    let value = fields.required(key)?;
-    let at = fields.at;
-    let at = at.key(key);
-    let mut data = Fields::of(value, at)?;
+    let mut data = fields.required_object(key)?;
     // `binaryData` are bytes, which Jackson writes as base64 too.
     let base64 = match data.text("base64Data")? {
         None => data.text("binaryData")?,
@@ -200,7 +193,7 @@ fn media(mut fields: Fields<'_>, kind: Kind) -> Result<Media> {
         Some(base64) => Media::base64("", base64),
         None => match data.text("url")? {
             Some(url) => Media::url(url),
-            None => return Err(at.error("neither `url` nor `base64Data`")),
+            None => return Err(data.at.error("neither `url` nor `base64Data`")),
         },
     };
     media.media_type = data.text("mimeType")?;

@@ -10,15 +10,15 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row, attributes};
 use crate::wire::common::{
-    DataUrl, as_content, as_other_part, kept, placeholder, sniff, write_kept,
+    as_content, as_other_part, kept, kept_object, kept_type, known_type, placeholder, write_kept,
 };
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
-use crate::wire::view::{Shape, Speaker};
+use crate::wire::view::{MessageFormat, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_readable = |message: &&Message| !is_blank_system(message);
-        let one = |message| One { message, is_old: self.options.before_1_13 };
+        let one = |message| StoredMessage { message, is_old: self.options.before_1_13 };
         serializer.collect_seq(self.messages.iter().filter(is_readable).map(one))
     }
 }
@@ -28,13 +28,13 @@ fn is_blank_system(message: &Message) -> bool {
     matches!(message, Message::System(system) if system.text().trim().is_empty())
 }
 
-struct One<'a> {
+struct StoredMessage<'a> {
     message: &'a Message,
     /// Whether releases before 1.13 are to read it.
     is_old: bool,
 }
 
-impl Serialize for One<'_> {
+impl Serialize for StoredMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { message, is_old } = *self;
         let mut map = serializer.serialize_map(None)?;
@@ -210,8 +210,7 @@ fn is_signed(reasoning: &Reasoning) -> bool {
 }
 
 fn is_redacted(reasoning: &Reasoning) -> bool {
-    let kept = kept("anthropic", &reasoning.extra);
-    kept.and_then(|kept| kept.get("type")).is_some_and(|kind| kind == REDACTED)
+    kept_type("anthropic", &reasoning.extra) == Some(REDACTED)
 }
 
 fn request(call: &ToolCall, is_old: bool) -> Object<'_, 3> {
@@ -295,7 +294,7 @@ fn element(part: &Part, is_old: bool) -> Element<'_> {
         }
     };
     let is_pdf = matches!(part, Part::File(_))
-        && media_type(media).is_none_or(|media_type| media_type == "application/pdf");
+        && known_type(media).is_none_or(|media_type| media_type == "application/pdf");
     let is_taken = matches!(media.source, Source::Url(_) | Source::Base64(_));
     let is_right = is_pdf || !matches!(part, Part::File(_));
     if is_taken && is_right { Element::Media { kind, media, is_old } } else { stands_for(part) }
@@ -303,15 +302,6 @@ fn element(part: &Part, is_old: bool) -> Element<'_> {
 
 fn stands_for(part: &Part) -> Element<'_> {
     Element::Text { text: placeholder(part), kept: None }
-}
-
-fn media_type(media: &Media) -> Option<&str> {
-    let told = match &media.source {
-        Source::Base64(data) => sniff(data),
-        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
-        Source::FileId(_) => None,
-    };
-    media.media_type.as_deref().or(told)
 }
 
 impl Serialize for Element<'_> {
@@ -326,8 +316,7 @@ impl Serialize for Element<'_> {
             Self::Media { kind, media, is_old } => {
                 let (name, field) = kind.names();
                 let kept = kept(FORMAT, &media.extra).filter(|_| !is_old);
-                let beside = kept.and_then(|kept| kept.get(field)?.as_object());
-                map.serialize_entry(field, &data(media, beside))?;
+                map.serialize_entry(field, &data(media, kept_object(kept, field)))?;
                 if matches!(kind, Kind::Image) {
                     map.serialize_entry("detailLevel", level(media.detail.as_ref(), is_old))?;
                 }
@@ -343,7 +332,7 @@ impl Serialize for Element<'_> {
 fn data<'a>(media: &'a Media, kept: Option<&'a Attributes>) -> Object<'a, 2> {
     let key = if matches!(media.source, Source::Base64(_)) { "base64Data" } else { "url" };
     let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) = &media.source;
-    Object { own: [(key, value.into()), ("mimeType", media_type(media).into())], kept }
+    Object { own: [(key, value.into()), ("mimeType", known_type(media).into())], kept }
 }
 
 /// LangChain4j's levels. It reads no others, and none where there is none.
@@ -356,7 +345,7 @@ fn level(detail: Option<&Detail>, is_old: bool) -> &'static str {
     levels.iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or(&"AUTO")
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     /// No provider reads it, so nothing of this one is looked at.
     const NAMESAKE: Provider = Provider::OpenAiCompatible;
     const OPERATION: &'static str = "write langchain4j messages";

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, elements, expected, keep, one_system, put_back, sniff,
+    At, Fields, Ids, beside, expected, keep, objects, put_back, sniff, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -59,10 +59,9 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     if body.get("done") == Some(&Value::Bool(false)) {
         return Err(top.key("done").unfinished("this is a piece of an answer"));
     }
-    let message = body.required("message")?;
-    let mut ids = ids(body.peek("created_at"));
-    let message = ai(Fields::of(message, top.key("message"))?, &mut ids)?;
-    Answer::new(Provider::Ollama, message, usage, word).checked(&top)
+    let message = body.required_object("message")?;
+    let message = ai(message, &mut ids(body.peek("created_at")))?;
+    Answer::new(Provider::Ollama, message, usage, word).checked(top)
 }
 
 /// Reads the messages of a request: a list of them, or a body with `messages`.
@@ -84,14 +83,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read ollama history");
-    let at = top.key("messages");
-    let list = elements(top.parse(json)?, top, "messages", |_| Ok(()))?;
-    let mut messages = Vec::with_capacity(list.len());
+    let mut messages = Vec::new();
     let mut ids = Ids::default();
     // The calls that wait for a result: id and name.
     let mut waiting: Vec<(String, String)> = Vec::new();
-    for (i, value) in list.into_iter().enumerate() {
-        let mut fields = Fields::of(value, at.index(i))?;
+    for fields in objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))? {
+        let mut fields = fields?;
         let role = fields.required_text("role")?;
         messages.push(match role.to_ascii_lowercase().as_str() {
             "system" => system(fields)?,
@@ -107,7 +104,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
             _ => CustomMessage::of_role(role, fields.whole()).into(),
         });
     }
-    Ok(one_system(messages))
+    Ok(with_one_system(messages))
 }
 
 /// Ids that are unique to an answer of this time.
@@ -116,17 +113,17 @@ pub(super) fn ids(created_at: Option<&str>) -> Ids {
     Ids::after(created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23))
 }
 
-fn system(mut fields: Fields<'_>) -> Result<Message> {
+fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
     Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
-fn user(mut fields: Fields<'_>) -> Result<Message> {
+fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
     Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
-fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<Message> {
+fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Message> {
     let content = content(&mut fields)?;
     let name = fields.text("tool_name")?;
     let id = fields.text("tool_call_id")?;
@@ -142,7 +139,7 @@ fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<M
 
 /// What else a message holds that calls nothing. Clients with one type for all messages write an
 /// empty list of calls into each.
-fn rest(fields: Fields<'_>) -> Attributes {
+fn rest(fields: Fields) -> Attributes {
     let mut rest = fields.rest();
     if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         rest.remove("tool_calls");
@@ -151,7 +148,7 @@ fn rest(fields: Fields<'_>) -> Attributes {
 }
 
 /// A text, or a text with images behind it.
-fn content(fields: &mut Fields<'_>) -> Result<Content> {
+fn content(fields: &mut Fields) -> Result<Content> {
     let text = fields.text("content")?.unwrap_or_default();
     let images = images(fields)?;
     if images.is_empty() {
@@ -161,7 +158,7 @@ fn content(fields: &mut Fields<'_>) -> Result<Content> {
     Ok(Content::Parts(text.into_iter().chain(images).collect()))
 }
 
-fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
+fn images(fields: &mut Fields) -> Result<Vec<Part>> {
     fields.each("images", |value, at| match value {
         Value::String(data) => {
             let media_type = sniff(&data).map(str::to_owned);
@@ -172,28 +169,27 @@ fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
 }
 
 /// An assistant's message, in a response or in a request.
-pub(super) fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
-    let at = fields.at;
+pub(super) fn ai(mut fields: Fields, ids: &mut Ids) -> Result<AiMessage> {
     let role = fields.text("role")?;
     if role.is_some_and(|role| !role.eq_ignore_ascii_case("assistant")) {
-        return Err(at.key("role").error("expected `assistant`"));
+        return Err(fields.at.key("role").error("expected `assistant`"));
     }
     let mut parts: Vec<AiPart> = Vec::new();
     let thinking = fields.text("thinking")?.filter(|text| !text.is_empty());
     parts.extend(thinking.map(|text| AiPart::from(Reasoning::new(text))));
     parts.extend(fields.text("content")?.map(|text| AiPart::Content(Part::text(text))));
     parts.extend(images(&mut fields)?.into_iter().map(AiPart::Content));
-    let call = |value, at: At<'_>| Ok(call(value, at, ids)?.into());
+    let call = |value, at: At| Ok(call(value, at, ids)?.into());
     parts.extend(fields.each("tool_calls", call)?);
     let message = AiMessage::from_parts(parts);
     let rest = fields.rest();
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
 }
 
-pub(super) fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> {
+pub(super) fn call(value: Value, at: At, ids: &mut Ids) -> Result<ToolCall> {
     let mut fields = Fields::of(value, at)?;
     let id = fields.text("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.next());
-    let mut function = Fields::of(fields.required("function")?, at.key("function"))?;
+    let mut function = fields.required_object("function")?;
     let name = function.required_text("name")?;
     let arguments = match function.take("arguments") {
         None => "{}".to_owned(),

@@ -60,13 +60,11 @@ impl Pieces for Lines {
         self.message.len()
     }
 
-    fn take(&mut self, mut line: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn take(&mut self, mut line: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         end.usage.grow(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
-        if let Some(message) = line.take("message") {
-            let top = line.at;
-            let mut message = Fields::of(message, top.key("message"))?;
+        if let Some(mut message) = line.object("message")? {
             for key in GROWING {
                 let known = message.get(key).filter(|it| !it.is_null() && !it.is_string());
                 if let Some(other) = known {
@@ -75,34 +73,31 @@ impl Pieces for Lines {
             }
             events.reasoning(message.peek("thinking").unwrap_or_default());
             events.text(message.peek("content").unwrap_or_default());
-            let at = message.at;
-            let at = at.key("tool_calls");
-            for (i, call) in message.list("tool_calls")?.into_iter().enumerate() {
-                let call = decode::call(call, at.index(i), ids)?;
-                events.call(self.calls.len(), &call.id, &call.name);
-                events.arguments(self.calls.len(), &call.arguments);
+            message.each("tool_calls", |call, at| {
+                let call = decode::call(call, at, ids)?;
+                events.whole_call(&call);
                 self.calls.push(call);
-            }
+                Ok(())
+            })?;
             for (key, value) in message.rest() {
                 merge(&mut self.message, key, value);
             }
         }
         end.says(stop_word(line.take("done_reason")));
         if line.take("done") == Some(Value::Bool(true)) {
-            end.is_here();
+            end.says_over();
         }
         Ok(())
     }
 
-    fn message(self) -> Result<AiMessage> {
-        let top = At::top(Self::READ);
+    fn message(self, top: At) -> Result<AiMessage> {
         let message = Fields::of(Value::Object(self.message), top.key("message"))?;
         let message = decode::ai(message, &mut Ids::default())?;
         Ok(self.calls.into_iter().fold(message, AiMessage::with_tool_call))
     }
 
-    fn kept(self) -> AiMessage {
-        self.message().unwrap_or_else(|_| AiMessage::new(""))
+    fn kept(self, top: At) -> AiMessage {
+        self.message(top).unwrap_or_else(|_| AiMessage::new(""))
     }
 }
 

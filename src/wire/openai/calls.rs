@@ -50,7 +50,7 @@ impl Calls {
     /// Adds a piece to the call that it belongs to.
     pub(super) fn add(
         &mut self,
-        mut piece: Fields<'_>,
+        mut piece: Fields,
         ids: &mut Ids,
         events: &mut Events,
     ) -> Result<()> {
@@ -78,7 +78,7 @@ impl Calls {
             if let Some(object @ Value::Object(_)) = value.get_mut("arguments") {
                 *object = object.to_string().into();
             }
-            merge(&mut call.fields, &key, value, &at)?;
+            merge(&mut call.fields, &key, value, at)?;
         }
         call.braces.read(input(&call.fields));
         if !call.input().is_empty() {
@@ -97,7 +97,7 @@ impl Calls {
 
     /// The place of the call that a piece belongs to: that of the last one of its index, or of all
     /// where it has none, unless another call begins.
-    fn place(&self, index: Option<u64>, piece: &Fields<'_>) -> usize {
+    fn place(&self, index: Option<u64>, piece: &Fields) -> usize {
         if index > self.highest {
             return self.list.len();
         }
@@ -132,7 +132,7 @@ impl Call {
     /// Returns true where this piece begins another call: one of another id; or, where an id is
     /// missing, one of another name, or of the same name when the arguments are complete. (Some
     /// servers repeat the name in each piece.)
-    fn is_over(&self, piece: &Fields<'_>, is_indexed: bool) -> bool {
+    fn is_over(&self, piece: &Fields, is_indexed: bool) -> bool {
         let known = self.inner("name");
         let is_same = name(piece).is_empty() || name(piece) == known;
         let is_open = !self.is_object();
@@ -151,7 +151,7 @@ impl Call {
     }
 
     /// Joins the name of a piece to what has come of it, unless it says the same again.
-    fn name_on(&mut self, piece: &Fields<'_>) {
+    fn name_on(&mut self, piece: &Fields) {
         if self.shown.is_some() || !self.input().is_empty() {
             return;
         }
@@ -188,7 +188,7 @@ impl Call {
                 self.fields.insert("id".to_owned(), ids.next().into());
                 self.is_named = true;
             }
-            events.call(i, text(&self.fields, "id"), self.inner("name"));
+            events.call_at(i, text(&self.fields, "id"), self.inner("name"));
         }
         let input = self.input();
         events.arguments(i, input.get(self.shown.unwrap_or(0)..).unwrap_or_default());
@@ -242,7 +242,7 @@ fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
 }
 
 /// The name in a piece.
-fn name<'a>(piece: &'a Fields<'_>) -> &'a str {
+fn name(piece: &Fields) -> &str {
     inner_of(|kind| piece.get(kind), "name")
 }
 

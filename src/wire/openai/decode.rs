@@ -11,8 +11,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, each, elements, expected, from_url, keep, one_system, other_part,
-    put_back,
+    At, Fields, Ids, TextOrList, beside, expected, from_url, keep, objects, other_part, put_back,
+    text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, unlisted};
@@ -66,13 +66,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let mut choice = Fields::of(choice, choices.index(0))?;
     refused(&choice, &["message"])?;
     let word = stop_word(choice.take("finish_reason"));
-    let at = choice.at;
-    let message = ai(Fields::of(choice.required("message")?, at.key("message"))?, &mut ids)?;
-    Answer::new(Provider::OpenAi, message, usage, word).checked(&at)
+    let message = ai(choice.required_object("message")?, &mut ids)?;
+    Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)
 }
 
 /// What a body or a chunk counts; Groq hands it over in a field of its own.
-pub(super) fn usage(body: &Fields<'_>) -> Usage {
+pub(super) fn usage(body: &Fields) -> Usage {
     let beside = || body.get("x_groq")?.get("usage");
     body.get("usage")
         .filter(|usage| usage.is_object())
@@ -81,7 +80,7 @@ pub(super) fn usage(body: &Fields<'_>) -> Usage {
 }
 
 /// Names the ids of calls that came without after the answer.
-pub(super) fn name_after(ids: &mut Ids, body: &Fields<'_>) {
+pub(super) fn name_after(ids: &mut Ids, body: &Fields) {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if let (true, Some(id)) = (ids.are_nameless(), body.peek("id").filter(|id| !id.is_empty())) {
         ids.rename(id.chars().filter(plain).take(48));
@@ -107,24 +106,22 @@ pub(super) fn name_after(ids: &mut Ids, body: &Fields<'_>) {
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read openai history");
-    let at = top.key("messages");
-    let list = elements(top.parse(json)?, top, "messages", |_| Ok(()))?;
-    let mut messages = Vec::with_capacity(list.len());
+    let list = objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))?;
+    let mut messages = Vec::new();
     // The answer whose calls the next tool messages answer.
     let mut calling: Option<usize> = None;
-    for (i, value) in list.into_iter().enumerate() {
-        let fields = Fields::of(value, at.index(i))?;
+    for (i, fields) in list.enumerate() {
         let asked = calling.and_then(|i| messages.get(i)).and_then(Message::as_ai);
-        let message = message(fields, i, asked)?;
+        let message = message(fields?, i, asked)?;
         if message.has_tool_calls() {
             calling = Some(i);
         }
         messages.push(message);
     }
-    Ok(one_system(messages))
+    Ok(with_one_system(messages))
 }
 
-fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Result<Message> {
+fn message(mut fields: Fields, i: usize, asked: Option<&AiMessage>) -> Result<Message> {
     let role = fields.required_text("role")?;
     match role.as_str() {
         "system" | "developer" => system(fields),
@@ -136,7 +133,7 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
             let at = fields.at;
             let message = assistant(fields, None)?;
             Ok(Message::Ai(match function {
-                Some(value) => message.with_tool_call(function_call(value, &at, i)?),
+                Some(value) => message.with_tool_call(function_call(value, at, i)?),
                 None => message,
             }))
         }
@@ -146,19 +143,19 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
     }
 }
 
-fn system(mut fields: Fields<'_>) -> Result<Message> {
+fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.joined("content", "text")?);
     let message = fields.text("name")?.into_iter().fold(message, SystemMessage::with_name);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
-fn user(mut fields: Fields<'_>) -> Result<Message> {
+fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(fields.content("content", part)?);
     let message = fields.text("name")?.into_iter().fold(message, UserMessage::with_name);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
-fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
+fn tool(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     let id = fields.required_text("tool_call_id")?;
     let content = fields.content("content", part)?;
     let named = fields.text("name")?;
@@ -168,7 +165,7 @@ fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
 }
 
 /// The deprecated result of a `function_call`.
-fn function(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
+fn function(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     let name = fields.required_text("name")?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.name == name));
     let id = call.map(|call| call.id.clone()).unwrap_or_default();
@@ -176,7 +173,7 @@ fn function(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message
     Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
-fn part(value: Value, at: At<'_>) -> Result<Part> {
+fn part(value: Value, at: At) -> Result<Part> {
     // Some servers take bare strings in a list.
     if let Value::String(text) = value {
         return Ok(Part::text(text));
@@ -203,7 +200,7 @@ fn part(value: Value, at: At<'_>) -> Result<Part> {
 }
 
 /// What is left of a block and of the object within it.
-fn media(source: Source, key: &str, mut outer: Fields<'_>, inner: Fields<'_>) -> Media {
+fn media(source: Source, key: &str, mut outer: Fields, inner: Fields) -> Media {
     outer.take("type");
     let mut rest = outer.rest();
     put_back(&mut rest, key, inner.rest());
@@ -211,17 +208,16 @@ fn media(source: Source, key: &str, mut outer: Fields<'_>, inner: Fields<'_>) ->
 }
 
 /// A medium that stands in the block itself.
-fn bare(source: Source, media_type: Option<String>, mut fields: Fields<'_>) -> Media {
+fn bare(source: Source, media_type: Option<String>, mut fields: Fields) -> Media {
     fields.take("type");
     Media { source, media_type, name: None, detail: None, extra: keep(FORMAT, fields.rest()) }
 }
 
-fn image(mut fields: Fields<'_>) -> Result<Part> {
-    let at = fields.at;
+fn image(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("image_url")? {
         // Mistral takes the address alone.
-        Value::String(url) => Fields::of(serde_json::json!({ "url": url }), at)?,
-        object => Fields::of(object, at.key("image_url"))?,
+        Value::String(url) => Fields::of(serde_json::json!({ "url": url }), fields.at)?,
+        object => Fields::of(object, fields.at.key("image_url"))?,
     };
     let url = inner.required_text("url")?;
     let detail = inner.text("detail")?.map(Detail::from);
@@ -233,8 +229,7 @@ fn is_address(data: &str) -> bool {
     data.starts_with("https://") || data.starts_with("http://")
 }
 
-fn audio(mut fields: Fields<'_>) -> Result<Part> {
-    let at = fields.at;
+fn audio(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("input_audio")? {
         // Mistral takes the data alone, or an address.
         Value::String(data) => {
@@ -245,7 +240,7 @@ fn audio(mut fields: Fields<'_>) -> Result<Part> {
             };
             return Ok(Part::Audio(bare(source, media_type, fields)));
         }
-        object => Fields::of(object, at.key("input_audio"))?,
+        object => Fields::of(object, fields.at.key("input_audio"))?,
     };
     let source = Source::Base64(inner.required_text("data")?);
     let media_type = match inner.peek("format") {
@@ -261,9 +256,8 @@ fn audio(mut fields: Fields<'_>) -> Result<Part> {
     Ok(Part::Audio(Media { media_type, ..media(source, "input_audio", fields, inner) }))
 }
 
-fn file(mut fields: Fields<'_>) -> Result<Part> {
-    let at = fields.at;
-    let mut inner = Fields::of(fields.required("file")?, at.key("file"))?;
+fn file(mut fields: Fields) -> Result<Part> {
+    let mut inner = fields.required_object("file")?;
     let name = inner.text("filename")?;
     let (source, media_type) = match (inner.text("file_id")?, inner.text("file_data")?) {
         (Some(id), None) => (Source::FileId(id), None),
@@ -278,12 +272,12 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
 }
 
 /// An assistant's message in a response: its calls have ids.
-pub(super) fn ai(fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
+pub(super) fn ai(fields: Fields, ids: &mut Ids) -> Result<AiMessage> {
     assistant(fields, Some(ids))
 }
 
 /// An assistant's message, in a response or in a request.
-fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
+fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
     let at = fields.at;
     // MiniMax has streamed an empty one.
     if !matches!(fields.text("role")?.as_deref(), None | Some("" | "assistant")) {
@@ -293,11 +287,10 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
     parts.extend(reasoning(&mut fields)?.map(AiPart::Reasoning));
     match fields.take("content") {
         None => {}
-        Some(Value::String(text)) => parts.push(AiPart::Content(Part::text(text))),
-        Some(Value::Array(list)) => parts.extend(each(list, &at.key("content"), said)?),
-        Some(other) => {
-            return Err(at.key("content").error(expected("a string or an array", &other)));
-        }
+        Some(content) => match text_or_list(content, at.key("content"), answer_block)? {
+            TextOrList::Text(text) => parts.push(AiPart::Content(Part::text(text))),
+            TextOrList::List(said) => parts.extend(said),
+        },
     }
     // Snowflake writes an empty value where others write none.
     if let Some(text) = fields.text("refusal")?.filter(|text| !text.is_empty()) {
@@ -324,7 +317,7 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
         parts.push(AiPart::ToolCall(call));
     }
     if let Some(value) = fields.take("function_call").filter(|call| is_there(call, "name")) {
-        parts.push(AiPart::ToolCall(function_call(value, &at, 0)?));
+        parts.push(AiPart::ToolCall(function_call(value, at, 0)?));
     }
     let message = AiMessage::from_parts(parts);
     let message = fields.text("name")?.into_iter().fold(message, AiMessage::with_name);
@@ -337,7 +330,7 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
 }
 
 /// The reasoning, by whichever of its names.
-fn reasoning(fields: &mut Fields<'_>) -> Result<Option<Reasoning>> {
+fn reasoning(fields: &mut Fields) -> Result<Option<Reasoning>> {
     let mut text = fields.text("reasoning_content")?.filter(|text| !text.is_empty());
     if fields.peek("reasoning").is_some() {
         let same = text.is_none() || text.as_deref() == fields.peek("reasoning");
@@ -358,7 +351,7 @@ fn reasoning(fields: &mut Fields<'_>) -> Result<Option<Reasoning>> {
     Ok(Some(Reasoning { extra: keep(FORMAT, kept), ..Reasoning::new(text) }))
 }
 
-fn said(value: Value, at: At<'_>) -> Result<AiPart> {
+fn answer_block(value: Value, at: At) -> Result<AiPart> {
     let part = match value.get("type").and_then(Value::as_str) {
         Some("thinking") => return thought(Fields::of(value, at)?),
         Some("refusal") => {
@@ -378,7 +371,7 @@ fn said(value: Value, at: At<'_>) -> Result<AiPart> {
 
 /// A block of Mistral's reasoning. Its texts are one; where it holds more than one bare text, it is
 /// kept as it came.
-fn thought(mut fields: Fields<'_>) -> Result<AiPart> {
+fn thought(mut fields: Fields) -> Result<AiPart> {
     let thinking = fields.required("thinking")?;
     let text = match &thinking {
         Value::String(text) => text.clone(),
@@ -398,7 +391,7 @@ fn refusal(text: String, mut rest: Attributes) -> Part {
     Part::Text(TextPart { text, extra: keep(FORMAT, rest) })
 }
 
-fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
+fn call(value: Value, at: At) -> Result<ToolCall> {
     let mut fields = Fields::of(value, at)?;
     let id = fields.text("id")?.unwrap_or_default();
     let kind = fields.text("type")?;
@@ -406,7 +399,7 @@ fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
     let (key, input) = if custom { ("custom", "input") } else { ("function", "arguments") };
     // The position in the list, which some servers write and OpenAI refuses.
     fields.take("index");
-    let mut inner = Fields::of(fields.required(key)?, at.key(key))?;
+    let mut inner = fields.required_object(key)?;
     let name = inner.required_text("name")?;
     let arguments = arguments(&mut inner, input)?;
     let mut rest = fields.rest();
@@ -418,7 +411,7 @@ fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
 }
 
 /// The arguments as the model wrote them; some servers send an object where there should be text.
-fn arguments(fields: &mut Fields<'_>, key: &'static str) -> Result<String> {
+fn arguments(fields: &mut Fields, key: &'static str) -> Result<String> {
     match fields.take(key) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),
@@ -431,7 +424,7 @@ fn arguments(fields: &mut Fields<'_>, key: &'static str) -> Result<String> {
 pub(super) const FUNCTION_ID: &str = "function_0";
 
 /// A call of the kind that had no id: its place in the conversation stands for one.
-fn function_call(value: Value, at: &At<'_>, i: usize) -> Result<ToolCall> {
+fn function_call(value: Value, at: At, i: usize) -> Result<ToolCall> {
     let mut fields = Fields::of(value, at.key("function_call"))?;
     let name = fields.required_text("name")?;
     let arguments = arguments(&mut fields, "arguments")?;

@@ -11,17 +11,19 @@ use crate::message::{
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::{Files, Provider, ReasoningField, Row};
+use crate::wire::blocks::{Blocks, ContentBlock, blocks};
 use crate::wire::common::{
-    MARK, NO_SIGNATURE, as_other_part, entry, inline, input, kept, placeholder, write_kept,
-    write_mark,
+    NO_SIGNATURE, as_other_part, entry, inline, input, kept, kept_object, kept_type, placeholder,
+    write_kept,
 };
-use crate::wire::shape::{Entry, Joined, Object, Seq, block, write};
+use crate::wire::shape::{Entry, Object, Seq, block, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
+        let row = &self.terms.row;
+        let mark = self.marked(|_, message| takes_mark(message, row));
         let mut seq = serializer.serialize_seq(None)?;
         let mut i = 0;
         self.messages.try_for_each(|message| {
@@ -34,34 +36,25 @@ impl Serialize for Messages<'_> {
             }
             // Once, so that it stands in the loop.
             let message = copy.as_deref().unwrap_or(message);
-            seq.serialize_element(&One { message, row: &self.terms.row, mark })
+            seq.serialize_element(&SentMessage { message, row, mark })
         })?;
         seq.end()
     }
 }
 
-impl Messages<'_> {
-    /// The last cacheable message with a block that a cache mark can stand on.
-    fn last_with_block(&self) -> Option<usize> {
-        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
-        let row = &self.terms.row;
-        let left_out = |m: &Message| row.calls_alone && m.has_tool_calls();
-        let marked = cacheable.filter(|(_, message)| has_block(message, row) && !left_out(message));
-        marked.last().map(|(i, _)| i)
-    }
-}
-
-fn has_block(message: &Message, row: &Row) -> bool {
+/// Whether a block of this message can carry the cache mark.
+fn takes_mark(message: &Message, row: &Row) -> bool {
     match message {
         Message::System(m) => Block::Bare(m.text()).takes_mark(),
-        Message::User(m) => blocks(m.content(), Block::of).any(|block| block.takes_mark()),
-        Message::Tool(m) => blocks(m.content(), Block::text).any(|block| block.takes_mark()),
-        Message::Ai(m) => ai_blocks(m, row).any(|block| block.takes_mark()),
+        Message::User(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
+        Message::Tool(m) => blocks(m.content(), Block::text).any(Block::takes_mark),
+        Message::Ai(m) if row.calls_alone && m.has_tool_calls() => false,
+        Message::Ai(m) => ai_blocks(m, row).any(Block::takes_mark),
         Message::Custom(_) => false,
     }
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAi;
     const OPERATION: &'static str = "write openai messages";
     const OBJECTS: bool = false;
@@ -70,8 +63,8 @@ impl Shape for Options {
         let block = match by {
             Speaker::User => Block::of_user(row)(part),
             Speaker::Tool => Block::text(part),
-            Speaker::Ai if spoken(part).is_some() => return true,
-            Speaker::Ai => return Block::said(part, row).is_some(),
+            Speaker::Ai if spoken_audio(part).is_some() => return true,
+            Speaker::Ai => return Block::of_answer(part, row).is_some(),
         };
         !matches!(block, Block::Placeholder(_))
     }
@@ -85,14 +78,14 @@ impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// One message.
-struct One<'a> {
+struct SentMessage<'a> {
     message: &'a Message,
     row: &'a Row,
     /// Whether its last block carries the cache mark.
     mark: bool,
 }
 
-impl Serialize for One<'_> {
+impl Serialize for SentMessage<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -107,7 +100,7 @@ impl Serialize for One<'_> {
     }
 }
 
-impl One<'_> {
+impl SentMessage<'_> {
     /// The role and the text of a message that has nothing else, as nearly all are.
     #[inline]
     fn plain(&self) -> Option<(&'static str, &str)> {
@@ -200,9 +193,9 @@ impl One<'_> {
         for part in m.parts() {
             match part {
                 AiPart::ToolCall(_) => calls = true,
-                AiPart::Content(part) => match spoken(part) {
+                AiPart::Content(part) => match spoken_audio(part) {
                     Some(id) => audio = Some(id),
-                    None => said |= Block::said(part, self.row).is_some(),
+                    None => said |= Block::of_answer(part, self.row).is_some(),
                 },
                 AiPart::Reasoning(thought) => said |= is_block(thought),
             }
@@ -270,7 +263,7 @@ impl One<'_> {
 }
 
 /// The id of audio that the model spoke, which is all that goes back.
-fn spoken(part: &Part) -> Option<&str> {
+fn spoken_audio(part: &Part) -> Option<&str> {
     match part {
         Part::Audio(Media { source: Source::FileId(id), .. }) => Some(id),
         _ => None,
@@ -331,18 +324,10 @@ enum Block<'a> {
     Placeholder(&'static str),
 }
 
-fn blocks<'a>(
-    content: &'a Content,
-    block: fn(&'a Part) -> Block<'a>,
-) -> impl Iterator<Item = Block<'a>> + Clone {
-    let one = if let Content::Text(text) = content { Some(Block::Bare(text)) } else { None };
-    one.into_iter().chain(content.parts().iter().map(block))
-}
-
 fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'a>> + Clone {
     let parts = m.parts();
     let said = parts.iter().filter_map(|part| match part {
-        AiPart::Content(part) => Block::said(part, row),
+        AiPart::Content(part) => Block::of_answer(part, row),
         AiPart::Reasoning(thought) => is_block(thought).then_some(Block::Thinking(thought)),
         AiPart::ToolCall(_) => None,
     });
@@ -401,7 +386,7 @@ impl<'a> Block<'a> {
     }
 
     /// What the model may have said; `None` for what is left out: a placeholder would be its words.
-    fn said(part: &'a Part, row: &Row) -> Option<Self> {
+    fn of_answer(part: &'a Part, row: &Row) -> Option<Self> {
         match part {
             Part::Text(text) if is_refusal(text) && row.refusals => {
                 Some(Block::Refusal(&text.text))
@@ -419,48 +404,81 @@ impl<'a> Block<'a> {
             (_, None) => Block::Placeholder(placeholder(part)),
         }
     }
+}
 
-    fn as_text(&self) -> Option<&'a str> {
+impl<'a> ContentBlock<'a> for Block<'a> {
+    fn bare(text: &'a str) -> Self {
+        Self::Bare(text)
+    }
+
+    fn as_bare(self) -> Option<&'a str> {
+        if let Self::Bare(text) = self { Some(text) } else { None }
+    }
+
+    fn as_text(self) -> Option<&'a str> {
         match self {
-            Block::Bare(text) | Block::Placeholder(text) => Some(text),
-            Block::Text(part) => Some(&part.text),
+            Self::Bare(text) | Self::Placeholder(text) => Some(text),
+            Self::Text(part) => Some(&part.text),
             _ => None,
         }
     }
 
-    /// Whether a cache mark can stand on it: not on an empty text, nor on what has no place for
-    /// one.
-    fn takes_mark(&self) -> bool {
+    fn is_media(self) -> bool {
+        matches!(
+            self,
+            Self::Image(_)
+                | Self::Audio(..)
+                | Self::File(_)
+                | Self::Document(_)
+                | Self::Recording(_)
+        )
+    }
+
+    fn kept(self) -> Option<&'a Attributes> {
         match self {
-            Block::Image(_)
-            | Block::Audio(..)
-            | Block::File(_)
-            | Block::Document(_)
-            | Block::Recording(_) => true,
-            _ => self.as_text().is_some_and(|text| !text.is_empty()),
+            Self::Text(part) => kept(FORMAT, &part.extra),
+            Self::Image(media) | Self::Audio(media, _) | Self::File(media) => {
+                kept(FORMAT, &media.extra)
+            }
+            _ => None,
         }
     }
 
-    /// Whether it was read with a cache mark.
-    fn is_marked(&self) -> bool {
-        let extra = match self {
-            Block::Text(part) => &part.extra,
-            Block::Image(media) | Block::Audio(media, _) | Block::File(media) => &media.extra,
-            _ => return false,
-        };
-        kept(FORMAT, extra).is_some_and(|kept| kept.contains_key(MARK))
+    fn write<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::Bare(text) | Self::Placeholder(text) => {
+                write(map, &block("text", "text", text), None)
+            }
+            Self::Text(part) => write(map, &block("text", "text", &part.text), self.kept()),
+            Self::Refusal(text) => write(map, &block("refusal", "refusal", text), None),
+            Self::Thinking(thought) => {
+                let kept = kept(FORMAT, &thought.extra);
+                if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
+                    let own = block("text", "text", &thought.text);
+                    map.serialize_entry("thinking", &[Object { own, kept: None }])?;
+                }
+                write_kept(map, kept, &[])
+            }
+            Self::Image(media) => write_media(map, "image_url", media, image_url(media)),
+            Self::Audio(media, format) => {
+                write_media(map, "input_audio", media, input_audio(media, format))
+            }
+            Self::File(media) => write_media(map, "file", media, file(media)),
+            Self::Document(media) => write_document(map, media),
+            Self::Recording(media) => {
+                let data = match &media.source {
+                    Source::Url(url) if inline(media).is_none() => url,
+                    _ => inline(media).map_or("", |url| url.data),
+                };
+                write(map, &block("input_audio", "input_audio", data), None)
+            }
+            Self::Other(fields) => write_kept(map, Some(fields), &[]),
+        }
     }
 }
 
-/// What was kept of an object within a block.
-#[inline]
-fn inner<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
-    kept?.get(key)?.as_object()
-}
-
 fn is_refusal(part: &TextPart) -> bool {
-    let kept = kept(FORMAT, &part.extra).and_then(|kept| kept.get("type"));
-    kept.and_then(|kind| kind.as_str()) == Some("refusal")
+    kept_type(FORMAT, &part.extra) == Some("refusal")
 }
 
 /// Whether this was read from a block of the content.
@@ -473,94 +491,7 @@ fn audio_format(media: &Media) -> Option<&str> {
     match inline(media)?.media_type {
         "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
         "audio/mpeg" | "audio/mp3" => Some("mp3"),
-        _ => inner(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
-    }
-}
-
-/// Content: a string, or a list of blocks.
-struct Blocks<I> {
-    of: I,
-    flat: bool,
-    mark: bool,
-}
-
-impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for Blocks<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut first = self.of.clone();
-        let alone = match (first.next(), first.next()) {
-            // The format has no empty list.
-            (None, _) => Some(""),
-            (Some(Block::Bare(text)), None) => Some(text),
-            _ => None,
-        };
-        let marked = if self.mark { self.last_that_takes_mark() } else { None };
-        if marked.is_none() {
-            if let Some(text) = alone {
-                return serializer.serialize_str(text);
-            }
-            if self.flat && self.of.clone().all(|block| block.as_text().is_some()) {
-                return serializer
-                    .collect_str(&Joined(self.of.clone().filter_map(|block| block.as_text())));
-            }
-        }
-        let mut seq = serializer.serialize_seq(None)?;
-        for (i, block) in self.of.clone().enumerate() {
-            seq.serialize_element(&Marked { block, mark: marked == Some(i) })?;
-        }
-        seq.end()
-    }
-}
-
-impl<'a, I: Iterator<Item = Block<'a>> + Clone> Blocks<I> {
-    fn last_that_takes_mark(&self) -> Option<usize> {
-        let blocks = self.of.clone().enumerate();
-        blocks.filter(|(_, block)| block.takes_mark()).last().map(|(i, _)| i)
-    }
-}
-
-struct Marked<'a> {
-    block: Block<'a>,
-    mark: bool,
-}
-
-impl Serialize for Marked<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self.block {
-            Block::Bare(text) | Block::Placeholder(text) => {
-                write(&mut map, &block("text", "text", text), None)?;
-            }
-            Block::Text(part) => {
-                write(&mut map, &block("text", "text", &part.text), kept(FORMAT, &part.extra))?;
-            }
-            Block::Refusal(text) => write(&mut map, &block("refusal", "refusal", text), None)?,
-            Block::Thinking(thought) => {
-                let kept = kept(FORMAT, &thought.extra);
-                if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
-                    let own = block("text", "text", &thought.text);
-                    map.serialize_entry("thinking", &[Object { own, kept: None }])?;
-                }
-                write_kept(&mut map, kept, &[])?;
-            }
-            Block::Image(media) => write_media(&mut map, "image_url", media, image_url(media))?,
-            Block::Audio(media, format) => {
-                write_media(&mut map, "input_audio", media, input_audio(media, format))?;
-            }
-            Block::File(media) => write_media(&mut map, "file", media, file(media))?,
-            Block::Document(media) => write_document(&mut map, media)?,
-            Block::Recording(media) => {
-                let data = match &media.source {
-                    Source::Url(url) if inline(media).is_none() => url,
-                    _ => inline(media).map_or("", |url| url.data),
-                };
-                write(&mut map, &block("input_audio", "input_audio", data), None)?;
-            }
-            Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
-        }
-        if self.mark && !self.block.is_marked() {
-            write_mark(&mut map)?;
-        }
-        map.end()
+        _ => kept_object(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
     }
 }
 
@@ -573,7 +504,7 @@ fn write_media<M: SerializeMap, const N: usize>(
 ) -> Result<(), M::Error> {
     let kept = kept(FORMAT, &media.extra);
     map.serialize_entry("type", kind)?;
-    map.serialize_entry(kind, &Object { own, kept: inner(kept, kind) })?;
+    map.serialize_entry(kind, &Object { own, kept: kept_object(kept, kind) })?;
     write_kept(map, kept, &["type", kind])
 }
 
@@ -650,7 +581,7 @@ impl Serialize for Function<'_> {
         let mut map = serializer.serialize_map(None)?;
         entry(&mut map, "name", &self.call.name)?;
         entry(&mut map, key, input(self.call, self.custom))?;
-        write_kept(&mut map, inner(self.kept, kind), &["name", key])?;
+        write_kept(&mut map, kept_object(self.kept, kind), &["name", key])?;
         map.end()
     }
 }

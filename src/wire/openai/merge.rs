@@ -43,7 +43,7 @@ fn field(key: &str) -> &'static str {
 }
 
 /// Adds a piece of a field to what has come of it.
-pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<()> {
+pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> Result<()> {
     let mut slot = match into.entry(key) {
         Entry::Vacant(slot) => {
             slot.insert(value);
@@ -76,7 +76,7 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
         (Value::Object(object), Value::Object(pieces)) => {
             let at = at.key(field(key));
             for (key, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_null()) {
-                merge(object, &key, piece, &at)?;
+                merge(object, &key, piece, at)?;
             }
         }
         // Mistral sends blocks while it thinks and bare text afterwards.
@@ -161,7 +161,7 @@ pub(super) fn without_unsigned(message: &mut Attributes) {
 }
 
 /// Adds a piece of OpenRouter's reasoning: to the block of its index, or as a block of its own.
-fn detail(list: &mut Vec<Value>, piece: Value, at: &At<'_>) -> Result<()> {
+fn detail(list: &mut Vec<Value>, piece: Value, at: At) -> Result<()> {
     let same = |block: &&mut Value| {
         piece.get("index").is_some()
             && block.get("index") == piece.get("index")

@@ -90,54 +90,51 @@ impl Pieces for Chunks {
         self.message.len() + self.calls.len()
     }
 
-    fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         name_after(&mut self.ids, &chunk);
         end.usage.grow(usage(&chunk));
-        let choice = |choice, at: At<'_>| self.choice(Fields::of(choice, at)?, end, events);
+        let choice = |choice, at: At| self.choice(Fields::of(choice, at)?, end, events);
         chunk.each("choices", choice).map(drop)
     }
 
     fn done(&mut self, end: &mut End, events: &mut Events) {
         if self.ends_in_done {
             self.calls.show(&mut self.ids, events);
-            end.comes();
+            end.says_whole();
         }
     }
 
-    fn message(mut self) -> Result<AiMessage> {
+    fn message(mut self, top: At) -> Result<AiMessage> {
         self.calls.put_into(&mut self.message);
-        let message = Fields::of(Value::Object(self.message), At::top(Self::READ))?;
+        let message = Fields::of(Value::Object(self.message), top)?;
         decode::ai(message, &mut self.ids)
     }
 
-    fn kept(mut self) -> AiMessage {
+    fn kept(mut self, top: At) -> AiMessage {
         self.calls.keep_whole();
         without_unsigned(&mut self.message);
         let text = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
         let text = AiMessage::new(text);
-        self.message().unwrap_or(text)
+        self.message(top).unwrap_or(text)
     }
 }
 
 impl Chunks {
-    fn choice(&mut self, mut choice: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn choice(&mut self, mut choice: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         if choice.take("index").is_some_and(|index| index.as_u64() != Some(0)) {
             return Err(choice.at.key("index").error("expected one choice, numbered 0"));
         }
         refused(&choice, &["delta", "message"])?;
         // Moonshot counts here.
         end.usage.grow(usage(&choice));
-        let (delta, message) = (choice.take("delta"), choice.take("message"));
-        let at = choice.at;
-        if let Some(delta) = delta {
-            self.delta(Fields::of(delta, at.key("delta"))?, events)?;
+        if let Some(delta) = choice.object("delta")? {
+            self.delta(delta, events)?;
             let said = ["content", "tool_calls", "reasoning"];
             self.has_deltas |= said.into_iter().any(|key| self.has_said(key));
         }
         // Some servers answer whole where a stream was asked for. MiniMax says all of it again when
         // the pieces have come.
-        if let Some(message) = message {
-            let mut message = Fields::of(message, at.key("message"))?;
+        if let Some(mut message) = choice.object("message")? {
             if self.has_deltas {
                 message.retain(|key| !self.has_said(key));
             }
@@ -147,7 +144,7 @@ impl Chunks {
         if word.is_some() {
             self.calls.show(&mut self.ids, events);
             end.says(word);
-            end.comes();
+            end.says_whole();
         }
         Ok(())
     }
@@ -171,9 +168,8 @@ impl Chunks {
         }
     }
 
-    fn delta(&mut self, mut delta: Fields<'_>, events: &mut Events) -> Result<()> {
-        let delta_at = delta.at;
-        let at = delta_at;
+    fn delta(&mut self, mut delta: Fields, events: &mut Events) -> Result<()> {
+        let at = delta.at;
         let calls = delta.list("tool_calls")?;
         let function = delta.take("function_call");
         for name in ["reasoning_content", "reasoning"] {
@@ -186,11 +182,11 @@ impl Chunks {
         match delta.get("content") {
             Some(Value::String(piece)) if piece.is_empty() => {}
             Some(Value::String(piece)) => {
-                self.say_behind_refusal(&at)?;
+                self.say_behind_refusal(at)?;
                 events.text(piece);
             }
             Some(Value::Array(blocks)) => {
-                self.say_behind_refusal(&at)?;
+                self.say_behind_refusal(at)?;
                 for block in blocks {
                     shown(block, events);
                 }
@@ -199,22 +195,21 @@ impl Chunks {
         }
         events.refusal(delta.peek("refusal").unwrap_or_default());
         for (key, value) in delta.rest() {
-            merge(&mut self.message, &key, value, &at)?;
+            merge(&mut self.message, &key, value, at)?;
         }
-        let at = at.key("tool_calls");
         for (i, call) in calls.into_iter().enumerate() {
-            self.calls.add(Fields::of(call, at.index(i))?, &mut self.ids, events)?;
+            let at = at.key("tool_calls").index(i);
+            self.calls.add(Fields::of(call, at)?, &mut self.ids, events)?;
         }
         if let Some(function) = function {
             let call = json!({"id": FUNCTION_ID, "function": function});
-            let at = delta_at.key("function_call");
-            self.calls.add(Fields::of(call, at)?, &mut self.ids, events)?;
+            self.calls.add(Fields::of(call, at.key("function_call"))?, &mut self.ids, events)?;
         }
         Ok(())
     }
 
     /// Content comes: a refusal before it becomes a block of it, and stays before it.
-    fn say_behind_refusal(&mut self, at: &At<'_>) -> Result<()> {
+    fn say_behind_refusal(&mut self, at: At) -> Result<()> {
         match self.message.get_mut("refusal").map(Value::take) {
             Some(Value::String(text)) if !text.is_empty() => {
                 let block = json!([{"type": "refusal", "refusal": text}]);

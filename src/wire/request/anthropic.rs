@@ -1,12 +1,12 @@
 //! Requests of Anthropic's Messages.
 
-use serde::Serialize;
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::{Choice, Request};
+use super::{Request, ToolChoice};
 use crate::provider::Definition;
 use crate::wire::anthropic;
+use crate::wire::shape::Entry;
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
@@ -24,38 +24,22 @@ pub(super) fn write<M: SerializeMap>(
     let tools_cache = request.cache.filter(|_| system.is_none());
     body.optional("system", system.map(|system| system.cached(request.cache)))?;
     body.field("messages", &messages.cached(request.cache))?;
-    if !request.tools.is_empty() {
-        let last = request.tools.len() - 1;
-        let tools = request.tools.iter().enumerate();
-        body.list(
-            "tools",
-            tools.map(|(i, tool)| Definition::marked(tool, tools_cache.filter(|_| i == last))),
-        )?;
-    }
-    if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
-        body.field("tool_choice", &Chosen::of(choice))?;
-    }
-    if request.stream {
-        body.field("stream", &true)?;
-    }
-    body.end()
-}
-
-#[derive(Serialize)]
-struct Chosen<'a> {
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-}
-
-impl<'a> Chosen<'a> {
-    fn of(choice: &'a Choice) -> Self {
-        let (r#type, name) = match choice {
-            Choice::Auto => ("auto", None),
-            Choice::None => ("none", None),
-            Choice::Required => ("any", None),
-            Choice::Tool(name) => ("tool", Some(name.as_str())),
+    let tools = request.tools.iter().enumerate();
+    let is_last = |i| i + 1 == request.tools.len();
+    body.list(
+        "tools",
+        tools.map(|(i, tool)| Definition::marked(tool, tools_cache.filter(|_| is_last(i)))),
+    )?;
+    if let Some(choice) = request.chosen()? {
+        let (kind, name) = match choice {
+            ToolChoice::Auto => ("auto", None),
+            ToolChoice::None => ("none", None),
+            ToolChoice::Required => ("any", None),
+            ToolChoice::Tool(name) => ("tool", Some(name)),
         };
-        Self { r#type, name }
+        let own = [("type", kind.into()), ("name", name.into())];
+        body.field("tool_choice", &Entry::Fields(&own))?;
     }
+    body.optional("stream", request.stream.then_some(true))?;
+    body.end()
 }

@@ -15,22 +15,6 @@ pub(super) struct Body<'a, M> {
     joined: Vec<&'static str>,
 }
 
-/// A reason why a request can't be written.
-#[derive(Debug)]
-pub(super) struct Failed(String);
-
-impl Failed {
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl<'a, M: SerializeMap> Body<'a, M> {
     pub(super) fn new(map: M, extra: &'a Attributes) -> Self {
         Self { map, extra, joined: Vec::new() }
@@ -62,13 +46,15 @@ impl<'a, M: SerializeMap> Body<'a, M> {
         value.map_or(Ok(()), |value| self.field(name, &value))
     }
 
-    /// Writes a field of an object, `{name: {inner: value}}`, with the application's beside it.
-    pub(super) fn inner<T: Serialize + ?Sized>(
+    /// Writes a field of an object, `{name: {inner: value}}`, with the application's beside it, if
+    /// there is something to write.
+    pub(super) fn inner<T: Serialize>(
         &mut self,
         name: &'static str,
         inner: &'static str,
-        value: &T,
+        value: Option<T>,
     ) -> Result<(), M::Error> {
+        let Some(value) = value else { return Ok(()) };
         let beside = match self.extra.get(name) {
             None => None,
             Some(Value::Object(fields)) if !fields.contains_key(inner) => Some(fields),
@@ -78,12 +64,15 @@ impl<'a, M: SerializeMap> Body<'a, M> {
         self.map.serialize_entry(name, &Inner { name: inner, value, beside })
     }
 
-    /// Writes a list, with the application's elements behind ours.
-    pub(super) fn list<T: Serialize, I: Iterator<Item = T> + Clone>(
+    /// Writes a list, with the application's elements behind ours, if there are any of ours.
+    pub(super) fn list<T: Serialize, I: ExactSizeIterator<Item = T> + Clone>(
         &mut self,
         name: &'static str,
         ours: I,
     ) -> Result<(), M::Error> {
+        if ours.len() == 0 {
+            return Ok(());
+        }
         let more = match self.extra.get(name) {
             None => &[],
             Some(Value::Array(more)) => more.as_slice(),
@@ -108,16 +97,16 @@ fn clash<M: SerializeMap>(name: impl fmt::Display) -> M::Error {
     M::Error::custom(format_args!("extra: `{name}` is written by the request itself"))
 }
 
-struct Inner<'a, T: ?Sized> {
+struct Inner<'a, T> {
     name: &'static str,
-    value: &'a T,
+    value: T,
     beside: Option<&'a Attributes>,
 }
 
-impl<T: Serialize + ?Sized> Serialize for Inner<'_, T> {
+impl<T: Serialize> Serialize for Inner<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.name, self.value)?;
+        map.serialize_entry(self.name, &self.value)?;
         for (name, value) in self.beside.into_iter().flatten() {
             map.serialize_entry(name, value)?;
         }

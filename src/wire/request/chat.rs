@@ -1,12 +1,12 @@
 //! Requests of OpenAI Chat Completions, and of the servers that speak it.
 
-use serde::Serialize;
-use serde::ser::{Error, SerializeMap};
+use serde::ser::SerializeMap;
 
 use super::body::Body;
-use super::{Choice, Request};
+use super::{Request, ToolChoice};
 use crate::provider::Provider;
 use crate::wire::openai;
+use crate::wire::shape::Entry;
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
@@ -17,40 +17,17 @@ pub(super) fn write<M: SerializeMap>(
     let cache = request.cache.filter(|_| row.cache_marks);
     body.field("messages", &request.on_terms(openai::messages(request.prompt)).cached(cache))?;
     body.optional(row.max_tokens.as_str(), request.max_tokens)?;
-    if !request.tools.is_empty() {
-        body.list("tools", request.definitions())?;
-    }
-    if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
-        body.field("tool_choice", &Chosen::of(choice))?;
-    }
-    if request.stream {
-        body.field("stream", &true)?;
-        if row.asks_for_usage {
-            body.inner("stream_options", "include_usage", &true)?;
+    body.list("tools", request.definitions())?;
+    match request.chosen()? {
+        Some(ToolChoice::Tool(name)) => {
+            let function = [("name", name.into())];
+            let own = [("type", "function".into()), ("function", Entry::Fields(&function))];
+            body.field("tool_choice", &Entry::Fields(&own))?;
         }
+        choice => body.optional("tool_choice", choice.and_then(ToolChoice::word))?,
     }
+    let stream = request.stream.then_some(true);
+    body.optional("stream", stream)?;
+    body.inner("stream_options", "include_usage", stream.filter(|_| row.asks_for_usage))?;
     body.end()
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Chosen<'a> {
-    Word(&'static str),
-    Tool { r#type: &'static str, function: Name<'a> },
-}
-
-#[derive(Serialize)]
-struct Name<'a> {
-    name: &'a str,
-}
-
-impl<'a> Chosen<'a> {
-    fn of(choice: &'a Choice) -> Self {
-        match choice {
-            Choice::Auto => Self::Word("auto"),
-            Choice::None => Self::Word("none"),
-            Choice::Required => Self::Word("required"),
-            Choice::Tool(name) => Self::Tool { r#type: "function", function: Name { name } },
-        }
-    }
 }

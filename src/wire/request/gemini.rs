@@ -1,10 +1,10 @@
 //! Requests of Google's `generateContent`. Model and stream stand in the URL.
 
 use serde::Serialize;
-use serde::ser::{Error, SerializeMap};
+use serde::ser::SerializeMap;
 
 use super::body::Body;
-use super::{Choice, Request};
+use super::{Request, ToolChoice};
 use crate::provider::Definition;
 use crate::wire::gemini;
 
@@ -19,12 +19,8 @@ pub(super) fn write<M: SerializeMap>(
         let declarations = Declarations { function_declarations };
         body.list("tools", std::iter::once(&declarations))?;
     }
-    if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
-        body.inner("toolConfig", "functionCallingConfig", &Chosen::of(choice))?;
-    }
-    if let Some(tokens) = request.max_tokens {
-        body.inner("generationConfig", "maxOutputTokens", &tokens)?;
-    }
+    body.inner("toolConfig", "functionCallingConfig", request.chosen()?.map(Chosen::of))?;
+    body.inner("generationConfig", "maxOutputTokens", request.max_tokens)?;
     body.end()
 }
 
@@ -43,12 +39,12 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    fn of(choice: &'a Choice) -> Self {
+    fn of(choice: &'a ToolChoice) -> Self {
         let (mode, name) = match choice {
-            Choice::Auto => ("AUTO", None),
-            Choice::None => ("NONE", None),
-            Choice::Required => ("ANY", None),
-            Choice::Tool(name) => ("ANY", Some(name.as_str())),
+            ToolChoice::Auto => ("AUTO", None),
+            ToolChoice::None => ("NONE", None),
+            ToolChoice::Required => ("ANY", None),
+            ToolChoice::Tool(name) => ("ANY", Some(name.as_str())),
         };
         Self { mode, allowed_function_names: name.map(|name| [name]) }
     }

@@ -3,7 +3,7 @@
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::{Choice, Request};
+use super::{Request, ToolChoice};
 use crate::wire::ollama;
 
 pub(super) fn write<M: SerializeMap>(
@@ -13,19 +13,14 @@ pub(super) fn write<M: SerializeMap>(
     body.optional("model", request.model.as_ref())?;
     body.field("messages", &request.on_terms(ollama::messages(request.prompt)))?;
     // It has no field for a choice. It can't call a tool of which it does not know.
-    let has_tools = match request.chosen().map_err(M::Error::custom)? {
-        None | Some(Choice::Auto) => true,
-        Some(Choice::None) => false,
-        Some(Choice::Required | Choice::Tool(_)) => {
+    match request.chosen()? {
+        None | Some(ToolChoice::Auto) => body.list("tools", request.definitions())?,
+        Some(ToolChoice::None) => {}
+        Some(ToolChoice::Required | ToolChoice::Tool(_)) => {
             return Err(M::Error::custom("choice: it can't be made to call a tool"));
         }
-    };
-    if has_tools && !request.tools.is_empty() {
-        body.list("tools", request.definitions())?;
     }
-    if let Some(tokens) = request.max_tokens {
-        body.inner("options", "num_predict", &tokens)?;
-    }
+    body.inner("options", "num_predict", request.max_tokens)?;
     // It streams where it is not told.
     body.field("stream", &request.stream)?;
     body.end()

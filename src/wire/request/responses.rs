@@ -1,12 +1,12 @@
 //! Requests of OpenAI Responses.
 
-use serde::Serialize;
-use serde::ser::{Error, SerializeMap};
+use serde::ser::SerializeMap;
 use serde_json::Value;
 
 use super::body::Body;
-use super::{Choice, Request};
+use super::{Request, ToolChoice};
 use crate::wire::responses;
+use crate::wire::shape::Entry;
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
@@ -17,15 +17,15 @@ pub(super) fn write<M: SerializeMap>(
     let input = request.on_terms(request.input());
     body.field("input", &input.cached(request.cache))?;
     body.optional("max_output_tokens", request.max_tokens)?;
-    if !request.tools.is_empty() {
-        body.list("tools", request.definitions())?;
+    body.list("tools", request.definitions())?;
+    match request.chosen()? {
+        Some(ToolChoice::Tool(name)) => {
+            let own = [("type", "function".into()), ("name", name.into())];
+            body.field("tool_choice", &Entry::Fields(&own))?;
+        }
+        choice => body.optional("tool_choice", choice.and_then(ToolChoice::word))?,
     }
-    if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
-        body.field("tool_choice", &Chosen::of(choice))?;
-    }
-    if request.stream {
-        body.field("stream", &true)?;
-    }
+    body.optional("stream", request.stream.then_some(true))?;
     // The conversation is kept here, and each request carries all of it.
     if !body.has_extra("store") {
         body.field("store", &false)?;
@@ -73,22 +73,4 @@ fn reasons(model: &str) -> bool {
     let is_newer = name.strip_prefix("gpt-").is_some_and(|rest| begins(rest, 5));
     let is_o = name.strip_prefix('o').is_some_and(|rest| begins(rest, 1));
     (is_newer || is_o) && !name.contains("chat")
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Chosen<'a> {
-    Word(&'static str),
-    Tool { r#type: &'static str, name: &'a str },
-}
-
-impl<'a> Chosen<'a> {
-    fn of(choice: &'a Choice) -> Self {
-        match choice {
-            Choice::Auto => Self::Word("auto"),
-            Choice::None => Self::Word("none"),
-            Choice::Required => Self::Word("required"),
-            Choice::Tool(name) => Self::Tool { r#type: "function", name },
-        }
-    }
 }

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, beside, from_url, keep, keep_signed, list, one_system, other_part,
+    At, Fields, beside, from_url, keep, keep_signed, list, other_part, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
@@ -52,29 +52,28 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read responses answer");
     let mut body = match top.parse(json)? {
         Value::Array(list) => {
-            let message = output_items(list, &top)?;
+            let message = output_items(list, top)?;
             return Ok(Answer::new(Provider::OpenAiResponses, message, Usage::default(), None));
         }
         body => Fields::of(body, top)?,
     };
     let (usage, word) = end(&mut body)?;
-    let message = output_items(body.required_list("output")?, &top)?;
-    Answer::new(Provider::OpenAiResponses, message, usage, word).checked(&top)
+    let message = output_items(body.required_list("output")?, top)?;
+    Answer::new(Provider::OpenAiResponses, message, usage, word).checked(top)
 }
 
 /// What a response cost and why it ended, if it did and is one.
-pub(super) fn end(body: &mut Fields<'_>) -> Result<(Usage, Option<String>)> {
+pub(super) fn end(body: &mut Fields) -> Result<(Usage, Option<String>)> {
     refused(body, &["output"])?;
     let usage = body.get("usage").map_or_else(Usage::default, Usage::responses);
     let status = stop_word(body.take("status"));
-    let at = body.at;
-    let at = at.key("status");
+    let at = body.at.key("status");
     let word = match status.as_deref() {
         Some("queued" | "in_progress") => {
             return Err(at.unfinished("the response is not there yet: ask for it again later"));
         }
-        Some("failed") => return Err(stopped(&at, "failed", true)),
-        Some("cancelled") => return Err(stopped(&at, "cancelled", false)),
+        Some("failed") => return Err(stopped(at, "failed", true)),
+        Some("cancelled") => return Err(stopped(at, "cancelled", false)),
         Some("incomplete") => {
             let details = body.take("incomplete_details");
             stop_word(details.and_then(|mut details| Some(details.get_mut("reason")?.take())))
@@ -85,7 +84,7 @@ pub(super) fn end(body: &mut Fields<'_>) -> Result<(Usage, Option<String>)> {
 }
 
 /// The items of an answer as one message.
-pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage> {
+pub(super) fn output_items(output: Vec<Value>, top: At) -> Result<AiMessage> {
     let at = top.key("output");
     let mut parts = Vec::new();
     let answered = kinds::answered(&output);
@@ -94,7 +93,7 @@ pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage
             parts.push(call.into());
             continue;
         }
-        said(Fields::of(value, at.index(i))?, &mut parts)?;
+        answer_item(Fields::of(value, at.index(i))?, &mut parts)?;
     }
     Ok(AiMessage::from_parts(parts))
 }
@@ -132,14 +131,14 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
                     history.push(Message::user(text));
                     Vec::new()
                 }
-                other => list(other, &at)?,
+                other => list(other, at)?,
             }
         }
     };
     for (i, value) in items.into_iter().enumerate() {
         history.item(value, at.index(i))?;
     }
-    Ok(one_system(history.finish()))
+    Ok(with_one_system(history.finish()))
 }
 
 #[derive(Default)]
@@ -153,7 +152,7 @@ struct History {
 }
 
 impl History {
-    fn item(&mut self, value: Value, at: At<'_>) -> Result<()> {
+    fn item(&mut self, value: Value, at: At) -> Result<()> {
         if let Some(call) = kinds::call(&value) {
             self.opened = true;
             self.open.push(call.into());
@@ -181,7 +180,7 @@ impl History {
             }
             _ => {
                 self.opened = true;
-                return said(fields, &mut self.open);
+                return answer_item(fields, &mut self.open);
             }
         };
         self.push(message);
@@ -223,19 +222,19 @@ impl History {
     }
 }
 
-fn system(mut fields: Fields<'_>) -> Result<Message> {
+fn system(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = SystemMessage::new(fields.joined("content", "input_text")?);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
-fn user(mut fields: Fields<'_>) -> Result<Message> {
+fn user(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = UserMessage::new(fields.content("content", part)?);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
-fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
+fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
     fields.take("type");
     let id = fields.required_text("call_id")?;
     let content = fields.content("output", part)?;
@@ -250,7 +249,7 @@ fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Re
     Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
 }
 
-fn part(value: Value, at: At<'_>) -> Result<Part> {
+fn part(value: Value, at: At) -> Result<Part> {
     let fields = Fields::of(value, at)?;
     match fields.peek("type") {
         Some("input_text") => fields.text_part(FORMAT),
@@ -262,12 +261,12 @@ fn part(value: Value, at: At<'_>) -> Result<Part> {
 }
 
 /// A block that this version does not know.
-fn block(fields: Fields<'_>) -> Part {
+fn block(fields: Fields) -> Part {
     let block = Value::Object(fields.whole());
     other_part(FORMAT, Attributes::from_iter([("block".to_owned(), block)]))
 }
 
-fn image(mut fields: Fields<'_>) -> Result<Part> {
+fn image(mut fields: Fields) -> Result<Part> {
     fields.take("type");
     let (source, media_type) = match (fields.text("image_url")?, fields.text("file_id")?) {
         (Some(url), None) => from_url(url),
@@ -279,7 +278,7 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
     Ok(Part::Image(Media { source, media_type, name: None, detail, extra }))
 }
 
-fn file(mut fields: Fields<'_>) -> Result<Part> {
+fn file(mut fields: Fields) -> Result<Part> {
     fields.take("type");
     let name = fields.text("filename")?;
     let from = (fields.text("file_url")?, fields.text("file_id")?, fields.text("file_data")?);
@@ -302,7 +301,7 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
 }
 
 /// An item that the model produced.
-fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
+fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let part = match fields.peek("type") {
         None | Some("message") if fields.peek("role") == Some("assistant") => {
             return message(fields, parts);
@@ -334,9 +333,8 @@ fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
     Ok(())
 }
 
-fn message(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
-    let here = fields.at;
-    let at = here.key("content");
+fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
+    let at = fields.at.key("content");
     let content = match fields.required("content")? {
         Value::String(text) => {
             // A text and nothing else: what the model said elsewhere, or a client's shorthand.
@@ -350,19 +348,19 @@ fn message(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
         Value::Array(list) if list.is_empty() => {
             vec![serde_json::json!({"type": "output_text", "text": ""})]
         }
-        other => list(other, &at)?,
+        other => list(other, at)?,
     };
     fields.take("type");
     fields.take("role");
     let mut beside = Some(Value::Object(fields.rest()));
     for (i, value) in content.into_iter().enumerate() {
-        parts.push(AiPart::Content(spoken(value, at.index(i), beside.take())?));
+        parts.push(AiPart::Content(answer_block(value, at.index(i), beside.take())?));
     }
     Ok(())
 }
 
 /// A block that the model produced; the first keeps what stood beside the blocks.
-fn spoken(value: Value, at: At<'_>, beside: Option<Value>) -> Result<Part> {
+fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     let mut fields = Fields::of(value, at)?;
     let key = match fields.peek("type") {
         Some("output_text") => "text",
@@ -390,7 +388,7 @@ fn spoken(value: Value, at: At<'_>, beside: Option<Value>) -> Result<Part> {
     Ok(Part::Text(TextPart { text, extra: keep_signed(FORMAT, kept) }))
 }
 
-fn reasoning(mut fields: Fields<'_>) -> Result<Reasoning> {
+fn reasoning(mut fields: Fields) -> Result<Reasoning> {
     fields.take("type");
     let signature = fields.text("encrypted_content")?;
     let summary = fields.list("summary")?;
@@ -427,7 +425,7 @@ fn plain<'a>(block: &'a Value, kind: &str) -> Option<&'a str> {
     (block.get("type")?.as_str()? == kind).then_some(text)
 }
 
-fn call(mut fields: Fields<'_>, input: &'static str) -> Result<ToolCall> {
+fn call(mut fields: Fields, input: &'static str) -> Result<ToolCall> {
     let id = fields.required_text("call_id")?;
     let name = fields.required_text("name")?;
     let arguments = fields.text(input)?.unwrap_or_default();

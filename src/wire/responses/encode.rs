@@ -9,16 +9,22 @@ use crate::message::{
     ToolCall, ToolMessage,
 };
 use crate::provider::{Provider, Row};
+use crate::wire::blocks::{Blocks, ContentBlock, blocks};
 use crate::wire::common::{
-    MARK, as_content, as_other_part, inline, input, kept, placeholder, write_kept, write_mark,
+    as_content, as_other_part, inline, input, kept, kept_type, placeholder, write_kept,
 };
 use crate::wire::shape::{Entry, Object, Seq, block, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
+        let mark = self.marked(|i, message| match message {
+            Message::System(m) => !self.leaves_out(i) && !m.text().is_empty(),
+            Message::User(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
+            Message::Tool(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
+            Message::Ai(_) | Message::Custom(_) => false,
+        });
         let sent = self.terms.sent(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
@@ -31,18 +37,18 @@ impl Serialize for Input<'_> {
                 Message::System(_) if self.leaves_out(i) => {}
                 Message::System(m) => {
                     let role = if self.terms.row.developer { "developer" } else { "system" };
-                    let blocks = Blocks::Text(&m.text);
-                    let beside = m.attributes();
-                    seq.serialize_element(&Said { role, blocks, beside, mark })?;
+                    let of = std::iter::once(Block::Bare(m.text()));
+                    let content = Blocks { of, flat: false, mark };
+                    seq.serialize_element(&InputMessage { role, content, beside: m.attributes() })?;
                 }
                 Message::User(m) => {
-                    let (role, blocks, beside) = ("user", Blocks::of(m.content()), m.attributes());
-                    seq.serialize_element(&Said { role, blocks, beside, mark })?;
+                    let (content, beside) = (content(m.content(), mark), m.attributes());
+                    seq.serialize_element(&InputMessage { role: "user", content, beside })?;
                 }
                 Message::Tool(m) => {
                     let calls = asked.into_iter().flat_map(AiMessage::tool_calls);
                     let call = calls.into_iter().find(|call| call.id == m.call_id());
-                    seq.serialize_element(&Output { of: m, call, mark })?;
+                    seq.serialize_element(&ToolOutput { of: m, call, mark })?;
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
@@ -69,26 +75,13 @@ impl Input<'_> {
     fn leaves_out(&self, i: usize) -> bool {
         i == 0 && !self.terms.row.developer
     }
-
-    /// The last cacheable message with a block that a cache mark can stand on.
-    fn last_with_block(&self) -> Option<usize> {
-        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
-        let marked = cacheable.filter(|(i, message)| match message {
-            Message::System(m) => !self.leaves_out(*i) && !m.text().is_empty(),
-            Message::User(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
-            Message::Tool(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
-            Message::Ai(_) | Message::Custom(_) => false,
-        });
-        marked.last().map(|(i, _)| i)
-    }
 }
 
 fn is_custom(call: &ToolCall) -> bool {
-    let kind = kept(FORMAT, &call.extra).and_then(|kept| kept.get("type"));
-    kind.and_then(Value::as_str) == Some("custom_tool_call")
+    kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAiResponses;
     const OPERATION: &'static str = "write responses input";
     const OBJECTS: bool = false;
@@ -105,33 +98,32 @@ impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// A message that goes in.
-struct Said<'a> {
+struct InputMessage<'a, I> {
     role: &'static str,
-    blocks: Blocks<'a>,
+    content: Blocks<I>,
     beside: &'a Attributes,
-    mark: bool,
 }
 
-impl Serialize for Said<'_> {
+impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for InputMessage<'_, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", "message")?;
         map.serialize_entry("role", self.role)?;
-        map.serialize_entry("content", &Marked { blocks: self.blocks, mark: self.mark })?;
+        map.serialize_entry("content", &self.content)?;
         write_kept(&mut map, kept(ATTRIBUTE, self.beside), &["type", "role", "content"])?;
         map.end()
     }
 }
 
 /// A tool's result.
-struct Output<'a> {
+struct ToolOutput<'a> {
     of: &'a ToolMessage,
     /// The call that it answers, where that is known.
     call: Option<&'a ToolCall>,
     mark: bool,
 }
 
-impl Serialize for Output<'_> {
+impl Serialize for ToolOutput<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some((kind, _)) = self.call.and_then(kinds::of) {
@@ -145,8 +137,7 @@ impl Serialize for Output<'_> {
         let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
         map.serialize_entry("type", kind)?;
         map.serialize_entry("call_id", self.of.call_id())?;
-        let blocks = Blocks::of(self.of.content());
-        map.serialize_entry("output", &Marked { blocks, mark: self.mark })?;
+        map.serialize_entry("output", &content(self.of.content(), self.mark))?;
         write_kept(&mut map, kept, &["type", "call_id", "output", "custom"])?;
         if let Some(caller) =
             caller.filter(|_| kept.is_none_or(|kept| !kept.contains_key("caller")))
@@ -157,53 +148,9 @@ impl Serialize for Output<'_> {
     }
 }
 
-/// Content that goes in: a text, or parts.
-#[derive(Clone, Copy)]
-enum Blocks<'a> {
-    Text(&'a str),
-    Parts(&'a [Part]),
-}
-
-impl<'a> Blocks<'a> {
-    fn of(content: &'a Content) -> Self {
-        match content {
-            Content::Text(text) => Self::Text(text),
-            Content::Parts(parts) => Self::Parts(parts),
-        }
-    }
-
-    fn last_that_takes_mark(self) -> Option<usize> {
-        match self {
-            Self::Text(text) => (!text.is_empty()).then_some(0),
-            Self::Parts(parts) => parts.iter().rposition(|part| Block::of(part).takes_mark()),
-        }
-    }
-}
-
-/// Content with its cache mark.
-struct Marked<'a> {
-    blocks: Blocks<'a>,
-    mark: bool,
-}
-
-impl Serialize for Marked<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let marked = if self.mark { self.blocks.last_that_takes_mark() } else { None };
-        let parts = match self.blocks {
-            Blocks::Text(text) if marked.is_some() => {
-                return serializer.collect_seq([One { block: Block::Bare(text), mark: true }]);
-            }
-            Blocks::Text(text) => return serializer.serialize_str(text),
-            Blocks::Parts([]) => return serializer.serialize_str(""),
-            Blocks::Parts(parts) => parts,
-        };
-        serializer.collect_seq(
-            parts
-                .iter()
-                .enumerate()
-                .map(|(i, part)| One { block: Block::of(part), mark: marked == Some(i) }),
-        )
-    }
+/// Content that goes in.
+fn content(content: &Content, mark: bool) -> Blocks<impl Iterator<Item = Block<'_>> + Clone> {
+    Blocks { of: blocks(content, Block::of), flat: false, mark }
 }
 
 /// A block that goes in.
@@ -231,14 +178,27 @@ impl<'a> Block<'a> {
             }
         }
     }
+}
 
-    fn takes_mark(self) -> bool {
+impl<'a> ContentBlock<'a> for Block<'a> {
+    fn bare(text: &'a str) -> Self {
+        Self::Bare(text)
+    }
+
+    fn as_bare(self) -> Option<&'a str> {
+        if let Self::Bare(text) = self { Some(text) } else { None }
+    }
+
+    fn as_text(self) -> Option<&'a str> {
         match self {
-            Self::Bare(text) | Self::Placeholder(text) => !text.is_empty(),
-            Self::Text(part) => !part.text.is_empty(),
-            Self::Image(_) | Self::File(_) => true,
-            Self::Other(_) => false,
+            Self::Bare(text) | Self::Placeholder(text) => Some(text),
+            Self::Text(part) => Some(&part.text),
+            Self::Image(_) | Self::File(_) | Self::Other(_) => None,
         }
+    }
+
+    fn is_media(self) -> bool {
+        matches!(self, Self::Image(_) | Self::File(_))
     }
 
     fn kept(self) -> Option<&'a Attributes> {
@@ -248,20 +208,8 @@ impl<'a> Block<'a> {
             Self::Bare(_) | Self::Other(_) | Self::Placeholder(_) => None,
         }
     }
-}
 
-/// An object that was kept under this key, unless it is empty: an empty object is never sent.
-fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
-    kept.get(key)?.as_object().filter(|object| !object.is_empty())
-}
-
-struct One<'a> {
-    block: Block<'a>,
-    mark: bool,
-}
-
-impl Serialize for One<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error> {
         const OWN: [&str; 9] = [
             "type",
             "text",
@@ -273,23 +221,22 @@ impl Serialize for One<'_> {
             "file_url",
             "message",
         ];
-        let mut map = serializer.serialize_map(None)?;
-        match self.block {
-            Block::Bare(text) | Block::Placeholder(text) => {
-                write(&mut map, &block("input_text", "text", text), None)?;
+        match self {
+            Self::Bare(text) | Self::Placeholder(text) => {
+                write(map, &block("input_text", "text", text), None)?;
             }
-            Block::Text(part) => write(&mut map, &block("input_text", "text", &part.text), None)?,
-            Block::Image(media) => write_image(&mut map, media)?,
-            Block::File(media) => write_file(&mut map, media)?,
-            Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+            Self::Text(part) => write(map, &block("input_text", "text", &part.text), None)?,
+            Self::Image(media) => write_image(map, media)?,
+            Self::File(media) => write_file(map, media)?,
+            Self::Other(fields) => write_kept(map, Some(fields), &[])?,
         }
-        let kept = self.block.kept();
-        write_kept(&mut map, kept, &OWN)?;
-        if self.mark && !kept.is_some_and(|kept| kept.contains_key(MARK)) {
-            write_mark(&mut map)?;
-        }
-        map.end()
+        write_kept(map, self.kept(), &OWN)
     }
+}
+
+/// An object that was kept under this key, unless it is empty: an empty object is never sent.
+fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
+    kept.get(key)?.as_object().filter(|object| !object.is_empty())
 }
 
 fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
@@ -446,7 +393,7 @@ impl Serialize for Item<'_> {
                         map.serialize_entry("content", part.as_text().unwrap_or_default())?;
                     }
                     parts => {
-                        let blocks = parts.iter().filter_map(as_content).map(Spoken);
+                        let blocks = parts.iter().filter_map(as_content).map(AnswerBlock);
                         map.serialize_entry("content", &Seq(blocks))?;
                     }
                 }
@@ -513,15 +460,15 @@ fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall, id: Id) -> Result<(
 }
 
 /// A block of a message that the model produced.
-struct Spoken<'a>(&'a Part);
+struct AnswerBlock<'a>(&'a Part);
 
-impl Serialize for Spoken<'_> {
+impl Serialize for AnswerBlock<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let kept = fields(self.0);
         match (self.0, kept) {
             (Part::Text(part), Some(kept)) => {
-                let refusal = kept.get("type").and_then(Value::as_str) == Some("refusal");
+                let refusal = kept_type(FORMAT, &part.extra) == Some("refusal");
                 let (kind, key) =
                     if refusal { ("refusal", "refusal") } else { ("output_text", "text") };
                 map.serialize_entry("type", kind)?;

@@ -28,18 +28,16 @@ pub(super) struct Item {
 
 impl Item {
     /// The item is announced.
-    pub(super) fn announce(&mut self, value: Value, calls: &mut usize, events: &mut Events) {
+    pub(super) fn announce(&mut self, value: Value, events: &mut Events) {
         if !self.is_done {
             self.value = value;
-            self.begin(calls, events);
+            self.begin(events);
         }
     }
 
-    fn begin(&mut self, calls: &mut usize, events: &mut Events) {
+    fn begin(&mut self, events: &mut Events) {
         if self.input().is_some() && self.call.is_none() {
-            events.call(*calls, self.text("call_id"), self.text("name"));
-            self.call = Some(*calls);
-            *calls += 1;
+            self.call = Some(events.call(self.text("call_id"), self.text("name")));
         }
     }
 
@@ -61,7 +59,7 @@ impl Item {
         events.reasoning(piece);
     }
 
-    pub(super) fn calls(&mut self, piece: &str, events: &mut Events) {
+    pub(super) fn adds_arguments(&mut self, piece: &str, events: &mut Events) {
         self.arguments.push_str(piece);
         if let Some(call) = self.call {
             events.arguments(call, piece);
@@ -69,13 +67,7 @@ impl Item {
     }
 
     /// The item is done: what was not shown of it is, and what was shown is what it says.
-    pub(super) fn finish(
-        &mut self,
-        value: Value,
-        at: &At<'_>,
-        calls: &mut usize,
-        events: &mut Events,
-    ) -> Result<()> {
+    pub(super) fn finish(&mut self, value: Value, at: At, events: &mut Events) -> Result<()> {
         if self.is_done {
             // Some servers say it twice.
             let is_same = blocks(&value).eq(blocks(&self.value))
@@ -104,28 +96,24 @@ impl Item {
         );
         let rest = input.get(self.arguments.len()..).unwrap_or_default().to_owned();
         self.value = value;
-        self.begin(calls, events);
-        self.calls(&rest, events);
+        self.begin(events);
+        self.adds_arguments(&rest, events);
         self.is_done = true;
         // A shell may be the provider's own: only the end tells.
-        self.asks(|call| call.name != "shell", calls, events);
+        self.shows_own_call(|call| call.name != "shell", events);
         Ok(())
     }
 
     /// Shows a call of a kind of its own, where the application is asked: it comes whole.
-    pub(super) fn asks(
+    pub(super) fn shows_own_call(
         &mut self,
         is_asked: impl FnOnce(&ToolCall) -> bool,
-        calls: &mut usize,
         events: &mut Events,
     ) {
         if self.call.is_none()
             && let Some(call) = kinds::call(&self.value).filter(is_asked)
         {
-            events.call(*calls, &call.id, &call.name);
-            events.arguments(*calls, &call.arguments);
-            self.call = Some(*calls);
-            *calls += 1;
+            self.call = Some(events.whole_call(&call));
         }
     }
 
@@ -186,7 +174,7 @@ impl Item {
     }
 }
 
-fn unlike(at: &At<'_>) -> Error {
+fn unlike(at: At) -> Error {
     at.error("it does not say what its pieces said")
 }
 

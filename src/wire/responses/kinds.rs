@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
-use crate::message::{Attributes, Content, Media, Part, Source, ToolCall, ToolMessage};
-use crate::wire::common::{DataUrl, Fields, inline, keep, kept};
+use crate::message::{Attributes, Content, Media, Part, ToolCall, ToolMessage};
+use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type, write_kept};
+use crate::wire::shape::Entry;
 
 /// A kind of call.
 pub(super) struct Kind {
@@ -77,7 +78,7 @@ pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<S
 
 /// Returns the call that such an output answers, where this is one and these calls hold that.
 pub(super) fn asked<'a>(
-    item: &Fields<'_>,
+    item: &Fields,
     mut calls: impl Iterator<Item = &'a ToolCall>,
 ) -> Option<(&'static Kind, &'a ToolCall)> {
     let kind = KINDS.iter().find(|kind| item.peek("type") == Some(kind.output))?;
@@ -87,7 +88,7 @@ pub(super) fn asked<'a>(
 }
 
 /// Reads the output of such a call.
-pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields<'_>) -> Result<ToolMessage> {
+pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields) -> Result<ToolMessage> {
     let value = fields.required(kind.holds)?;
     let content = match value {
         Value::String(text) => Content::Text(text),
@@ -121,10 +122,9 @@ fn screenshot(output: &Value) -> Option<Media> {
 
 /// Returns the kind of a call, where it is of one and its item is here.
 pub(super) fn of(call: &ToolCall) -> Option<(&'static Kind, &Attributes)> {
-    let kept = kept(FORMAT, &call.extra)?;
-    let name = kept.get("type")?.as_str()?;
+    let name = kept_type(FORMAT, &call.extra)?;
     let kind = KINDS.iter().find(|kind| kind.call == name)?;
-    Some((kind, kept.get("item")?.as_object()?))
+    Some((kind, kept_object(kept(FORMAT, &call.extra), "item")?))
 }
 
 /// Writes the item of a call again, under the id that it has by now.
@@ -181,15 +181,14 @@ pub(super) fn write_result<M: SerializeMap>(
         map.serialize_entry("execution", "client")?;
         map.serialize_entry("status", "completed")?;
     }
-    crate::wire::common::write_kept(map, kept, &own)
+    write_kept(map, kept, &own)
 }
 
 fn seen(image: &Media) -> Value {
-    match (inline(image), &image.source) {
-        (Some(url), _) => json!({"type": "computer_screenshot", "image_url": url.to_string()}),
-        (None, Source::FileId(id)) => json!({"type": "computer_screenshot", "file_id": id}),
-        (None, Source::Url(url) | Source::Base64(url)) => {
-            json!({"type": "computer_screenshot", "image_url": url})
-        }
-    }
+    let own = [
+        ("type", "computer_screenshot".into()),
+        ("image_url", Entry::address(image)),
+        ("file_id", Entry::file_id(image)),
+    ];
+    json!(Entry::Fields(&own))
 }

@@ -47,7 +47,6 @@ pub type Stream = FormatStream<Items>;
 #[derive(Debug, Default)]
 pub struct Items {
     items: BTreeMap<u64, Item>,
-    calls: usize,
 }
 
 impl Pieces for Items {
@@ -59,14 +58,12 @@ impl Pieces for Items {
         self.items.len()
     }
 
-    fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+    fn take(&mut self, mut event: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         let Some(kind) = event.text("type")? else { return Ok(()) };
-        let top = event.at;
         match kind.strip_prefix("response.").unwrap_or(&kind) {
             "output_item.added" => {
                 let value = event.take("item").unwrap_or_default();
-                let calls = &mut self.calls;
-                item(&mut self.items, &mut event)?.announce(value, calls, events);
+                item(&mut self.items, &mut event)?.announce(value, events);
             }
             "output_text.delta" | "refusal.delta" => {
                 let block = number(&mut event, "content_index")?;
@@ -83,33 +80,31 @@ impl Pieces for Items {
             }
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 let piece = event.required_text("delta")?;
-                open(&mut self.items, &mut event)?.calls(&piece, events);
+                open(&mut self.items, &mut event)?.adds_arguments(&piece, events);
             }
             "output_item.done" => {
                 let value = event.required("item")?;
                 let item = item(&mut self.items, &mut event)?;
-                item.finish(value, &top.key("item"), &mut self.calls, events)?;
+                item.finish(value, event.at.key("item"), events)?;
             }
             "completed" | "incomplete" | "failed" | "cancelled" => {
-                let response = event.required("response")?;
                 let word = kind.trim_start_matches("response.");
-                self.end(Fields::of(response, top.key("response"))?, word, end, events)?;
+                self.end(event.required_object("response")?, word, end, events)?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn message(self) -> Result<AiMessage> {
+    fn message(self, top: At) -> Result<AiMessage> {
         let items = self.items.into_values().filter_map(|item| item.into_value(false));
-        output_items(items.collect(), &At::top(Self::READ))
+        output_items(items.collect(), top)
     }
 
-    fn kept(self) -> AiMessage {
-        let top = At::top(Self::READ);
+    fn kept(self, top: At) -> AiMessage {
         let items = self.items.into_values().filter_map(|item| item.into_value(true));
         // One by one: what can't be read is not kept.
-        let read = items.filter_map(|item| output_items(vec![item], &top).ok());
+        let read = items.filter_map(|item| output_items(vec![item], top).ok());
         let parts: Vec<_> = read.flat_map(AiMessage::into_parts).collect();
         AiMessage::from_parts(parts)
     }
@@ -118,7 +113,7 @@ impl Pieces for Items {
 impl Items {
     fn end(
         &mut self,
-        mut response: Fields<'_>,
+        mut response: Fields,
         kind: &str,
         end: &mut End,
         events: &mut Events,
@@ -128,35 +123,33 @@ impl Items {
         }
         let (usage, word) = decode::end(&mut response)?;
         end.usage.grow(usage);
-        let at = response.at;
-        let at = at.key("output");
+        let at = response.at.key("output");
         // What was done is known; of what was not, this is the first and last word.
         for (i, value) in response.list("output")?.into_iter().enumerate() {
             let item = self.items.entry(i as u64).or_default();
             if !item.is_done() {
-                item.finish(value, &at.index(i), &mut self.calls, events)?;
+                item.finish(value, at.index(i), events)?;
             }
         }
         let answered = kinds::answered(self.items.values().map(Item::value));
         // What was never done is not stored.
         for item in self.items.values_mut().filter(|item| item.is_done()) {
-            item.asks(|call| !answered.contains(&call.id), &mut self.calls, events);
+            item.shows_own_call(|call| !answered.contains(&call.id), events);
         }
         end.says(word);
-        end.is_here();
+        end.says_over();
         Ok(())
     }
 }
 
 /// The item that a piece belongs to, which can't be done.
-fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Result<&'a mut Item> {
-    let at = event.at;
+fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let item = item(items, event)?;
-    if item.is_done() { Err(at.error("a piece of an item that is done")) } else { Ok(item) }
+    if item.is_done() { Err(event.at.error("a piece of an item that is done")) } else { Ok(item) }
 }
 
 /// The item that an event is about: the last one, where it does not say.
-fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Result<&'a mut Item> {
+fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let index = match items.last_key_value() {
         Some((last, _)) if !event.has("output_index") => *last,
         _ => number(event, "output_index")?,
@@ -165,6 +158,6 @@ fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Resul
 }
 
 /// An index; 0 where there is none.
-fn number(event: &mut Fields<'_>, key: &'static str) -> Result<u64> {
+fn number(event: &mut Fields, key: &'static str) -> Result<u64> {
     Ok(event.index(key)?.unwrap_or_default())
 }
