@@ -26,21 +26,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Words
+//! # What it does and does not do
 //!
-//! | word | meaning |
-//! |---|---|
-//! | [`Message`] | what was said: system, user, ai, tool or custom; plain immutable data |
-//! | [`Record`](record::Record) | a message as a memory holds it: with its position and its time |
-//! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
-//! | [`Window`] | which records are sent |
-//! | tool group | an ai message with calls and the results that answer them: indivisible |
-//! | turn | a question, which is a user message or several in a row, and all that follows up to the next one |
-//! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
-//! | [`summary`] | a text that stands for all records before a position |
-//! | [`recall`] | which older records are quoted because they fit the question |
-//! | temporary | a message for the next build only; never stored |
-//! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
+//! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
+//! [truncation](Truncate), [token budgets](Budget), the system message,
+//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
+//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
 //!
 //! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
 //! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
@@ -49,13 +40,6 @@
 //!
 //! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
 //! their own I/O.
-//!
-//! # What it does and does not do
-//!
-//! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
-//! [truncation](Truncate), [token budgets](Budget), the system message,
-//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
-//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
 //!
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
 //! [`Conversation`], which asks the model and runs the tools that it is handed.
@@ -79,6 +63,22 @@
 //! | keep settings in a configuration file | [settings](guide::settings) |
 //! | store messages yourself | [`codec`] |
 //! | read about one subject after the other | [`guide`] |
+//!
+//! # Words
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`Message`] | what was said: system, user, ai, tool or custom; plain immutable data |
+//! | [`Record`](record::Record) | a message as a memory holds it: with its position and its time |
+//! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
+//! | [`Window`] | which records are sent |
+//! | tool group | an ai message with calls and the results that answer them: indivisible |
+//! | turn | a question, which is a user message or several in a row, and all that follows up to the next one |
+//! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
+//! | [`summary`] | a text that stands for all records before a position |
+//! | [`recall`] | which older records are quoted because they fit the question |
+//! | temporary | a message for the next build only; never stored |
+//! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
 //! # Crate features
 //!
@@ -153,6 +153,7 @@ pub use compose::{Budget, Clear, Composer};
 pub use composed::{Prompt, Report};
 #[doc(inline)]
 pub use conversation::Conversation;
+#[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 #[doc(inline)]
