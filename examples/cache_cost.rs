@@ -1,7 +1,7 @@
-//! What does a window on the history cost, with a provider that caches prompts? One conversation of
-//! 400 turns is sent through several windows, and each prompt is compared with what the provider
-//! has stored, by the rules of five providers. All is measured on the prompts; the one formula is
-//! that of `Window::stepped_for` for its step. Nothing is sent anywhere.
+//! Measures the cost of a window on the history with a provider that caches prompts. One
+//! conversation of 400 turns is sent through several windows, and each prompt is compared with what
+//! the provider has stored, by the rules of five providers. All is measured on the prompts; the one
+//! formula is that of `Window::stepped_for` for its step. Nothing is sent anywhere.
 //!
 //! `cargo run --release --example cache_cost [plot.svg]` prints tables and writes the plot, to
 //! `target/cache_cost.svg` unless told otherwise.
@@ -79,7 +79,7 @@ fn ways(prices: Prices) -> memory_prompt::Result<[Way; 6]> {
     ])
 }
 
-/// How a provider caches. Prices are relative to a token that has nothing to do with the cache.
+/// The rules by which a provider caches. Prices are relative to a token that has nothing to do with the cache.
 struct Provider {
     name: &'static str,
     prices: Prices,
@@ -92,8 +92,8 @@ struct Provider {
 enum Stores {
     /// Every prefix of what was sent.
     All,
-    /// What ends at a mark, the caller's or its `own` on the newest message. It is found by a mark
-    /// that stands on it or less than `back` messages later.
+    /// The prefixes that end at a mark, the caller's or its `own` on the newest message. One is
+    /// found by a mark that stands on its end or less than `back` messages later.
     Marked { own: bool, back: usize },
     /// The whole prompt, the prompt with its answer, and what two prompts were seen to share.
     Ends,
@@ -148,7 +148,7 @@ fn text(first: &str, tokens: usize) -> String {
     first.to_owned() + &" a".repeat(tokens - 4 - 1)
 }
 
-/// What a provider has stored of a conversation. Its user answers before it is forgotten.
+/// The prefixes that a provider has stored of a conversation. Its user answers before it is forgotten.
 struct Cache<'a> {
     provider: &'a Provider,
     stored: HashSet<u64>,
@@ -198,7 +198,7 @@ impl Cache<'_> {
 struct Run {
     name: &'static str,
     calls: Vec<Call>,
-    /// How many messages each call left out.
+    /// The number of messages that each call left out.
     left_out: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! How do I keep conversations in Apache Cassandra? Run it twice: it remembers.
+//! Keeps conversations in Apache Cassandra. Run it twice: it remembers.
 //!
 //! Start a server, for example with `docker run --rm -p 9042:9042 cassandra:5`, and run
 //! `cargo run --example cassandra --features cassandra,tokio`. The environment variable `CASSANDRA`

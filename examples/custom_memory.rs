@@ -1,5 +1,5 @@
-//! How do I keep conversations where I want them? A memory of your own, in a file of JSON lines
-//! that any editor can read. Run it twice: it remembers.
+//! Keeps conversations in a memory of your own: a file of JSON lines that any editor can read. Run
+//! it twice: it remembers.
 //!
 //! Run it with `cargo run --example custom_memory`.
 //!

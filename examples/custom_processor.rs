@@ -1,5 +1,5 @@
-//! How do I decide myself what is shortened, and how? A processor sees each message of the history
-//! with its context and keeps, replaces or drops it. What memory holds never changes.
+//! Shortens messages by rules of your own. A processor sees each message of the history with its
+//! context, and keeps, replaces or drops it. The messages in memory never change.
 //!
 //! Run it with `cargo run --example custom_processor`.
 

@@ -1,4 +1,4 @@
-//! How good is the estimate? Compares `Estimate` with `o200k` on the corpora under `tests/data`.
+//! Compares `Estimate` with `o200k` on the corpora under `tests/data`.
 //!
 //! `cargo run --example estimate_table --features bpe`
 

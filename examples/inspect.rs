@@ -1,5 +1,5 @@
-//! What does the model see? Writes a page that shows the prompts of a conversation, and says where
-//! it is.
+//! Writes a page that shows the prompts of a conversation as the model sees them, and says where
+//! the page is.
 //!
 //! Run it with `cargo run --example inspect --features inspect [page.html]`.
 

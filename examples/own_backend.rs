@@ -1,4 +1,4 @@
-//! How do I know that my own backend keeps the contract? Implement it, and run the kit.
+//! Implements a store of your own, and has the kit prove that it keeps the contract.
 //!
 //! Run it with `cargo run --example own_backend --features conformance`, and its tests with
 //! `cargo test --example own_backend --features conformance`.

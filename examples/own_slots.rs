@@ -1,4 +1,4 @@
-//! How do I write a backend with everything: ids of appends, slots, times?
+//! Implements a store of your own with everything: ids of appends, slots, times.
 //!
 //! Run it with `cargo run --example own_slots --features conformance`, and its tests with
 //! `cargo test --example own_slots --features conformance`. `own_backend.rs` has the five methods
@@ -16,7 +16,7 @@ use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
 use memory_prompt::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use memory_prompt::{ChatMemory, Error, ErrorKind, Message, Result};
 
-/// How many ids of appends are recognised.
+/// The number of the newest ids of appends that are recognised.
 const IDS: usize = 64;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! How do I serve many users? One store, a memory a conversation, and nothing shared but the store.
+//! Serves many users: one store, a memory a conversation, and nothing shared but the store.
 //!
 //! Run it with `cargo run --example per_user`.
 //!

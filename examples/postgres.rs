@@ -1,4 +1,4 @@
-//! How do I keep conversations in PostgreSQL? Run it twice: it remembers.
+//! Keeps conversations in PostgreSQL. Run it twice: it remembers.
 //!
 //! Run it with `cargo run --example postgres --features postgres,tokio`. It looks for a server at
 //! `POSTGRES_URL`, and then ask that:

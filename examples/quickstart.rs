@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const NEWEST: usize = 8;
 const CUT: usize = 60;
 
-/// What was said, in the order in which it came.
+/// Returns the conversation, in the order in which its messages came.
 fn conversation() -> Vec<Message> {
     let page =
         format!("Terms and conditions.\r\n{}The end.", "Rooms are paid in advance. ".repeat(400));

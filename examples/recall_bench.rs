@@ -1,5 +1,5 @@
-//! How many questions have all their evidence in the prompt: by the tail of a conversation alone,
-//! and by half tail and half recall in the same budget.
+//! Counts the questions that have all their evidence in the prompt: by the tail of a conversation
+//! alone, and by half tail and half recall in the same budget.
 //!
 //! ```text
 //! cargo run --release --example recall_bench                     generated conversations

@@ -1,4 +1,4 @@
-//! Embeddings beside words: what they find is recalled too.
+//! Recalls older messages by embeddings, beside those that words find.
 //!
 //! The vectors here are made by hashing groups of letters, so that this runs without a model; put
 //! your model's in their place. They find what differs by a typing error, which words do not.

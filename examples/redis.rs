@@ -1,4 +1,4 @@
-//! How do I share conversations between machines? Run it twice: it remembers.
+//! Shares conversations between machines. Run it twice: it remembers.
 //!
 //! Run it with `cargo run --example redis --features redis,tokio`, with a server at
 //! `redis://localhost` or wherever `REDIS_ADDRESS` says, and then ask the server itself:

@@ -1,4 +1,4 @@
-//! What would each window have cost on your own conversations?
+//! Says for each window how much it would have cost on your own conversations.
 //!
 //! Reads logs of conversations, builds the prompt of every model call under each setting, and
 //! prints what was sent, what a provider's prompt cache would have held of it, and what that costs.
@@ -407,7 +407,7 @@ fn sent_tools(tools: &[Tool]) -> Result<Option<Sent>> {
     Ok(Some((0, tokens.map_or(0, |tokens| tokens.tools))))
 }
 
-/// What was hashed and counted before, by position.
+/// The hashes and counts of before, by position.
 #[derive(Default)]
 struct Known(HashMap<u64, Sent>);
 

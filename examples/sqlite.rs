@@ -1,4 +1,4 @@
-//! How do I keep conversations in a file? Run it twice: it remembers.
+//! Keeps conversations in a file. Run it twice: it remembers.
 //!
 //! Run it with `cargo run --example sqlite --features sqlite`, and then ask the file itself:
 //!

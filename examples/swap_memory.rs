@@ -1,4 +1,4 @@
-//! How do I answer many users with one prompt? The memory is swapped at run time: configuration and
+//! Answers many users with one prompt. The memory is swapped at run time: configuration and
 //! temporaries stay, the conversations stay apart, and the old memory is handed back.
 //!
 //! Run it with `cargo run --example swap_memory`.

@@ -1,5 +1,5 @@
-//! How do I tell the model something once? A temporary message goes with the next request and is
-//! stored nowhere: the date, what was found for this question, a reminder.
+//! Tells the model something once. A temporary message goes with the next request and is stored
+//! nowhere: the date, a passage that was found for this question, a reminder.
 //!
 //! Run it with `cargo run --example temporary`.
 

@@ -1,4 +1,4 @@
-//! How do I let a model call tools, and what if the process dies meanwhile?
+//! Lets a model call tools, and loses no call when the process dies meanwhile.
 //!
 //! Run it with `cargo run --example tool_loop`.
 //!

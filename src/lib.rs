@@ -1,4 +1,4 @@
-//! Compose what a language model is sent: the last messages of any chat memory, in whole tool
+//! Composes what a language model is sent: the last messages of any chat memory, in whole tool
 //! groups, shortened without breaking a character, under one system message, with temporary
 //! messages for one use.
 //!
@@ -19,12 +19,50 @@
 //! assert_eq!(built.len(), 5);
 //! assert_eq!(built[0].text(), "You are a terse assistant.");
 //! assert_eq!(built[4].text(), "Today is Friday.");
-//! let request = wire::Request::new(&built).model("m").max_tokens(500); // for any provider
+//! let request = wire::Request::new(&built).model("m").max_tokens(500); // the body of a request
 //! println!("{}\n{}", serde_json::to_string(&request)?, built.report());
 //!
 //! prompt.set_memory(DefaultChatMemory::with_id("support:u1001:c2003")); // swapped at run time
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # What it does and does not do
+//!
+//! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
+//! [truncation](Truncate), [token budgets](Budget), the system message,
+//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
+//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
+//!
+//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
+//! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
+//! ever said. What comes out shares its messages with the memory. A build that fails changes
+//! nothing.
+//!
+//! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
+//! their own I/O.
+//!
+//! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
+//! [`Conversation`], which asks the model and runs the tools that it is handed.
+//!
+//! It plans nothing for an agent, and writes no [`summary`] itself: a model that you hand over
+//! writes it. Only `Transport` repeats a request that failed.
+//!
+//! # Where things are
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | talk to a model, with tools and a memory | [`Conversation`], and `Transport` with the feature `ureq` |
+//! | write a request for a client of your own, and read its answer or its stream | [`wire`] |
+//! | know which window to take | [windows and caches](guide::windows) |
+//! | run a tool loop that stores a whole turn or nothing | [`turn`] |
+//! | let a model read what its prompt does not show | [`history`] |
+//! | know what was left out, cut and repaired | [`Report`] and [`report`] |
+//! | keep conversations in a database | [`store`] |
+//! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
+//! | build in async code | `MemoryPrompt::new_async`, with the feature `async` |
+//! | keep settings in a configuration file | [settings](guide::settings) |
+//! | store messages yourself | [`codec`] |
+//! | read about one subject after the other | [`guide`] |
 //!
 //! # Words
 //!
@@ -41,109 +79,6 @@
 //! | [`recall`] | which older records are quoted because they fit the question |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
-//!
-//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
-//! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
-//! ever said. What comes out shares its messages with the memory. A build that fails changes
-//! nothing.
-//!
-//! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
-//! their own I/O.
-//!
-//! # What it does and does not do
-//!
-//! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
-//! [truncation](Truncate), [token budgets](Budget), the system message,
-//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
-//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
-//!
-//! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
-//! [`Conversation`], which asks the model and runs the tools that it is handed.
-//!
-//! It does not plan, and only `Transport` sends a request again; the words of a [`summary`] are a
-//! model's.
-//!
-//! # Which window when
-//!
-//! | the conversation | the window |
-//! |---|---|
-//! | is short, or the provider does not cache prompts | [`Window::last`], the default |
-//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`] |
-//! | is long, and prompts are cached | [`Window::stepped_for`] with the provider's prices |
-//! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`] |
-//! | must fit, and prompts are cached | [`MemoryPrompt::max_tokens`] with [`Budget::stepped`] |
-//! | has an end | [`Window::all`] |
-//!
-//! # In a configuration file
-//!
-//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A
-//! value that the setting's own method would refuse is refused with its reason, and an unknown
-//! field by name.
-//!
-//! ```
-//! use memory_prompt::compose::{Notice, Placement};
-//! use memory_prompt::text::{Keep, Unit};
-//! use memory_prompt::window::{Prices, ToolGroups};
-//! use memory_prompt::{Budget, Clear, Composer, Provider, Truncate, Window};
-//!
-//! #[derive(serde::Serialize, serde::Deserialize)]
-//! struct Settings {
-//!     window: Window,        // {"last":20}, {"turns":5}, "all", {"stepped":{"low":40,"step":38}}
-//!     max_tokens: Budget,    // 8000, or as below
-//!     truncate: Truncate,
-//!     clear: Clear,
-//!     notice: Notice,
-//!     temporaries: Placement,
-//!     tool_groups: ToolGroups,
-//!     provider: Provider,
-//!     prices: Prices,        // by which `window` could say {"stepped":{"low":40,"prices":..}}
-//!     keep: Keep,
-//!     unit: Unit,
-//! }
-//!
-//! let file = r#"{
-//!     "window": {"stepped": {"low": 40, "step": 38}},
-//!     "max_tokens": {"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}},
-//!     "truncate": {"limit": 800, "keep": "ends", "marker": " … "},
-//!     "clear": {"results": true, "keep": 3, "step": 32, "longer_than": 120},
-//!     "notice": {"text": "[{count} or more are not shown.]", "step": 64},
-//!     "temporaries": "end",
-//!     "tool_groups": "repair",
-//!     "provider": "anthropic",
-//!     "prices": {"write": 1.0, "read": 0.1},
-//!     "keep": "tail",
-//!     "unit": "bytes"
-//! }"#;
-//! let settings: Settings = serde_json::from_str(file)?;
-//! assert_eq!(settings.window, Window::stepped_for(40, settings.prices)?);
-//! let written = serde_json::to_value(&settings)?;
-//! assert_eq!(written, serde_json::from_str::<serde_json::Value>(file)?);
-//!
-//! let composer = Composer::new()
-//!     .window(settings.window)
-//!     .truncate(settings.truncate)
-//!     .clear(settings.clear)
-//!     .notice(settings.notice)
-//!     .for_provider(settings.provider);
-//!
-//! let error = serde_json::from_str::<Truncate>(r#"{"limit": 0}"#).unwrap_err().to_string();
-//! assert!(error.starts_with("truncate: `limit`: a limit of 0 would leave no text"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Where things are
-//!
-//! | you want to | look at |
-//! |---|---|
-//! | send a prompt to a provider, and read its answer or its stream | [`wire`] |
-//! | talk to a provider, without more | [`Conversation`], and `Transport` with the feature `ureq` |
-//! | run a tool loop that stores a whole turn or nothing | [`turn`] |
-//! | let a model read what its prompt does not show | [`history`] |
-//! | know what was left out, cut and repaired | [`Report`] and [`report`] |
-//! | keep conversations in a database | [`store`] |
-//! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
-//! | build in async code | `MemoryPrompt::new_async`, with the feature `async` |
-//! | store messages yourself | [`codec`] |
 //!
 //! # Crate features
 //!
@@ -219,6 +154,7 @@ pub use compose::{Budget, Clear, Composer};
 pub use composed::{Prompt, Report};
 #[doc(inline)]
 pub use conversation::Conversation;
+#[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 #[doc(inline)]
@@ -291,8 +227,11 @@ pub mod guide {
     pub mod pins {}
     #[doc = include_str!("../docs/providers.md")]
     pub mod providers {}
+    #[doc = "[placed elsewhere]: crate::guide::windows#temporaries\n"]
     #[doc = include_str!("../docs/recall.md")]
     pub mod recall {}
+    #[doc = include_str!("../docs/settings.md")]
+    pub mod settings {}
     #[doc = include_str!("../docs/stores.md")]
     pub mod stores {}
     #[doc = include_str!("../docs/tools.md")]

@@ -1,8 +1,8 @@
-//! How do I build a chat that remembers? `cargo run -p chat -- chat.db` needs no network and no
-//! key: a small model answers from what it is sent, and calls a calculator and a clock. Ctrl-C
-//! stops an answer; what was said is kept, or with `-- chat.db forget` nothing of it. Ctrl-D ends
-//! the chat. With a key in the environment (`OPENAI_API_KEY` and its like) it talks to that server;
-//! `MODEL` names another model.
+//! A chat in the terminal that remembers. `cargo run -p chat -- chat.db` needs no network and no
+//! key: a toy in the place of a model answers from what it is sent, and calls a calculator and a
+//! clock. Ctrl-C stops an answer; what was said is kept, or with `-- chat.db forget` nothing of it.
+//! Ctrl-D ends the chat. With a key in the environment (`OPENAI_API_KEY` and its like) it talks to
+//! that server; `MODEL` names another model.
 
 mod server;
 mod toy;

@@ -200,8 +200,8 @@ fn it_shows_what_a_server_says() {
     assert!(asked.contains("Once upon ") && asked.contains("Tell me a story."), "{asked}");
 }
 
-/// What breaks off is an error with its reason, nothing of it is stored, and the next question is
-/// answered.
+/// An answer that breaks off is an error with its reason, nothing of it is stored, and the next
+/// question is answered.
 #[test]
 fn it_goes_on_behind_what_goes_wrong_at_a_server() {
     let (folder, stub) = (Folder::new(), Stub::start());
@@ -233,7 +233,7 @@ fn a_wrong_key_is_told_and_not_shown() {
     assert_eq!(stub.asked().len(), 1, "it is not asked again");
 }
 
-/// What it needs more than that, the library lacks.
+/// A chat that needs more lines than that shows what the library lacks.
 #[test]
 fn the_chat_is_at_most_120_lines() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("chat.rs"));

@@ -115,7 +115,7 @@ impl Language {
     }
 }
 
-/// What was said, by turns, a few hours apart.
+/// A conversation in the making: turns, a few hours apart.
 #[derive(Default)]
 struct Talk(Vec<(SystemTime, Message)>);
 

@@ -15,13 +15,13 @@ const MOST: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 /// So many lines that are none of a log, at the beginning of a large file, and it is one value.
 const NO_LOG: usize = 100;
 
-/// What was said, and the tools that the requests of it define.
+/// The messages of a log, and the tools that its requests define.
 pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
     pub(super) tools: Vec<Tool>,
 }
 
-/// What is to be read.
+/// The files that are to be read.
 #[derive(Default)]
 pub(super) struct Files {
     /// Each file, and whether it was named itself: then it is an error if it can't be read.
@@ -29,11 +29,11 @@ pub(super) struct Files {
     /// The bytes of all of them.
     pub(super) bytes: u64,
     failed: Failed,
-    /// What was found, for a link leads to it once more, or around in a circle.
+    /// The paths that were found: a link may lead to one once more, or around in a circle.
     seen: HashSet<PathBuf>,
 }
 
-/// How often a conversation could not be read, by the reason, and where it was so first.
+/// The reasons why conversations could not be read, each with how often and where first.
 type Failed = BTreeMap<String, (usize, String)>;
 
 fn fail(failed: &mut Failed, reason: &str, place: &str) {
@@ -46,7 +46,7 @@ impl Files {
         self.look(path, true)
     }
 
-    /// What can't be read in a folder is noted, and the rest is found.
+    /// Finds the files of a folder, and notes what can't be read there.
     fn look(&mut self, path: &Path, named: bool) -> io::Result<()> {
         let found = fs::metadata(path)?;
         if !self.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {

@@ -62,7 +62,7 @@ impl Web {
         }
     }
 
-    /// How often a tool has run.
+    /// Returns how often a tool has run.
     fn booked(&self) -> usize {
         self.log().matches("web: booked").count()
     }
@@ -388,7 +388,7 @@ async fn idle_conversations_are_deleted() {
     assert!(!web.history("active").await.is_empty());
 }
 
-/// What an answer ends in behind which the connection stays open.
+/// The end of an answer behind which the connection stays open.
 const HELD: &str = ": held open\n\n";
 
 /// Answers one request after the other in these words, byte for byte.

@@ -1,4 +1,4 @@
-//! How do I serve many users? `cargo run -p web` keeps their conversations in `web.db`, and with
+//! A web service of many users. `cargo run -p web` keeps their conversations in `web.db`, and with
 //! `-- postgres://..` as an argument in PostgreSQL. It needs no key: a toy answers, and books. With
 //! `OPENAI_API_KEY` (and `OPENAI_BASE_URL`, `MODEL`) a server does; for https add `--features tls`.
 //!
@@ -46,7 +46,7 @@ struct App {
 
 type Failed = (StatusCode, String);
 type Handled = Result<Response, Failed>;
-/// What a tab is told: the name of an event, and what it says.
+/// An event for a tab: its name, and its data.
 type Told = Result<(&'static str, Value), Failed>;
 
 /// A failure as a status. The errors of the library name no text and no user, so they can be shown.

@@ -1,5 +1,5 @@
-//! What the examples share: the types of clients that take no JSON, and a server that answers in
-//! turn what it was given and hands over what it was asked.
+//! The parts that the examples share: the types of clients that take no JSON, and a server that
+//! gives the answers that it was handed, in turn, and hands over what it was asked.
 //!
 //! The server is strict: what the rules that the tests hold every prompt to (`tests/provider`)
 //! refuse is answered with status 400, as the providers do.
@@ -30,7 +30,7 @@ pub struct Stub {
 /// Returns what is wrong with a body that is sent to this path.
 type Rules = fn(&str, &Value) -> Vec<String>;
 
-/// What a client sent.
+/// A request that a client has sent.
 #[derive(Debug)]
 pub struct Request {
     pub path: String,

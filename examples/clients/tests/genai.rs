@@ -87,7 +87,7 @@ fn it_sends_what_the_views_write() {
     count.close();
 }
 
-/// What a request says, in order, whichever of the provider's ways to say it was taken.
+/// Returns the content of a request, in order, whichever of the provider's ways to say it was taken.
 fn said(provider: Provider, body: &Value) -> Vec<Value> {
     let mut said = Vec::new();
     let system = json!("system");
@@ -165,7 +165,7 @@ fn add_item(item: &Value, said: &mut Vec<Value>) {
     }
 }
 
-/// What stands in content: a text, or blocks of any of the providers.
+/// Adds the parts of a content: a text, or blocks of any of the providers.
 fn add_content(role: &Value, content: &Value, said: &mut Vec<Value>) {
     if content.is_string() {
         return said.push(json!(["text", role, content]));

@@ -15,7 +15,7 @@ mod async_openai {
 
     use super::golden::goldens;
 
-    /// What its types have no place for, as their documentation says.
+    /// Returns true where its types have no place for something, as their documentation says.
     fn has_more(golden: &Value) -> bool {
         let text = golden["request"].to_string() + &golden["replay"].to_string();
         ["\"custom\"", "reasoning", "extra_content", "thinking", "\"original\""]
