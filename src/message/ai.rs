@@ -205,7 +205,11 @@ impl AiMessage {
 
     /// Returns whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        self.tool_calls().next().is_some()
+        // Each build asks this of each answer, so plain text is one comparison.
+        match &self.body {
+            Body::Text(_) => false,
+            Body::Parts(parts) => parts.iter().any(|part| matches!(part, AiPart::ToolCall(_))),
+        }
     }
 
     /// Returns the reasoning, in order.
