@@ -341,7 +341,9 @@ impl Run {
         if let How::Composed(composer) = &setting.how {
             prompt.configure(|_| (**composer).clone().tools(tools.iter().cloned()));
         }
-        prompt.set_recall(setting.recall.map(|recall| recall()));
+        if let Some(recall) = setting.recall {
+            prompt.set_recall(recall());
+        }
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);
         for answer in answers(messages) {

@@ -72,7 +72,7 @@
 
 // The kit is test code in a library's clothes: a law that does not hold panics, and that is its
 // result.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 // The laws are there for the macros, and to be called one by one. What they say, the contracts say,
 // so the index of the documentation need not.

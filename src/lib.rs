@@ -202,12 +202,12 @@ pub use window::Window;
 
 /// The parts of a [`Report`]: all that a build did to the history.
 pub mod report {
-    #[doc(inline)]
-    pub use crate::list::List;
     pub use crate::composed::{
         Adaptation, Adapted, Break, Cleared, Fingerprint, Gap, LeftOut, Moved, NothingRecalled,
         Origin, Reason, Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated,
     };
+    #[doc(inline)]
+    pub use crate::list::List;
 }
 
 /// Guides: a page for each subject, with code that is compiled and run.

@@ -476,8 +476,8 @@ impl Turn {
         self.document.ended.is_some() || self.done.is_some()
     }
 
-    /// The calls that wait for results, with their places among the newest calls.
-    fn open(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
+    /// Returns the calls that wait for results, with their places among the newest calls.
+    fn waiting(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
         self.document.waiting().into_iter()
     }
 
@@ -485,7 +485,7 @@ impl Turn {
         self.document.unapproved.contains(&place)
     }
 
-    /// The temporaries as they are sent: behind the note about other turns, and before what is
+    /// Returns the temporaries as they are sent: behind the note about other turns, and before what is
     /// recalled.
     fn sent_temporaries(&self) -> Vec<Arc<Message>> {
         let Document { note, temporaries, recalled, .. } = &self.document;
@@ -558,7 +558,7 @@ impl fmt::Debug for Turn {
         f.debug_struct("Turn")
             .field("id", &self.document.id)
             .field("messages", &self.document.messages.len())
-            .field("waiting", &self.open().count())
+            .field("waiting", &self.waiting().count())
             .field("rounds", &self.document.rounds)
             .field("ended", &self.document.ended)
             .finish_non_exhaustive()

@@ -308,7 +308,7 @@ fn an_index_of_other_rules_or_another_conversation_is_made_anew() {
     let recall = Recall::words();
     recall.set_index(prompt.memory().id(), foreign);
     assert_eq!(prompt.recall(recall).preview().unwrap(), right);
-    other.set_recall(None);
+    other.no_recall();
     assert!(other.build().unwrap().report().recalled.is_empty());
 }
 
@@ -720,8 +720,11 @@ fn a_share_is_kept_free_whatever_is_found() {
     memory.add_all(texts).unwrap();
     let prompt = |recall: Option<Recall>, budget: usize| {
         let memory: std::sync::Arc<dyn ChatMemory> = memory.clone();
-        let prompt = MemoryPrompt::new(memory).max_tokens(budget, Estimate);
-        prompt.recall(recall).preview().unwrap()
+        let mut prompt = MemoryPrompt::new(memory).max_tokens(budget, Estimate);
+        if let Some(recall) = recall {
+            prompt.set_recall(recall);
+        }
+        prompt.preview().unwrap()
     };
     let alone = prompt(None, 500);
     let found = prompt(Some(Recall::words().keep_free().query("number 3")), 1000);
@@ -737,7 +740,10 @@ fn what_is_kept_free_gives_way_before_a_build_fails() {
     // A contract was pinned and a question asked, 182 tokens in a budget of 300. Half of the budget
     // was kept free for recall, and the build failed: "has 182 tokens, and the budget is 300".
     let tokens = |recall: Option<Recall>, budget: usize| {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins().recall(recall);
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins();
+        if let Some(recall) = recall {
+            prompt.set_recall(recall);
+        }
         let contract = format!("My contract: {}", "a clause of it. ".repeat(30));
         prompt.add_all([Message::user(contract), Message::ai("Noted.")]).unwrap();
         prompt.pin(0).unwrap();

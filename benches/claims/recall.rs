@@ -77,7 +77,7 @@ pub(crate) fn prompts_without_recall_cost_nothing(claims: &mut Claims) {
     let (mut once, recall) = prompt(1000);
     once.set_recall(recall);
     once.preview().unwrap();
-    once.set_recall(None);
+    once.no_recall();
     let names = ["last 10, recall switched off", "never on"];
     let found =
         claims.compare(Pace::FINE, names, || once.preview().unwrap(), || never.preview().unwrap());

@@ -206,8 +206,8 @@ impl Page {
         let mut texts = Texts { gaps, next: 0 };
         let held = if cached { " held" } else { "" };
         self.add(format_args!(
-            "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> <span>{}</span> \
-             <span>{} tokens</span></p>\n",
+            "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> \
+             <span>{}</span> <span>{} tokens</span></p>\n",
             kind.name(),
             message.role(),
             told(*origin),

@@ -21,14 +21,20 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// stand at the end, and neither does the window, unless recall [keeps](Recall::keep_free) a
     /// part of its budget free.
     #[must_use]
-    pub fn recall(mut self, recall: impl Into<Option<Recall>>) -> Self {
+    pub fn recall(mut self, recall: Recall) -> Self {
         self.set_recall(recall);
         self
     }
 
-    /// Does the same from the next build on; `None` switches it off.
-    pub fn set_recall(&mut self, recall: impl Into<Option<Recall>>) -> &mut Self {
-        self.recall = recall.into();
+    /// Does the same from the next build on.
+    pub fn set_recall(&mut self, recall: Recall) -> &mut Self {
+        self.recall = Some(recall);
+        self
+    }
+
+    /// Recalls nothing from the next build on.
+    pub fn no_recall(&mut self) -> &mut Self {
+        self.recall = None;
         self
     }
 

@@ -107,7 +107,7 @@ fn read_index(bytes: &[u8]) -> Option<RecallIndex> {
         at = segment.end;
         index.segments.push(Arc::new(segment));
     }
-    index.open_from = at;
+    index.unsealed_from = at;
     (is_in_order && at == past && from.is_empty()).then_some(index)
 }
 

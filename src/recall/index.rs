@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::endings::Endings;
-use super::segment::{Doc, Open, Postings, Segment};
+use super::segment::{Doc, Postings, Segment, Unsealed};
 use super::words::{Word, each_word, fnv};
 use crate::message::Message;
 use crate::record::{Incarnation, Record, Records};
@@ -34,8 +34,8 @@ pub struct RecallIndex {
     pub(super) base: u64,
     /// Shared, so that a copy of the index costs little.
     pub(super) segments: Vec<Arc<Segment>>,
-    pub(super) open: Open,
-    pub(super) open_from: Doc,
+    pub(super) unsealed: Unsealed,
+    pub(super) unsealed_from: Doc,
 }
 
 /// The number of newest messages of which a segment is made.
@@ -56,7 +56,10 @@ impl RecallIndex {
     /// Returns about the bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
         let segments: usize = self.segments.iter().map(|it| it.bytes()).sum();
-        size_of::<Self>() + self.docs.len() * size_of::<(u32, u16)>() + segments + self.open.bytes()
+        size_of::<Self>()
+            + self.docs.len() * size_of::<(u32, u16)>()
+            + segments
+            + self.unsealed.bytes()
     }
 
     /// Adds the next record.
@@ -84,9 +87,9 @@ impl RecallIndex {
         let doc = self.docs();
         self.docs.push((position, total));
         for (word, times) in words {
-            self.open.push(self.open_from, word, doc, times);
+            self.unsealed.push(self.unsealed_from, word, doc, times);
         }
-        if self.docs() - self.open_from >= SEAL || self.open.bytes() >= SEAL_BYTES {
+        if self.docs() - self.unsealed_from >= SEAL || self.unsealed.bytes() >= SEAL_BYTES {
             self.seal();
         }
     }
@@ -95,11 +98,11 @@ impl RecallIndex {
     /// much larger: each message is copied as often as its segment doubles.
     pub(super) fn seal(&mut self) {
         let end = self.docs();
-        if end == self.open_from {
+        if end == self.unsealed_from {
             return;
         }
-        let mut newest = mem::take(&mut self.open).seal(self.open_from, end);
-        self.open_from = end;
+        let mut newest = mem::take(&mut self.unsealed).seal(self.unsealed_from, end);
+        self.unsealed_from = end;
         while let Some(before) = self.segments.pop_if(|it| it.goes_with(&newest)) {
             newest = before.joined(&newest);
         }
@@ -122,7 +125,7 @@ impl RecallIndex {
         self.start = self.start.max(start);
         let first = self.first();
         self.segments.retain(|segment| segment.end > first);
-        let kept = self.segments.first().map_or(self.open_from, |segment| segment.first);
+        let kept = self.segments.first().map_or(self.unsealed_from, |segment| segment.first);
         self.docs.drain(..(kept - self.gone) as usize);
         self.gone = kept;
     }
@@ -164,9 +167,9 @@ impl RecallIndex {
     pub(super) fn having(&self, word: Word, first: Doc) -> impl Iterator<Item = (Doc, u32)> {
         let docs = self.docs();
         let segments = self.segments.iter().map(move |it| (it.list(word), it.first));
-        let open = (self.open.list(word), self.open_from);
+        let unsealed = (self.unsealed.list(word), self.unsealed_from);
         segments
-            .chain([open])
+            .chain([unsealed])
             .flat_map(|(list, from)| Postings::new(list, from))
             .filter(move |(doc, _)| (first..docs).contains(doc))
     }

@@ -42,12 +42,12 @@ impl List {
 
 /// The newest messages, of which no segment is made yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Open {
+pub(super) struct Unsealed {
     lists: BTreeMap<Word, List>,
     bytes: usize,
 }
 
-impl Open {
+impl Unsealed {
     pub(super) fn push(&mut self, first: Doc, word: Word, doc: Doc, times: u32) {
         let new = || List { last: first, bytes: Vec::new() };
         let list = self.lists.entry(word).or_insert_with(new);

@@ -473,7 +473,8 @@ fn file_beside(database: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the key of the first message that a conversation can have.
+/// Returns the key of the first message that a conversation can have. Nothing wraps here or where
+/// a place is added: there are at most [`MOST_CONVERSATIONS`], of [`MOST_MESSAGES`] each.
 fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
 }

@@ -73,7 +73,7 @@ impl Turn {
             self.tries = self.tries.saturating_add(1);
             return Ok(self.commit());
         }
-        if self.open().next().is_some() {
+        if self.waiting().next().is_some() {
             return self.call();
         }
         // Where it has grown larger than a slot, the slot goes on to say that the calls were begun.
@@ -180,7 +180,7 @@ impl Turn {
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
         let harmless = |(i, call)| self.document.is_repeatable(call) && !self.is_unapproved(i);
-        let harmless = self.open().all(harmless);
+        let harmless = self.waiting().all(harmless);
         let is_written =
             !self.document.is_stale && self.document.kept_messages >= self.document.messages.len();
         if !harmless && !is_written {
@@ -198,7 +198,7 @@ impl Turn {
         let is_kept = self.document.calls_are_kept();
         let staged =
             self.document.seen.map_or_else(Records::default, |seen| self.staged_from(seen.end));
-        let handed_out = self.open().map(|(i, call)| Call {
+        let handed_out = self.waiting().map(|(i, call)| Call {
             made: call.clone(),
             read: self.handed(call),
             tag: self.document.call_tag(i),

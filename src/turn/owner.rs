@@ -46,7 +46,7 @@ impl Turn {
         if self.is_over() || newest.is_some() && paused.is_none() {
             return Err(Error::invalid("answer", "the turn did not ask"));
         }
-        if self.open().next().is_some() {
+        if self.waiting().next().is_some() {
             return Err(Error::invalid("answer", "calls wait for their results"));
         }
         let is_broken = stop == Some(Stop::Broken);
@@ -119,12 +119,12 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let own: Vec<_> = self.open().filter(|(_, call)| call.id == call_id).collect();
+        let own: Vec<_> = self.waiting().filter(|(_, call)| call.id == call_id).collect();
         let is_given =
             |(at, call): &(usize, &ToolCall)| self.document.given_id(*at, call) == call_id;
         // An id that is a call's own means no other one, also where it was approved before.
         let is_own = self.document.is_own_id(call_id);
-        let given: Vec<_> = self.open().filter(|call| !is_own && is_given(call)).collect();
+        let given: Vec<_> = self.waiting().filter(|call| !is_own && is_given(call)).collect();
         let place = match (&own[..], &given[..]) {
             ([(place, _)], _) | ([], [(place, _)])
                 if self.is_unapproved(*place) && !self.is_over() =>
@@ -145,7 +145,7 @@ impl Turn {
 
     /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) {
-        if let Ok((place, _)) = self.open_call(call.id())
+        if let Ok((place, _)) = self.waiting_call(call.id())
             && !call.is_repeatable()
         {
             self.document.note_may_have_run([place]);
@@ -170,7 +170,7 @@ impl Turn {
         call_id: &str,
         outcome: Result<impl Into<Content>, ToolError>,
     ) -> Result<()> {
-        let (place, call) = self.open_call(call_id)?;
+        let (place, call) = self.waiting_call(call_id)?;
         if outcome.is_ok() && self.is_unapproved(place) {
             let text = format!("nobody has approved of the call {call_id:?}");
             return Err(Error::invalid("result", text));
@@ -200,7 +200,7 @@ impl Turn {
 
     /// Answers a call with this error because it was not run, and will not be.
     pub(crate) fn refuse(&mut self, call_id: &str, text: &str) -> Result<()> {
-        let (_, call) = self.open_call(call_id)?;
+        let (_, call) = self.waiting_call(call_id)?;
         self.stage_not_run(&call, text);
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let (place, call) = self.open_call(call_id)?;
+        let (place, call) = self.waiting_call(call_id)?;
         self.document.approved.remove(&place);
         let tag = self.document.call_tag(place);
         let told = outcome_unknown(&call, &tag, why);
@@ -254,7 +254,7 @@ impl Turn {
             self.document.forgets = true;
             return;
         }
-        for (place, call) in self.open_calls() {
+        for (place, call) in self.waiting_calls() {
             if self.document.is_handed_out(place) {
                 let tag = self.document.call_tag(place);
                 self.document.messages.push(outcome_unknown(&call, &tag, ""));
@@ -274,7 +274,7 @@ impl Turn {
     }
 
     /// The call of this id that waits for its result.
-    fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
+    fn waiting_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
         let call = self.document.called(call_id).filter(|_| !self.is_over());
         call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
@@ -282,8 +282,8 @@ impl Turn {
         })
     }
 
-    fn open_calls(&self) -> Vec<(usize, ToolCall)> {
-        self.open().map(|(i, call)| (i, call.clone())).collect()
+    fn waiting_calls(&self) -> Vec<(usize, ToolCall)> {
+        self.waiting().map(|(i, call)| (i, call.clone())).collect()
     }
 
     /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever
@@ -307,7 +307,7 @@ impl Turn {
         if self.tools.is_empty() {
             return;
         }
-        for (place, call) in self.open_calls() {
+        for (place, call) in self.waiting_calls() {
             if self.tool(&call).is_none() {
                 self.document.not_run.insert(self.document.messages.len());
                 let result = ToolMessage::new(&call.id, &call.name, no_tool(&call.name));
@@ -318,7 +318,7 @@ impl Turn {
 
     /// Answers all calls that wait with this error.
     fn close(&mut self, text: &str) {
-        for (_, call) in self.open_calls() {
+        for (_, call) in self.waiting_calls() {
             self.stage_not_run(&call, text);
         }
     }
@@ -332,7 +332,7 @@ impl Turn {
 
     /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
     fn close_cut(&mut self) {
-        let mut calls = self.open_calls();
+        let mut calls = self.waiting_calls();
         let Some(last) = calls.pop() else { return };
         // What shares its id may be half of it.
         let given =
@@ -364,7 +364,7 @@ impl Turn {
             return None;
         }
         let answered = message.as_tool().map(ToolMessage::call_id);
-        let mut others: Vec<_> = self.open().collect();
+        let mut others: Vec<_> = self.waiting().collect();
         if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
             others.remove(i);
         }

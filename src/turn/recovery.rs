@@ -205,7 +205,7 @@ impl Turn {
         }
         if is_found || has_gaps {
             self.document.note_handed_out();
-            let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
+            let waiting: Vec<_> = self.waiting().map(|(place, _)| place).collect();
             self.document.note_may_have_run(waiting);
         }
         self.go_on();

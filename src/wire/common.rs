@@ -552,7 +552,7 @@ pub(super) fn kind(part: &Part) -> &'static str {
 pub(super) struct Arguments<'a>(pub(super) &'a str);
 
 impl Arguments<'_> {
-    /// Returns true where they say what they say without the stopgap.
+    /// Returns whether they are written as they are, and not as a text in an object.
     pub(super) fn is_object(&self) -> bool {
         self.0.trim().is_empty() || is_object(self.0)
     }

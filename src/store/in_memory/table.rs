@@ -103,6 +103,8 @@ impl Table {
         to.wrapping_sub(from) & self.mask()
     }
 
+    /// Returns the bits that a place can have: the number of places is a power of two. A table
+    /// without places wraps around, and nothing is looked up there.
     fn mask(&self) -> usize {
         self.places.len().wrapping_sub(1)
     }
