@@ -109,7 +109,7 @@ use crate::wire::{Answer, Request};
 use again::{Again, Failed};
 use http::Sending;
 
-/// What errors name.
+/// The operation that errors name.
 const OPERATION: &str = "ask";
 
 /// A model behind HTTP: see the [module](self).
@@ -128,7 +128,7 @@ pub struct Transport {
     agent: Arc<OnceLock<Agent>>,
 }
 
-/// What an application makes of each request before it is sent.
+/// A function of the application's, which changes each request before it is sent.
 type ShapeRequest = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
 
 #[derive(Clone)]

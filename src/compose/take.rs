@@ -58,7 +58,7 @@ struct Taking<'a> {
     next_group: usize,
 }
 
-/// Where a turn's temporaries go: they keep the place of its first prompt, though later rounds
+/// The places of a turn's temporaries: they keep the place of its first prompt, though later rounds
 /// stand behind it.
 #[derive(Clone, Copy)]
 struct TemporariesAt {

@@ -372,8 +372,8 @@ pub enum Adaptation {
     /// Calls of the provider's own tools were left out, for they have no result and something else
     /// follows.
     Unanswered,
-    /// What belongs to a call of the provider's own tool was left out, for the call is not sent:
-    /// its result, or the mark of the calls that it made.
+    /// The result of a call of the provider's own tool, or the mark of the calls that it made, was
+    /// left out, for that call is not sent.
     Uncalled,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.

@@ -11,7 +11,7 @@ use crate::turn::{Ask, Call, Done, Reply};
 use super::model::ModelError;
 use super::tools::Outcome;
 
-/// What is told of the turns of a conversation.
+/// The facts that are told of the turns of a conversation.
 #[derive(Default)]
 pub(super) struct Watch {
     #[cfg(feature = "tracing")]

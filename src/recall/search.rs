@@ -95,7 +95,7 @@ enum Stage {
     /// question.
     Learn(Vec<u64>, Vec<u64>),
     Rank,
-    /// What is to be recalled was asked for.
+    /// It wants the records that it is going to quote.
     Quote(Vec<Hit>, Quotes),
     Done(Option<Found>),
 }

@@ -1,4 +1,4 @@
-//! What is due to be summarised.
+//! The part of a history that is due to be summarised.
 
 use std::borrow::Cow;
 use std::fmt;

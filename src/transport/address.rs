@@ -87,7 +87,7 @@ mod tests {
         Ok(join(&base, &server, &path, provider.format() == Format::Gemini))
     }
 
-    /// Whether a base URL ends in `/v1`, and in a stroke, is a custom of each client: what one of
+    /// Some clients want a base URL with `/v1` or a stroke at its end, others without: what one of
     /// them takes is a 404 for the next.
     #[test]
     fn addresses_mean_the_same_however_they_are_written() {

@@ -17,7 +17,7 @@ pub(super) struct Failed {
     pub(super) after: Option<Duration>,
 }
 
-/// Whether the same request may be sent again.
+/// True where the same request may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     No,
@@ -34,7 +34,8 @@ impl Failed {
 }
 
 impl From<Error> for Failed {
-    /// What was found in an answer: only an error in its place can be repeated.
+    /// Returns what may be done about an error that an answer brought: only one in its place can be
+    /// repeated.
     fn from(error: Error) -> Self {
         let again = match error.kind() {
             ErrorKind::Unfinished => Again::IfAllowed,

@@ -15,7 +15,7 @@ use super::OPERATION;
 use super::again::{Again, Failed};
 use crate::error::{Error, ErrorKind};
 
-/// What is sent.
+/// A request as it is sent.
 pub(super) struct Sending {
     pub(super) agent: Agent,
     pub(super) url: String,
@@ -54,7 +54,7 @@ pub(super) struct Response<'a> {
     until: Option<Instant>,
 }
 
-/// What came while somebody waited.
+/// The piece of an answer that came while somebody waited.
 pub(super) enum Came {
     Bytes(Vec<u8>),
     End,

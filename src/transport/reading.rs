@@ -19,7 +19,7 @@ const USAGE: Duration = Duration::from_secs(2);
 /// The same behind the end of a stream, which some servers never close.
 const CLOSE: Duration = Duration::from_millis(250);
 
-/// What a body is, by its first byte: of what the headers say of it many servers are not sure.
+/// The kind of a body, by its first byte: the headers of many servers say something else.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BodyKind {
     Events,

@@ -11,7 +11,7 @@ use crate::record::Records;
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Call {
     pub(super) made: ToolCall,
-    /// What it hands to the tool, where that is not what the model wrote.
+    /// The arguments that the tool is handed, where the model wrote others.
     pub(super) read: Option<String>,
     /// The tag of what stands in for its result, and of that where it comes late.
     pub(super) tag: String,

@@ -48,7 +48,7 @@ pub(super) struct Document {
     /// The note about other turns that stands before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<Message>,
-    /// What was recalled for the question, which stands behind them.
+    /// The excerpts that were recalled for the question, which stands behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recalled: Option<Message>,
     /// The number of messages that stood before the temporaries when they were sent first.
@@ -93,7 +93,7 @@ pub(super) struct Document {
     /// True where more is known of the calls than the slot says.
     #[serde(default)]
     pub(super) is_stale: bool,
-    /// What its answers cost so far.
+    /// The cost of its answers so far.
     #[serde(default)]
     pub(super) usage: Usage,
     /// The way in which it ended, where it did: what is left is to append it.

@@ -123,7 +123,7 @@ pub struct Options(());
 #[derive(Clone, Debug)]
 pub struct System<'a> {
     messages: Sequence<'a>,
-    /// Whether only those that open the messages are meant.
+    /// True where only those that open the messages are meant.
     late: bool,
     cache: Option<Cache>,
 }

@@ -45,9 +45,9 @@ pub(super) fn blocks<'a, B: ContentBlock<'a>>(
 /// Content as it is written.
 pub(super) struct Blocks<I> {
     pub(super) of: I,
-    /// Whether nothing but texts is one string, however many they are.
+    /// True where nothing but texts is one string, however many they are.
     pub(super) flat: bool,
-    /// Whether the last block that takes one carries the cache mark.
+    /// True where the last block that takes one carries the cache mark.
     pub(super) mark: bool,
 }
 

@@ -283,7 +283,7 @@ impl Fields {
     }
 }
 
-/// What content is written as: a text, or a list.
+/// Content as it is written: a text, or a list.
 pub(super) enum TextOrList<T> {
     Text(String),
     List(Vec<T>),

@@ -91,7 +91,7 @@ const FORMAT: &str = "gemini";
 
 const SIGNATURE: &str = "thoughtSignature";
 
-/// Where a result remembers that its text was JSON and no text: all of its `response`, or the value
+/// The field in which a result remembers that its text was JSON and no text: all of its `response`, or the value
 /// in it.
 const SHAPE: &str = "shape";
 const WHOLE: &str = "whole";
@@ -126,9 +126,9 @@ pub struct SystemInstruction<'a> {
 pub struct Options {
     no_ids: bool,
     skip_signatures: bool,
-    /// Whether media of a result stand behind it, and not in it.
+    /// True where media of a result stand behind it, and not in it.
     media_beside_results: bool,
-    /// Whether a picture says how closely it is to be looked at.
+    /// True where a picture says how closely it is to be looked at.
     detail: bool,
 }
 

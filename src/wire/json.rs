@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What a decoder reads: a text, its bytes as they came from the network, or a value that was
+/// The input of a decoder: a text, its bytes as they came from the network, or a value that was
 /// parsed already. Whatever becomes one can be handed in.
 ///
 /// ```

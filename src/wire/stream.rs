@@ -26,7 +26,7 @@ pub struct FormatStream<P> {
     events: Events,
 }
 
-/// What a format makes of the pieces of an answer.
+/// An answer as a format puts it together from its pieces.
 pub trait Pieces: Default {
     /// The provider after which the format is called.
     const NAMESAKE: Provider;
@@ -61,7 +61,7 @@ pub trait Pieces: Default {
     }
 }
 
-/// What a provider tells of the end of an answer.
+/// The end of an answer, as far as the provider has told of it.
 #[derive(Debug, Default)]
 pub struct End {
     pub(super) usage: Usage,

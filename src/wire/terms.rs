@@ -12,9 +12,9 @@ use crate::provider::{Provider, Row, may_be_private, outgoing};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) row: Row,
-    /// Whether every private field is written, whoever gave it.
+    /// True where every private field is written, whoever gave it.
     pub(super) verbatim: bool,
-    /// Whether the name of who speaks stands in the text.
+    /// True where the name of who speaks stands in the text.
     pub(super) names_in_text: bool,
 }
 

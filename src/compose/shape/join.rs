@@ -5,7 +5,7 @@ use crate::composed::Item;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 use crate::provider::{Row, given_by, is_private, origin, outgoing};
 
-/// What stands between texts that meet.
+/// The text between texts that meet.
 pub(super) const BETWEEN: &str = "\n\n";
 
 /// Returns all of them as one message; `None` where there is nothing to join.

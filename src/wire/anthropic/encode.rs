@@ -69,8 +69,8 @@ fn side(message: &Message) -> &'static str {
     }
 }
 
-/// Whether anything of a message stands among `messages`; of a system message, where it is a late
-/// one.
+/// Returns whether anything of a message stands among `messages`; of a system message, where it is
+/// a late one.
 fn is_said(message: &Message, late: bool) -> bool {
     match message {
         Message::System(system) => late && !is_blank(system.text()),
@@ -155,7 +155,7 @@ enum Block<'a> {
     Other(&'a Attributes),
 }
 
-/// Where media come from.
+/// The place from which media come.
 #[derive(Clone, Copy)]
 enum Location<'a> {
     Base64 {
@@ -173,7 +173,7 @@ impl<'a> Block<'a> {
         Self::Text { text, kept: None }
     }
 
-    /// Whether the API takes a cache mark here.
+    /// Returns whether the API takes a cache mark here.
     fn is_cacheable(&self) -> bool {
         !matches!(self, Self::Thinking(_) | Self::Redacted(_) | Self::Other(_))
     }
@@ -192,7 +192,7 @@ fn own_blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
     flattened(message, bare, part, ai_part)
 }
 
-/// Whether this is a user's message of which no block is left.
+/// Returns whether this is a user's message of which no block is left.
 fn says_nothing(message: &Message) -> bool {
     message.is_user() && own_blocks(message).next().is_none()
 }
@@ -279,7 +279,7 @@ fn source(media: &Media) -> Location<'_> {
     }
 }
 
-/// What the API takes for empty.
+/// Returns whether the API takes this text for empty.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }

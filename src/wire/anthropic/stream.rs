@@ -47,7 +47,7 @@ use crate::wire::usage::Usage;
 /// ```
 pub type Stream = FormatStream<Turn>;
 
-/// What has come of an answer.
+/// The part of an answer that has come.
 #[derive(Debug, Default)]
 pub struct Turn {
     /// In the order in which they came, with their index.

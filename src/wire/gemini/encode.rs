@@ -57,7 +57,7 @@ impl Serialize for Contents<'_> {
     }
 }
 
-/// Whether anything of a message stands among `contents`.
+/// Returns whether anything of a message stands among `contents`.
 fn is_said(message: &Message) -> bool {
     match message {
         Message::User(_) | Message::Tool(_) => true,
@@ -147,7 +147,7 @@ enum Piece<'a> {
     Media {
         media: &'a Media,
         location: Location<'a>,
-        /// How closely it is to be looked at.
+        /// The resolution at which it is to be looked at.
         resolution: Option<&'static str>,
     },
     Call {
@@ -164,7 +164,7 @@ enum Piece<'a> {
     Other(&'a Attributes),
 }
 
-/// Where media come from.
+/// The place from which media come.
 #[derive(Clone, Copy)]
 enum Location<'a> {
     Inline { media_type: &'a str, data: &'a str },
@@ -188,7 +188,7 @@ fn own_pieces<'m>(message: &'m Message) -> impl Iterator<Item = Piece<'m>> + Clo
     flattened(message, text, part, ai_part)
 }
 
-/// Whether this is a user's message of which no part is left.
+/// Returns whether this is a user's message of which no part is left.
 fn says_nothing(message: &Message) -> bool {
     message.is_user() && own_pieces(message).next().is_none()
 }
@@ -252,7 +252,7 @@ fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
     (!is_refused).then_some(Location::File { media_type, uri })
 }
 
-/// Where the API finds these media; `None` for data of which nobody knows what it is.
+/// Returns where the API finds these media; `None` for data of which nobody knows what it is.
 fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
@@ -334,8 +334,8 @@ fn function_call<'a>(
     }
 }
 
-/// Whether the API knows this call by its id: not where we made it up, of which the `null` beside
-/// it reminds us.
+/// Returns whether the API knows this call by its id: not where we made it up, of which the `null`
+/// beside it reminds us.
 fn has_id(call: &ToolCall) -> bool {
     let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("functionCall")?.get("id"));
     !call.id.is_empty() && kept.is_none()
@@ -372,7 +372,7 @@ impl Serialize for FunctionResponse<'_> {
     }
 }
 
-/// What a tool said: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
+/// The words of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
 struct Response<'a>(&'a ToolMessage, Option<&'a str>);
 
 impl Serialize for Response<'_> {

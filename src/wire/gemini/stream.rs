@@ -43,7 +43,7 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 /// ```
 pub type Stream = FormatStream<Chunks>;
 
-/// What has come of an answer.
+/// The part of an answer that has come.
 #[derive(Debug, Default)]
 pub struct Chunks {
     parts: Vec<AiPart>,

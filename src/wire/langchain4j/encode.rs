@@ -30,7 +30,7 @@ fn is_blank_system(message: &Message) -> bool {
 
 struct StoredMessage<'a> {
     message: &'a Message,
-    /// Whether releases before 1.13 are to read it.
+    /// True where releases before 1.13 are to read it.
     is_old: bool,
 }
 

@@ -137,7 +137,7 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
-/// What else a message holds that calls nothing. Clients with one type for all messages write an
+/// Returns the other fields of a message that calls nothing. Clients with one type for all messages write an
 /// empty list of calls into each.
 fn rest(fields: Fields) -> Attributes {
     let mut rest = fields.rest();

@@ -41,7 +41,7 @@ fn image(part: &Part) -> Option<&str> {
     if let Part::Image(media) = part { inline(media).map(|url| url.data) } else { None }
 }
 
-/// What a part adds to the text.
+/// Returns the text that a part adds.
 fn text(part: &Part) -> Option<&str> {
     match part.as_text() {
         None if image(part).is_none() => Some(placeholder(part)),

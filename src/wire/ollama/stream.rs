@@ -42,7 +42,7 @@ use crate::wire::usage::Usage;
 /// ```
 pub type Stream = FormatStream<Lines>;
 
-/// What has come of an answer.
+/// The part of an answer that has come.
 #[derive(Debug, Default)]
 pub struct Lines {
     message: Attributes,

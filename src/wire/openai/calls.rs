@@ -33,12 +33,12 @@ struct Call {
 /// The braces of arguments that grow, of which each byte is looked at once.
 #[derive(Debug, Default)]
 struct Braces {
-    /// How many bytes were looked at.
+    /// The number of bytes that were looked at.
     seen: usize,
     depth: usize,
     in_text: bool,
     is_escaped: bool,
-    /// Whether the arguments are an object; `None` as long as braces are open.
+    /// True where the arguments are an object; `None` as long as braces are open.
     closed: Option<bool>,
 }
 

@@ -70,7 +70,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)
 }
 
-/// What a body or a chunk counts; Groq hands it over in a field of its own.
+/// Returns the usage that a body or a chunk counts; Groq hands it over in a field of its own.
 pub(super) fn usage(body: &Fields) -> Usage {
     let beside = || body.get("x_groq")?.get("usage");
     body.get("usage")
@@ -199,7 +199,7 @@ fn part(value: Value, at: At) -> Result<Part> {
     }
 }
 
-/// What is left of a block and of the object within it.
+/// Returns media that keep what is left of a block and of the object within it.
 fn media(source: Source, key: &str, mut outer: Fields, inner: Fields) -> Media {
     outer.take("type");
     let mut rest = outer.rest();

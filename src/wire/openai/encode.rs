@@ -42,7 +42,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Whether a block of this message can carry the cache mark.
+/// Returns whether a block of this message can carry the cache mark.
 fn takes_mark(message: &Message, row: &Row) -> bool {
     match message {
         Message::System(m) => Block::Bare(m.text()).takes_mark(),
@@ -81,7 +81,7 @@ impl Marks for Options {}
 struct SentMessage<'a> {
     message: &'a Message,
     row: &'a Row,
-    /// Whether its last block carries the cache mark.
+    /// True where its last block carries the cache mark.
     mark: bool,
 }
 
@@ -270,7 +270,7 @@ fn spoken_audio(part: &Part) -> Option<&str> {
     }
 }
 
-/// What few messages have.
+/// Writes the fields that few messages have.
 #[cold]
 fn write_rare<M: SerializeMap>(
     map: &mut M,
@@ -344,7 +344,7 @@ fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'
 }
 
 impl<'a> Block<'a> {
-    /// What a user may send to this provider.
+    /// Returns the function that writes what a user may send to this provider.
     fn of_user(row: &Row) -> fn(&'a Part) -> Self {
         match row.files {
             Files::Data | Files::Pdf | Files::Never => Block::of,
@@ -353,7 +353,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What a user may send.
+    /// Returns the block of a part that a user sends.
     fn of(part: &'a Part) -> Self {
         match part {
             Part::Image(m) if !matches!(m.source, Source::FileId(_)) => Block::Image(m),
@@ -385,7 +385,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What the model may have said; `None` for what is left out: a placeholder would be its words.
+    /// Returns the block of a part that the model said; `None` where it is left out: a placeholder
+    /// would be the model's words.
     fn of_answer(part: &'a Part, row: &Row) -> Option<Self> {
         match part {
             Part::Text(text) if is_refusal(text) && row.refusals => {
@@ -396,7 +397,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What everyone may send: text.
+    /// Returns the block of a part where only text may be sent.
     fn text(part: &'a Part) -> Self {
         match (part, as_other_part(FORMAT, part)) {
             (Part::Text(text), _) => Block::Text(text),
@@ -481,12 +482,12 @@ fn is_refusal(part: &TextPart) -> bool {
     kept_type(FORMAT, &part.extra) == Some("refusal")
 }
 
-/// Whether this was read from a block of the content.
+/// Returns whether this was read from a block of the content.
 fn is_block(thought: &Reasoning) -> bool {
     kept(FORMAT, &thought.extra).is_some_and(|kept| kept.contains_key("type"))
 }
 
-/// What the provider calls the encoding of this audio; or what a compatible server called it.
+/// Returns the provider's name of the encoding of this audio, or that of a compatible server.
 fn audio_format(media: &Media) -> Option<&str> {
     match inline(media)?.media_type {
         "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
@@ -543,7 +544,7 @@ fn file(media: &Media) -> [(&'static str, Entry<'_>); 3] {
 
 struct Call<'a> {
     call: &'a ToolCall,
-    /// Whether it is refused without the signature of a thought.
+    /// True where it is refused without the signature of a thought.
     signed: bool,
 }
 

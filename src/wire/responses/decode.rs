@@ -62,7 +62,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Answer::new(Provider::OpenAiResponses, message, usage, word).checked(top)
 }
 
-/// What a response cost and why it ended, if it did and is one.
+/// Returns the cost of a response and the reason why it ended, if it did and is one.
 pub(super) fn end(body: &mut Fields) -> Result<(Usage, Option<String>)> {
     refused(body, &["output"])?;
     let usage = body.get("usage").map_or_else(Usage::default, Usage::responses);
@@ -147,7 +147,7 @@ struct History {
     /// The answer that is being read.
     open: Vec<AiPart>,
     opened: bool,
-    /// Where the last answer with calls is.
+    /// The place of the last answer with calls.
     asked: Option<usize>,
 }
 

@@ -71,7 +71,7 @@ impl Serialize for Input<'_> {
 }
 
 impl Input<'_> {
-    /// Whether the `i`th message, which is a system message, is left to `instructions`.
+    /// Returns whether the `i`th message, which is a system message, is left to `instructions`.
     fn leaves_out(&self, i: usize) -> bool {
         i == 0 && !self.terms.row.developer
     }
@@ -353,7 +353,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// What was kept of a part that came from this format.
+/// Returns the fields that were kept of a part that came from this format.
 fn fields(part: &Part) -> Option<&Attributes> {
     match part {
         Part::Text(text) => kept(FORMAT, &text.extra),
@@ -362,7 +362,7 @@ fn fields(part: &Part) -> Option<&Attributes> {
     }
 }
 
-/// Whether a part belongs to the same message as the one before it.
+/// Returns whether a part belongs to the same message as the one before it.
 fn continues(part: &AiPart) -> bool {
     let AiPart::Content(part) = part else { return false };
     fields(part).is_some_and(|kept| !kept.contains_key("message") && !kept.contains_key("item"))
@@ -412,7 +412,7 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// Whether a text that this format wrote has nothing beside it.
+/// Returns whether a text that this format wrote has nothing beside it.
 fn is_bare(part: &AiPart) -> bool {
     let Some(Part::Text(text)) = as_content(part) else { return false };
     kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))

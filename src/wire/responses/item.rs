@@ -16,7 +16,7 @@ pub(super) struct Item {
     /// As it was announced, or, when it is done, as it is.
     value: Value,
     is_done: bool,
-    /// What it says, by block: whether that is a refusal, and the text.
+    /// Its texts, by block, each with true where it is a refusal.
     said: BTreeMap<u64, (bool, String)>,
     thought: String,
     /// Which block of the thought came last.
@@ -178,7 +178,7 @@ fn unlike(at: At) -> Error {
     at.error("it does not say what its pieces said")
 }
 
-/// What a message says, by block: whether that is a refusal, and the text.
+/// Returns the texts of a message, by block, each with true where it is a refusal.
 fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
     let is_message = message.get("type").is_none_or(|kind| kind == "message");
     let content = message.get("content").filter(|_| is_message);
