@@ -91,8 +91,8 @@ const FORMAT: &str = "gemini";
 
 const SIGNATURE: &str = "thoughtSignature";
 
-/// The field in which a result remembers that its text was JSON and no text: all of its `response`, or the value
-/// in it.
+/// The field in which a result remembers that its text was JSON and no text: all of its `response`,
+/// or the value in it.
 const SHAPE: &str = "shape";
 const WHOLE: &str = "whole";
 const VALUE: &str = "value";

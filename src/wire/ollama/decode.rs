@@ -137,8 +137,8 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
-/// Returns the other fields of a message that calls nothing. Clients with one type for all messages write an
-/// empty list of calls into each.
+/// Returns the other fields of a message that calls nothing. Clients with one type for all messages
+/// write an empty list of calls into each.
 fn rest(fields: Fields) -> Attributes {
     let mut rest = fields.rest();
     if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {
