@@ -11,7 +11,7 @@ use crate::wire::event::Events;
 
 /// A block as far as it has come.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct StreamedBlock {
     fields: Attributes,
     /// The pieces of `input`, which may be broken JSON where the model was cut off.
     input: String,
@@ -20,8 +20,8 @@ pub(super) struct Block {
     is_closed: bool,
 }
 
-impl Block {
-    pub(super) fn open(fields: Fields, events: &mut Events) -> Self {
+impl StreamedBlock {
+    pub(super) fn begin(fields: Fields, events: &mut Events) -> Self {
         let text = |key| fields.peek(key).unwrap_or_default();
         let mut call = None;
         match text("type") {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::block::Block;
+use super::block::StreamedBlock;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart};
 use crate::provider::Provider;
@@ -51,7 +51,7 @@ pub type Stream = FormatStream<Turn>;
 #[derive(Debug, Default)]
 pub struct Turn {
     /// In the order in which they came, with their index.
-    blocks: Vec<(usize, Block)>,
+    blocks: Vec<(usize, StreamedBlock)>,
     /// The id of the message, where it has begun.
     begun: Option<String>,
 }
@@ -165,7 +165,7 @@ impl Turn {
             if fields.peek("text") == Some("") {
                 continue;
             }
-            let mut block = Block::open(fields, events);
+            let mut block = StreamedBlock::begin(fields, events);
             block.close(events);
             self.blocks.push((i, block));
         }
@@ -179,7 +179,7 @@ impl Turn {
             let what = format_args!("block {index} was opened before");
             return Err(event.at.key("index").error(what));
         }
-        self.blocks.push((index, Block::open(fields, events)));
+        self.blocks.push((index, StreamedBlock::begin(fields, events)));
         Ok(())
     }
 
