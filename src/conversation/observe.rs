@@ -5,7 +5,6 @@
 //! Neither a text nor the id of a conversation is told unless asked for, nor the words of an error:
 //! only its kind.
 
-use crate::error::Result;
 use crate::turn::{Ask, Call, Done, Reply};
 
 use super::model::ModelError;
@@ -307,7 +306,7 @@ impl Watch {
 #[cfg(not(feature = "tracing"))]
 #[expect(clippy::unused_self, reason = "there is nobody to tell")]
 impl Span {
-    pub(super) fn tell_turn(&self, _: &Result<Done>) {}
+    pub(super) fn tell_turn(&self, _: &crate::error::Result<Done>) {}
 
     pub(super) fn tell_reply(&self, _: &Result<Reply, ModelError>) {}
 
