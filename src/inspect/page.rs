@@ -152,9 +152,7 @@ impl Page {
         let results = results(&rows);
         for row in &rows {
             match row {
-                Row::Gap(text) => {
-                    self.between("<li class=\"gap\">left out: ", text, "</li>\n");
-                }
+                Row::Gap(text) => self.between("<li class=\"gap\">left out: ", text, "</li>\n"),
                 Row::Message(line) => {
                     self.line(n, line, line.index < compared.same, &results);
                     if line.index + 1 == prompt.cacheable() {
@@ -223,9 +221,7 @@ impl Page {
         for piece in pieces(message) {
             match piece {
                 Piece::Text(text) => self.body(text, texts.gaps()),
-                Piece::Described(what) => {
-                    self.between("<p class=\"kind\">", &what, "</p>\n");
-                }
+                Piece::Described(what) => self.between("<p class=\"kind\">", &what, "</p>\n"),
                 Piece::Thought(text) => {
                     self.html.push_str("<p class=\"kind\">reasoning</p>\n");
                     self.body(text, &[]);

@@ -182,8 +182,8 @@ impl<'a> Taken<'a> {
         Some(all)
     }
 
-    /// Returns what is left of a part of a user's message or a result; `None` where nothing changes.
-    /// But for its fields, it is the application's own.
+    /// Returns what is left of a part of a user's message or a result; `None` where nothing
+    /// changes. But for its fields, it is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
             Part::Text(text) => {
