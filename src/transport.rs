@@ -124,11 +124,12 @@ pub struct Transport {
     key: Option<HeaderValue>,
     headers: HeaderMap,
     settings: Settings,
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<ShapeRequest>>,
     agent: Arc<OnceLock<Agent>>,
 }
 
-type Shape = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
+/// What an application makes of each request before it is sent.
+type ShapeRequest = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
 
 #[derive(Clone)]
 struct Settings {

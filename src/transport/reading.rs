@@ -21,7 +21,7 @@ const CLOSE: Duration = Duration::from_millis(250);
 
 /// What a body is, by its first byte: of what the headers say of it many servers are not sure.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum BodyKind {
     Events,
     /// One JSON document.
     Whole,
@@ -70,28 +70,28 @@ impl Transport {
                 Came::End => return Err(unfinished("the server answered nothing").into()),
                 Came::Nothing => return Err(stalled(response).into()),
             }
-            match self.shape_of(&start) {
+            match self.kind_of(&start) {
                 _ if start.len() > LIMIT => return Err(too_long().into()),
                 None => {}
-                Some(Shape::Page) => {
+                Some(BodyKind::Page) => {
                     let text = "the server answered a page: is its address right?";
                     return Err(Error::new(ErrorKind::Codec, OPERATION, text).into());
                 }
-                Some(Shape::Whole) => return self.whole(start, response),
-                Some(Shape::Events) => return self.stream(start, response, ask),
+                Some(BodyKind::Whole) => return self.whole(start, response),
+                Some(BodyKind::Events) => return self.stream(start, response, ask),
             }
         }
     }
 
-    fn shape_of(&self, start: &[u8]) -> Option<Shape> {
+    fn kind_of(&self, start: &[u8]) -> Option<BodyKind> {
         let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
         Some(match first {
-            b'<' => Shape::Page,
-            _ if !self.settings.stream => Shape::Whole,
-            b'{' | b'[' if self.provider.format() != Format::Ollama => Shape::Whole,
+            b'<' => BodyKind::Page,
+            _ if !self.settings.stream => BodyKind::Whole,
+            b'{' | b'[' if self.provider.format() != Format::Ollama => BodyKind::Whole,
             0xEF if start.len() < 3 => return None, // half a byte order mark
-            _ => Shape::Events,
+            _ => BodyKind::Events,
         })
     }
 

@@ -35,11 +35,11 @@ use crate::provider::{Format, Provider};
 #[derive(Debug)]
 pub struct Stream {
     provider: Provider,
-    of: Of,
+    of: OfFormat,
 }
 
 #[derive(Debug)]
-enum Of {
+enum OfFormat {
     OpenAi(Box<openai::Stream>),
     Responses(Box<responses::Stream>),
     Anthropic(Box<anthropic::Stream>),
@@ -47,14 +47,14 @@ enum Of {
     Ollama(Box<ollama::Stream>),
 }
 
-macro_rules! of {
+macro_rules! with_stream {
     ($of:expr, $stream:ident => $do:expr) => {
         match $of {
-            Of::OpenAi($stream) => $do,
-            Of::Responses($stream) => $do,
-            Of::Anthropic($stream) => $do,
-            Of::Gemini($stream) => $do,
-            Of::Ollama($stream) => $do,
+            OfFormat::OpenAi($stream) => $do,
+            OfFormat::Responses($stream) => $do,
+            OfFormat::Anthropic($stream) => $do,
+            OfFormat::Gemini($stream) => $do,
+            OfFormat::Ollama($stream) => $do,
         }
     };
 }
@@ -63,11 +63,11 @@ impl Stream {
     /// A stream of which nothing has come yet.
     pub fn of(provider: Provider) -> Self {
         let of = match provider.format() {
-            Format::OpenAi => Of::OpenAi(Box::default()),
-            Format::Responses => Of::Responses(Box::default()),
-            Format::Anthropic => Of::Anthropic(Box::default()),
-            Format::Gemini => Of::Gemini(Box::default()),
-            Format::Ollama => Of::Ollama(Box::default()),
+            Format::OpenAi => OfFormat::OpenAi(Box::default()),
+            Format::Responses => OfFormat::Responses(Box::default()),
+            Format::Anthropic => OfFormat::Anthropic(Box::default()),
+            Format::Gemini => OfFormat::Gemini(Box::default()),
+            Format::Ollama => OfFormat::Ollama(Box::default()),
         };
         Self { provider, of }
     }
@@ -78,12 +78,12 @@ impl Stream {
     ///
     /// Those of the format's own stream.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
-        of!(&mut self.of, stream => stream.push(data))
+        with_stream!(&mut self.of, stream => stream.push(data))
     }
 
     /// Returns whether the provider said why it stops.
     pub fn has_ended(&self) -> bool {
-        of!(&self.of, stream => stream.has_ended())
+        with_stream!(&self.of, stream => stream.has_ended())
     }
 
     /// The whole answer.
@@ -93,12 +93,12 @@ impl Stream {
     /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off;
     /// otherwise those of [`answer`](fn@super::answer).
     pub fn finish(self) -> Result<Answer> {
-        Ok(of!(self.of, stream => stream.finish())?.given_by(self.provider))
+        Ok(with_stream!(self.of, stream => stream.finish())?.given_by(self.provider))
     }
 
     /// Returns what can be kept of a stream that broke off, or was left: nothing at all where the
     /// answer [`is_empty`](Answer::is_empty).
     pub fn broken(self) -> Answer {
-        of!(self.of, stream => stream.broken()).given_by(self.provider)
+        with_stream!(self.of, stream => stream.broken()).given_by(self.provider)
     }
 }

@@ -246,7 +246,7 @@ impl Fields {
     /// A text, or the texts of a list of blocks of this kind, joined with an empty line.
     pub(super) fn joined(&mut self, key: &'static str, kind: &'static str) -> Result<String> {
         let text = |value, at: At| {
-            let mut block = Fields::of(value, at)?;
+            let mut block = Self::of(value, at)?;
             if block.peek("type") != Some(kind) {
                 return Err(block.at.key("type").error(format_args!("expected `{kind}`")));
             }
@@ -303,7 +303,7 @@ pub(super) fn text_or_list<T>(
 }
 
 /// The objects of a list, or of the list in this field of a body, out of which more can be taken.
-pub(super) fn elements(
+pub(super) fn objects(
     body: Value,
     top: At,
     key: &'static str,
@@ -603,6 +603,19 @@ pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
     }
 }
 
+/// Returns the blocks of a message's text, or of its parts, for a format that has nothing but
+/// blocks. Results are not among them.
+pub(super) fn flattened<'a, B: Clone + 'a>(
+    message: &'a Message,
+    text: impl Fn(&'a str) -> Option<B>,
+    part: impl Fn(&'a Part) -> Option<B> + Clone,
+    ai_part: impl Fn(&'a AiPart) -> Option<B> + Clone,
+) -> impl Iterator<Item = B> + Clone {
+    let (said, parts, ai) = said(message);
+    let said = said.and_then(text).into_iter();
+    said.chain(parts.iter().filter_map(part)).chain(ai.iter().filter_map(ai_part))
+}
+
 /// Returns why an answer of which nothing is sent is refused. Where parts that are no texts were
 /// left out, those are refused instead.
 pub(super) fn empty_answer(ai: &AiMessage) -> Option<&'static str> {
@@ -765,7 +778,7 @@ impl fmt::Debug for Sequence<'_> {
 
 /// The history with the system messages that open it as one, in their order: a memory keeps a
 /// single system message, and of several the last would win.
-pub(super) fn one_system(history: Vec<Message>) -> Vec<Message> {
+pub(super) fn with_one_system(history: Vec<Message>) -> Vec<Message> {
     let mut joined: Option<SystemMessage> = None;
     let mut messages = history.into_iter().peekable();
     while let Some(Message::System(next)) = messages.next_if(Message::is_system) {

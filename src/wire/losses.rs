@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::common::{Arguments, Sequence, as_content, kind};
 use super::media::{is_refused, loses_detail};
 use super::terms::Terms;
-use super::view::{Shape, Speaker, View};
+use super::view::{MessageFormat, Speaker, View};
 use crate::message::{AiPart, Message, Part, Reasoning};
 use crate::provider::Format;
 
@@ -43,7 +43,7 @@ pub(super) const ARGUMENTS: &str = "arguments that are no JSON object";
 
 /// Tells what of a message would be left out or replaced, and where, that is no private matter of
 /// another provider's.
-pub(super) fn refused<F: Shape>(
+pub(super) fn refused<F: MessageFormat>(
     options: &F,
     message: &Message,
     calls: &[&str],
@@ -92,7 +92,7 @@ pub(super) fn refused<F: Shape>(
 /// Tells what of a message is lost without an error of a strict view: the name of the user, the
 /// detail of a picture, text beside calls, and reasoning. Whether that is written is asked of the
 /// encoder itself.
-pub(super) fn silent<F: Shape>(
+pub(super) fn silent<F: MessageFormat>(
     view: &View<'_, F>,
     message: &Message,
     mut tell: impl FnMut(Option<usize>, &'static str),

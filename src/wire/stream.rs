@@ -66,7 +66,7 @@ pub trait Pieces: Default {
 pub struct End {
     pub(super) usage: Usage,
     word: Option<String>,
-    has_come: bool,
+    is_whole: bool,
     /// Why the answer stops, as far as that was told.
     told: Option<Stop>,
     /// True where nothing can come behind it: what comes all the same is passed over.
@@ -85,19 +85,19 @@ impl End {
 
     /// The provider said that the answer is whole. More of it may come, from a server that says
     /// this too early.
-    pub(super) fn comes(&mut self) {
-        self.has_come = true;
+    pub(super) fn says_whole(&mut self) {
+        self.is_whole = true;
     }
 
     /// The same where nothing can come behind it.
-    pub(super) fn is_here(&mut self) {
-        self.has_come = true;
+    pub(super) fn says_over(&mut self) {
+        self.is_whole = true;
         self.is_over = true;
     }
 
     /// Tells why the answer stops, where that is new.
     fn tell(&mut self, events: &mut Events) {
-        let stop = self.has_come.then(|| Stop::of(self.word.as_deref(), events.have_calls()));
+        let stop = self.is_whole.then(|| Stop::of(self.word.as_deref(), events.have_calls()));
         if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
             events.done(stop);
         }
@@ -129,7 +129,7 @@ impl<P: Pieces> FormatStream<P> {
         let data = data.trim();
         match data.strip_prefix("data:").map_or(data, str::trim_start) {
             "" => {}
-            _ if end.is_over && end.has_come => {}
+            _ if end.is_over && end.is_whole => {}
             "[DONE]" => {
                 pieces.done(end, events);
                 end.is_over = true;
@@ -149,7 +149,7 @@ impl<P: Pieces> FormatStream<P> {
 
     /// Returns whether the provider said that the answer is whole.
     pub fn has_ended(&self) -> bool {
-        self.end.has_come
+        self.end.is_whole
     }
 
     /// Returns the whole answer. Arguments that were cut off are kept as they came.
@@ -161,8 +161,8 @@ impl<P: Pieces> FormatStream<P> {
     /// of it. Otherwise those of the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
-        let End { usage, word, has_come, .. } = self.end;
-        if !has_come {
+        let End { usage, word, is_whole, .. } = self.end;
+        if !is_whole {
             return Err(top.unfinished("it broke off before the answer was complete"));
         }
         Answer::new(P::NAMESAKE, self.pieces.message(top)?, P::total(usage), word).checked(top)

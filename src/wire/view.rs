@@ -45,7 +45,7 @@ pub enum Speaker {
 }
 
 /// A format that messages are written in, with the options that it alone has.
-pub trait Shape: Copy + Default + fmt::Debug {
+pub trait MessageFormat: Copy + Default + fmt::Debug {
     /// The provider after which the format is called.
     const NAMESAKE: Provider;
     /// The operation that an error names.
@@ -76,12 +76,12 @@ pub trait Shape: Copy + Default + fmt::Debug {
 }
 
 /// A format of a provider, and not of a store.
-pub trait ForProvider: Shape {}
+pub trait ForProvider: MessageFormat {}
 
 /// A format in which a block can carry a cache mark.
 pub trait Marks: ForProvider {}
 
-impl<'a, F: Shape> View<'a, F> {
+impl<'a, F: MessageFormat> View<'a, F> {
     /// Returns a view of messages that no prompt holds, for example of an imported history.
     ///
     /// ```

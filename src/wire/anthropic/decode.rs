@@ -14,8 +14,8 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::base64;
 use crate::wire::common::{
-    At, Fields, TextOrList, beside, content_of, elements, keep, keep_signed, one_system,
-    other_part, text_or_list,
+    At, Fields, TextOrList, beside, content_of, keep, keep_signed, objects, other_part,
+    text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -89,10 +89,10 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
         Some(system) => reader.system(system, top.key("system")),
         None => Ok(()),
     };
-    for message in elements(top.parse(json)?, top, "messages", &mut system)? {
+    for message in objects(top.parse(json)?, top, "messages", &mut system)? {
         reader.message(message?)?;
     }
-    Ok(one_system(reader.read))
+    Ok(with_one_system(reader.read))
 }
 
 #[derive(Default)]

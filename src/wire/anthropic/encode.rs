@@ -12,10 +12,11 @@ use crate::message::{
 use crate::provider::{Provider, Row};
 use crate::wire::base64;
 use crate::wire::common::{
-    DataUrl, as_other_part, empty_answer, inline, is_foreign, kept, kept_type, placeholder, said,
+    DataUrl, as_other_part, empty_answer, flattened, inline, is_foreign, kept, kept_type,
+    placeholder, said,
 };
 use crate::wire::shape::{Entry, Seq, block, write};
-use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
+use crate::wire::view::{Cache, ForProvider, Marks, MessageFormat, Speaker};
 
 impl Serialize for System<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -25,7 +26,7 @@ impl Serialize for System<'_> {
         }
         serializer.collect_seq(self.texts().enumerate().map(|(i, text)| {
             let cache = self.cache.filter(|_| i == last);
-            Marked { block: Block::Text { text, kept: None }, cache }
+            Marked { block: Block::bare(text), cache }
         }))
     }
 }
@@ -167,7 +168,11 @@ enum Location<'a> {
     Text(&'a str),
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
+    fn bare(text: &'a str) -> Self {
+        Self::Text { text, kept: None }
+    }
+
     /// Whether the API takes a cache mark here.
     fn is_cacheable(&self) -> bool {
         !matches!(self, Self::Thinking(_) | Self::Redacted(_) | Self::Other(_))
@@ -176,16 +181,20 @@ impl Block<'_> {
 
 /// The blocks of one message.
 fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
-    let (text, parts, ai) = said(message);
+    let empty = says_nothing(message).then_some(Block::bare(EMPTY_MESSAGE));
     let result = message.as_tool().map(Block::ToolResult);
-    let text = text.filter(|text| !is_blank(text)).map(|text| Block::Text { text, kept: None });
-    let blocks = text
-        .into_iter()
-        .chain(result)
-        .chain(parts.iter().filter_map(part))
-        .chain(ai.iter().filter_map(ai_part));
-    let says_nothing = message.is_user() && blocks.clone().next().is_none();
-    blocks.chain(says_nothing.then_some(Block::Text { text: EMPTY_MESSAGE, kept: None }))
+    own_blocks(message).chain(empty).chain(result)
+}
+
+/// The blocks of what a message itself says.
+fn own_blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
+    let bare = |text| (!is_blank(text)).then_some(Block::bare(text));
+    flattened(message, bare, part, ai_part)
+}
+
+/// Whether this is a user's message of which no block is left.
+fn says_nothing(message: &Message) -> bool {
+    message.is_user() && own_blocks(message).next().is_none()
 }
 
 /// A part of a user or tool message; `None` for a blank text.
@@ -221,7 +230,7 @@ fn text_block(part: &TextPart) -> Option<Block<'_>> {
 }
 
 fn stands_for(part: &Part) -> Block<'_> {
-    Block::Text { text: placeholder(part), kept: None }
+    Block::bare(placeholder(part))
 }
 
 fn thinking(reasoning: &Reasoning) -> Option<Block<'_>> {
@@ -414,7 +423,7 @@ fn accepted(id: &str) -> Cow<'_, str> {
     Cow::Owned(id.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect())
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Anthropic;
     const OPERATION: &'static str = "write anthropic messages";
     const OBJECTS: bool = true;
@@ -439,7 +448,7 @@ impl Shape for Options {
     fn refuses(&self, message: &Message, _: &[&str]) -> Option<&'static str> {
         match message {
             Message::Custom(_) => Some("a custom message"),
-            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::User(_) if says_nothing(message) => Some("an empty message"),
             Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
             // Of media it is told one by one.
             Message::Ai(ai) if !is_said(message, false) => empty_answer(ai),
@@ -452,10 +461,3 @@ impl ForProvider for Options {}
 impl Marks for Options {}
 
 const NO_ID: &str = "a call without an id";
-
-fn says_nothing(content: &Content) -> bool {
-    match content {
-        Content::Text(text) => is_blank(text),
-        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-    }
-}

@@ -94,7 +94,7 @@ impl Pieces for Turn {
                     .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
                 end.says(stop_word(delta));
             }
-            "message_stop" => end.is_here(),
+            "message_stop" => end.says_over(),
             _ => {}
         }
         Ok(())

@@ -13,8 +13,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, content_of, each, elements, keep, keep_signed, one_system, other_part,
-    put_back,
+    At, Fields, Ids, beside, content_of, each, keep, keep_signed, objects, other_part, put_back,
+    with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped, unlisted};
@@ -113,13 +113,13 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
         Some(system) => reader.system(system, top.key("systemInstruction")),
         None => Ok(()),
     };
-    let list = elements(camel(top.parse(json)?), top, "contents", &mut system)?;
+    let list = objects(camel(top.parse(json)?), top, "contents", &mut system)?;
     for (i, entry) in list.enumerate() {
         let entry = entry?;
         let at = entry.at;
         reader.entry(i, camel_fields(Value::Object(entry.whole()), at)?)?;
     }
-    Ok(one_system(reader.read))
+    Ok(with_one_system(reader.read))
 }
 
 /// The first candidate, taken from a body; `None` where there is not one yet.
@@ -289,7 +289,7 @@ impl Reader {
             }
             (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
         };
-        let said = response.object("response")?.map(|response| said(response.whole()));
+        let said = response.object("response")?.map(|response| result_content(response.whole()));
         let (content, is_error, shape) = said.unwrap_or_else(|| (Content::from(""), false, None));
         let media = response.list("parts")?;
         let content = if media.is_empty() { content } else { with_media(content, media, at)? };
@@ -303,7 +303,7 @@ impl Reader {
 }
 
 /// Reads a `response`: the text or the texts of its `output` or `error`, or else its JSON.
-fn said(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
+fn result_content(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
     let only = if response.len() == 1 {
         response.remove(if is_error { "error" } else { "output" })

@@ -14,12 +14,12 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, is_foreign, kept, kept_object, known_type,
-    placeholder, said, write_kept,
+    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, flattened, is_foreign, kept, kept_object,
+    known_type, placeholder, write_kept,
 };
 use crate::wire::media::{is_googles, resolution, type_at};
 use crate::wire::shape::{Entry, Object, write};
-use crate::wire::view::{ForProvider, Shape, Speaker};
+use crate::wire::view::{ForProvider, MessageFormat, Speaker};
 
 impl Serialize for SystemInstruction<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -179,15 +179,18 @@ impl<'a> Piece<'a> {
 
 /// The parts of one message; results are not among them.
 fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
-    let (text, parts, ai) = said(message);
-    let pieces = text
-        .filter(|text| !text.is_empty())
-        .map(Piece::text)
-        .into_iter()
-        .chain(parts.iter().filter_map(part))
-        .chain(ai.iter().filter_map(ai_part));
-    let says_nothing = message.is_user() && pieces.clone().next().is_none();
-    pieces.chain(says_nothing.then_some(Piece::text(EMPTY_MESSAGE)))
+    own_pieces(message).chain(says_nothing(message).then_some(Piece::text(EMPTY_MESSAGE)))
+}
+
+/// The parts of what a message itself says.
+fn own_pieces<'m>(message: &'m Message) -> impl Iterator<Item = Piece<'m>> + Clone {
+    let text = |text: &'m str| (!text.is_empty()).then_some(Piece::text(text));
+    flattened(message, text, part, ai_part)
+}
+
+/// Whether this is a user's message of which no part is left.
+fn says_nothing(message: &Message) -> bool {
+    message.is_user() && own_pieces(message).next().is_none()
 }
 
 /// A part of a user's message; `None` for an empty text.
@@ -410,7 +413,7 @@ fn result_media(part: &Part) -> Option<Piece<'_>> {
     is_taken.then_some(Piece::Media { media, location, resolution: None })
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Gemini;
     const OPERATION: &'static str = "write gemini contents";
     const OBJECTS: bool = true;
@@ -429,7 +432,7 @@ impl Shape for Options {
     fn refuses(&self, message: &Message, calls: &[&str]) -> Option<&'static str> {
         match message {
             Message::Custom(_) => Some("a custom message"),
-            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::User(_) if says_nothing(message) => Some("an empty message"),
             Message::Tool(tool)
                 if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) =>
             {
@@ -443,10 +446,3 @@ impl Shape for Options {
 }
 
 impl ForProvider for Options {}
-
-fn says_nothing(content: &Content) -> bool {
-    match content {
-        Content::Text(text) => text.is_empty(),
-        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-    }
-}

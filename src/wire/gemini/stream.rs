@@ -92,7 +92,7 @@ impl Pieces for Chunks {
         if word.is_some() {
             self.close(events);
             end.says(word);
-            end.comes();
+            end.says_whole();
         }
         Ok(())
     }

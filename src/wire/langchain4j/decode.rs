@@ -9,8 +9,8 @@ use crate::message::{
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, Fields, content_of, each, keep, keep_signed, one_system, other_part, put_back,
-    with_attribute,
+    At, Fields, content_of, each, keep, keep_signed, other_part, put_back, with_attribute,
+    with_one_system,
 };
 use crate::wire::json::Json;
 
@@ -40,7 +40,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) => {
             let read = |message, at: At| read(Fields::of(message, at)?);
-            each(list, top.key("messages"), read).map(one_system)
+            each(list, top.key("messages"), read).map(with_one_system)
         }
         one => Ok(vec![read(Fields::of(one, top)?)?]),
     }

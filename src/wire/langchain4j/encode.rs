@@ -13,12 +13,12 @@ use crate::wire::common::{
     as_content, as_other_part, kept, kept_object, kept_type, known_type, placeholder, write_kept,
 };
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
-use crate::wire::view::{Shape, Speaker};
+use crate::wire::view::{MessageFormat, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_readable = |message: &&Message| !is_blank_system(message);
-        let one = |message| One { message, is_old: self.options.before_1_13 };
+        let one = |message| StoredMessage { message, is_old: self.options.before_1_13 };
         serializer.collect_seq(self.messages.iter().filter(is_readable).map(one))
     }
 }
@@ -28,13 +28,13 @@ fn is_blank_system(message: &Message) -> bool {
     matches!(message, Message::System(system) if system.text().trim().is_empty())
 }
 
-struct One<'a> {
+struct StoredMessage<'a> {
     message: &'a Message,
     /// Whether releases before 1.13 are to read it.
     is_old: bool,
 }
 
-impl Serialize for One<'_> {
+impl Serialize for StoredMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { message, is_old } = *self;
         let mut map = serializer.serialize_map(None)?;
@@ -345,7 +345,7 @@ fn level(detail: Option<&Detail>, is_old: bool) -> &'static str {
     levels.iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or(&"AUTO")
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     /// No provider reads it, so nothing of this one is looked at.
     const NAMESAKE: Provider = Provider::OpenAiCompatible;
     const OPERATION: &'static str = "write langchain4j messages";

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, elements, expected, keep, one_system, put_back, sniff,
+    At, Fields, Ids, beside, expected, keep, objects, put_back, sniff, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -87,7 +87,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let mut ids = Ids::default();
     // The calls that wait for a result: id and name.
     let mut waiting: Vec<(String, String)> = Vec::new();
-    for fields in elements(top.parse(json)?, top, "messages", &mut |_| Ok(()))? {
+    for fields in objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))? {
         let mut fields = fields?;
         let role = fields.required_text("role")?;
         messages.push(match role.to_ascii_lowercase().as_str() {
@@ -104,7 +104,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
             _ => CustomMessage::of_role(role, fields.whole()).into(),
         });
     }
-    Ok(one_system(messages))
+    Ok(with_one_system(messages))
 }
 
 /// Ids that are unique to an answer of this time.

@@ -8,7 +8,7 @@ use crate::provider::{Provider, Row, attributes};
 use crate::wire::common::{as_content, inline, kept, kept_object, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Shape, Speaker};
+use crate::wire::view::{ForProvider, MessageFormat, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -17,14 +17,14 @@ impl Serialize for Messages<'_> {
             let copy = self.terms.copy(message);
             let is_emptied = copy.as_ref().is_some_and(|copy| Terms::is_emptied(message, copy));
             if !(is_emptied || matches!(message, Message::Custom(_))) {
-                seq.serialize_element(&One(copy.as_deref().unwrap_or(message)))?;
+                seq.serialize_element(&SentMessage(copy.as_deref().unwrap_or(message)))?;
             }
         }
         seq.end()
     }
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Ollama;
     const OPERATION: &'static str = "write ollama messages";
     const OBJECTS: bool = true;
@@ -50,9 +50,9 @@ fn text(part: &Part) -> Option<&str> {
 }
 
 /// One message.
-struct One<'a>(&'a Message);
+struct SentMessage<'a>(&'a Message);
 
-impl Serialize for One<'_> {
+impl Serialize for SentMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const OWN: [&str; 7] =
             ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];

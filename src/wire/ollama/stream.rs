@@ -85,7 +85,7 @@ impl Pieces for Lines {
         }
         end.says(stop_word(line.take("done_reason")));
         if line.take("done") == Some(Value::Bool(true)) {
-            end.is_here();
+            end.says_over();
         }
         Ok(())
     }

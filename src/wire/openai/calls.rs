@@ -242,7 +242,7 @@ fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
 }
 
 /// The name in a piece.
-fn name<'a>(piece: &'a Fields) -> &'a str {
+fn name(piece: &Fields) -> &str {
     inner_of(|kind| piece.get(kind), "name")
 }
 

@@ -11,8 +11,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, TextOrList, beside, elements, expected, from_url, keep, one_system,
-    other_part, put_back, text_or_list,
+    At, Fields, Ids, TextOrList, beside, expected, from_url, keep, objects, other_part, put_back,
+    text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, unlisted};
@@ -106,7 +106,7 @@ pub(super) fn name_after(ids: &mut Ids, body: &Fields) {
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read openai history");
-    let list = elements(top.parse(json)?, top, "messages", &mut |_| Ok(()))?;
+    let list = objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))?;
     let mut messages = Vec::new();
     // The answer whose calls the next tool messages answer.
     let mut calling: Option<usize> = None;
@@ -118,7 +118,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
         }
         messages.push(message);
     }
-    Ok(one_system(messages))
+    Ok(with_one_system(messages))
 }
 
 fn message(mut fields: Fields, i: usize, asked: Option<&AiMessage>) -> Result<Message> {
@@ -287,7 +287,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     parts.extend(reasoning(&mut fields)?.map(AiPart::Reasoning));
     match fields.take("content") {
         None => {}
-        Some(content) => match text_or_list(content, at.key("content"), said)? {
+        Some(content) => match text_or_list(content, at.key("content"), answer_block)? {
             TextOrList::Text(text) => parts.push(AiPart::Content(Part::text(text))),
             TextOrList::List(said) => parts.extend(said),
         },
@@ -351,7 +351,7 @@ fn reasoning(fields: &mut Fields) -> Result<Option<Reasoning>> {
     Ok(Some(Reasoning { extra: keep(FORMAT, kept), ..Reasoning::new(text) }))
 }
 
-fn said(value: Value, at: At) -> Result<AiPart> {
+fn answer_block(value: Value, at: At) -> Result<AiPart> {
     let part = match value.get("type").and_then(Value::as_str) {
         Some("thinking") => return thought(Fields::of(value, at)?),
         Some("refusal") => {

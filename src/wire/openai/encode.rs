@@ -18,7 +18,7 @@ use crate::wire::common::{
 };
 use crate::wire::shape::{Entry, Object, Seq, block, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -36,7 +36,7 @@ impl Serialize for Messages<'_> {
             }
             // Once, so that it stands in the loop.
             let message = copy.as_deref().unwrap_or(message);
-            seq.serialize_element(&One { message, row, mark })
+            seq.serialize_element(&SentMessage { message, row, mark })
         })?;
         seq.end()
     }
@@ -54,7 +54,7 @@ fn takes_mark(message: &Message, row: &Row) -> bool {
     }
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAi;
     const OPERATION: &'static str = "write openai messages";
     const OBJECTS: bool = false;
@@ -63,8 +63,8 @@ impl Shape for Options {
         let block = match by {
             Speaker::User => Block::of_user(row)(part),
             Speaker::Tool => Block::text(part),
-            Speaker::Ai if spoken(part).is_some() => return true,
-            Speaker::Ai => return Block::said(part, row).is_some(),
+            Speaker::Ai if spoken_audio(part).is_some() => return true,
+            Speaker::Ai => return Block::of_answer(part, row).is_some(),
         };
         !matches!(block, Block::Placeholder(_))
     }
@@ -78,14 +78,14 @@ impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// One message.
-struct One<'a> {
+struct SentMessage<'a> {
     message: &'a Message,
     row: &'a Row,
     /// Whether its last block carries the cache mark.
     mark: bool,
 }
 
-impl Serialize for One<'_> {
+impl Serialize for SentMessage<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -100,7 +100,7 @@ impl Serialize for One<'_> {
     }
 }
 
-impl One<'_> {
+impl SentMessage<'_> {
     /// The role and the text of a message that has nothing else, as nearly all are.
     #[inline]
     fn plain(&self) -> Option<(&'static str, &str)> {
@@ -193,9 +193,9 @@ impl One<'_> {
         for part in m.parts() {
             match part {
                 AiPart::ToolCall(_) => calls = true,
-                AiPart::Content(part) => match spoken(part) {
+                AiPart::Content(part) => match spoken_audio(part) {
                     Some(id) => audio = Some(id),
-                    None => said |= Block::said(part, self.row).is_some(),
+                    None => said |= Block::of_answer(part, self.row).is_some(),
                 },
                 AiPart::Reasoning(thought) => said |= is_block(thought),
             }
@@ -263,7 +263,7 @@ impl One<'_> {
 }
 
 /// The id of audio that the model spoke, which is all that goes back.
-fn spoken(part: &Part) -> Option<&str> {
+fn spoken_audio(part: &Part) -> Option<&str> {
     match part {
         Part::Audio(Media { source: Source::FileId(id), .. }) => Some(id),
         _ => None,
@@ -327,7 +327,7 @@ enum Block<'a> {
 fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'a>> + Clone {
     let parts = m.parts();
     let said = parts.iter().filter_map(|part| match part {
-        AiPart::Content(part) => Block::said(part, row),
+        AiPart::Content(part) => Block::of_answer(part, row),
         AiPart::Reasoning(thought) => is_block(thought).then_some(Block::Thinking(thought)),
         AiPart::ToolCall(_) => None,
     });
@@ -386,7 +386,7 @@ impl<'a> Block<'a> {
     }
 
     /// What the model may have said; `None` for what is left out: a placeholder would be its words.
-    fn said(part: &'a Part, row: &Row) -> Option<Self> {
+    fn of_answer(part: &'a Part, row: &Row) -> Option<Self> {
         match part {
             Part::Text(text) if is_refusal(text) && row.refusals => {
                 Some(Block::Refusal(&text.text))

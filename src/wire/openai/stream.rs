@@ -100,7 +100,7 @@ impl Pieces for Chunks {
     fn done(&mut self, end: &mut End, events: &mut Events) {
         if self.ends_in_done {
             self.calls.show(&mut self.ids, events);
-            end.comes();
+            end.says_whole();
         }
     }
 
@@ -144,7 +144,7 @@ impl Chunks {
         if word.is_some() {
             self.calls.show(&mut self.ids, events);
             end.says(word);
-            end.comes();
+            end.says_whole();
         }
         Ok(())
     }

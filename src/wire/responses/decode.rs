@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, beside, from_url, keep, keep_signed, list, one_system, other_part,
+    At, Fields, beside, from_url, keep, keep_signed, list, other_part, with_one_system,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
@@ -93,7 +93,7 @@ pub(super) fn output_items(output: Vec<Value>, top: At) -> Result<AiMessage> {
             parts.push(call.into());
             continue;
         }
-        said(Fields::of(value, at.index(i))?, &mut parts)?;
+        answer_item(Fields::of(value, at.index(i))?, &mut parts)?;
     }
     Ok(AiMessage::from_parts(parts))
 }
@@ -138,7 +138,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     for (i, value) in items.into_iter().enumerate() {
         history.item(value, at.index(i))?;
     }
-    Ok(one_system(history.finish()))
+    Ok(with_one_system(history.finish()))
 }
 
 #[derive(Default)]
@@ -180,7 +180,7 @@ impl History {
             }
             _ => {
                 self.opened = true;
-                return said(fields, &mut self.open);
+                return answer_item(fields, &mut self.open);
             }
         };
         self.push(message);
@@ -301,7 +301,7 @@ fn file(mut fields: Fields) -> Result<Part> {
 }
 
 /// An item that the model produced.
-fn said(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
+fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let part = match fields.peek("type") {
         None | Some("message") if fields.peek("role") == Some("assistant") => {
             return message(fields, parts);
@@ -354,13 +354,13 @@ fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     fields.take("role");
     let mut beside = Some(Value::Object(fields.rest()));
     for (i, value) in content.into_iter().enumerate() {
-        parts.push(AiPart::Content(spoken(value, at.index(i), beside.take())?));
+        parts.push(AiPart::Content(answer_block(value, at.index(i), beside.take())?));
     }
     Ok(())
 }
 
 /// A block that the model produced; the first keeps what stood beside the blocks.
-fn spoken(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
+fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     let mut fields = Fields::of(value, at)?;
     let key = match fields.peek("type") {
         Some("output_text") => "text",

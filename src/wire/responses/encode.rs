@@ -15,7 +15,7 @@ use crate::wire::common::{
 };
 use crate::wire::shape::{Entry, Object, Seq, block, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -39,16 +39,16 @@ impl Serialize for Input<'_> {
                     let role = if self.terms.row.developer { "developer" } else { "system" };
                     let of = std::iter::once(Block::Bare(m.text()));
                     let content = Blocks { of, flat: false, mark };
-                    seq.serialize_element(&Said { role, content, beside: m.attributes() })?;
+                    seq.serialize_element(&InputMessage { role, content, beside: m.attributes() })?;
                 }
                 Message::User(m) => {
                     let (content, beside) = (content(m.content(), mark), m.attributes());
-                    seq.serialize_element(&Said { role: "user", content, beside })?;
+                    seq.serialize_element(&InputMessage { role: "user", content, beside })?;
                 }
                 Message::Tool(m) => {
                     let calls = asked.into_iter().flat_map(AiMessage::tool_calls);
                     let call = calls.into_iter().find(|call| call.id == m.call_id());
-                    seq.serialize_element(&Output { of: m, call, mark })?;
+                    seq.serialize_element(&ToolOutput { of: m, call, mark })?;
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
@@ -81,7 +81,7 @@ fn is_custom(call: &ToolCall) -> bool {
     kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
 }
 
-impl Shape for Options {
+impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAiResponses;
     const OPERATION: &'static str = "write responses input";
     const OBJECTS: bool = false;
@@ -98,13 +98,13 @@ impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// A message that goes in.
-struct Said<'a, I> {
+struct InputMessage<'a, I> {
     role: &'static str,
     content: Blocks<I>,
     beside: &'a Attributes,
 }
 
-impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for Said<'_, I> {
+impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for InputMessage<'_, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", "message")?;
@@ -116,14 +116,14 @@ impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for Said<'_, I> {
 }
 
 /// A tool's result.
-struct Output<'a> {
+struct ToolOutput<'a> {
     of: &'a ToolMessage,
     /// The call that it answers, where that is known.
     call: Option<&'a ToolCall>,
     mark: bool,
 }
 
-impl Serialize for Output<'_> {
+impl Serialize for ToolOutput<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some((kind, _)) = self.call.and_then(kinds::of) {
@@ -393,7 +393,7 @@ impl Serialize for Item<'_> {
                         map.serialize_entry("content", part.as_text().unwrap_or_default())?;
                     }
                     parts => {
-                        let blocks = parts.iter().filter_map(as_content).map(Spoken);
+                        let blocks = parts.iter().filter_map(as_content).map(AnswerBlock);
                         map.serialize_entry("content", &Seq(blocks))?;
                     }
                 }
@@ -460,9 +460,9 @@ fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall, id: Id) -> Result<(
 }
 
 /// A block of a message that the model produced.
-struct Spoken<'a>(&'a Part);
+struct AnswerBlock<'a>(&'a Part);
 
-impl Serialize for Spoken<'_> {
+impl Serialize for AnswerBlock<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let kept = fields(self.0);

@@ -59,7 +59,7 @@ impl Item {
         events.reasoning(piece);
     }
 
-    pub(super) fn calls(&mut self, piece: &str, events: &mut Events) {
+    pub(super) fn adds_arguments(&mut self, piece: &str, events: &mut Events) {
         self.arguments.push_str(piece);
         if let Some(call) = self.call {
             events.arguments(call, piece);
@@ -97,15 +97,19 @@ impl Item {
         let rest = input.get(self.arguments.len()..).unwrap_or_default().to_owned();
         self.value = value;
         self.begin(events);
-        self.calls(&rest, events);
+        self.adds_arguments(&rest, events);
         self.is_done = true;
         // A shell may be the provider's own: only the end tells.
-        self.asks(|call| call.name != "shell", events);
+        self.shows_own_call(|call| call.name != "shell", events);
         Ok(())
     }
 
     /// Shows a call of a kind of its own, where the application is asked: it comes whole.
-    pub(super) fn asks(&mut self, is_asked: impl FnOnce(&ToolCall) -> bool, events: &mut Events) {
+    pub(super) fn shows_own_call(
+        &mut self,
+        is_asked: impl FnOnce(&ToolCall) -> bool,
+        events: &mut Events,
+    ) {
         if self.call.is_none()
             && let Some(call) = kinds::call(&self.value).filter(is_asked)
         {

@@ -80,7 +80,7 @@ impl Pieces for Items {
             }
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 let piece = event.required_text("delta")?;
-                open(&mut self.items, &mut event)?.calls(&piece, events);
+                open(&mut self.items, &mut event)?.adds_arguments(&piece, events);
             }
             "output_item.done" => {
                 let value = event.required("item")?;
@@ -134,10 +134,10 @@ impl Items {
         let answered = kinds::answered(self.items.values().map(Item::value));
         // What was never done is not stored.
         for item in self.items.values_mut().filter(|item| item.is_done()) {
-            item.asks(|call| !answered.contains(&call.id), events);
+            item.shows_own_call(|call| !answered.contains(&call.id), events);
         }
         end.says(word);
-        end.is_here();
+        end.says_over();
         Ok(())
     }
 }
