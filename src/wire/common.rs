@@ -603,8 +603,8 @@ pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
     }
 }
 
-/// Returns the blocks that a message is made of, where a format has nothing but blocks: of its text,
-/// or of its parts. Results are not among them.
+/// Returns the blocks of a message's text, or of its parts, for a format that has nothing but
+/// blocks. Results are not among them.
 pub(super) fn flattened<'a, B: Clone + 'a>(
     message: &'a Message,
     text: impl Fn(&'a str) -> Option<B>,
