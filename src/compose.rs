@@ -115,7 +115,7 @@ pub(crate) struct Temporaries<'a> {
     tools: Option<&'a Arc<[Tool]>>,
 }
 
-/// A prompt that is to be drafted: what it is made of.
+/// All that one prompt is drafted from.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     composer: &'a Composer,
@@ -132,18 +132,18 @@ impl<'a> Temporaries<'a> {
         Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
     }
 
-    /// Returns the same with tokens kept free in the budget, of which so many are used.
+    /// Returns these temporaries with tokens kept free in the budget, of which so many are used.
     pub(crate) fn with_free(self, kept_free: usize, used: usize) -> Self {
         Self { kept_free, still_free: kept_free.saturating_sub(used), ..self }
     }
 
-    /// Returns those of a turn: they stay where its first prompt had them, behind what was there
-    /// before this position.
+    /// Returns the temporaries of a turn: they stay where its first prompt had them, behind what
+    /// was there before this position.
     pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
         Self { before: Some(position), ..Self::last(messages) }
     }
 
-    /// Returns the same of a turn with these tools, if it has some.
+    /// Returns these temporaries with the tools of a turn, if it has some.
     pub(crate) fn with_tools(self, tools: &'a Arc<[Tool]>) -> Self {
         Self { tools: Some(tools).filter(|tools| !tools.is_empty()), ..self }
     }
@@ -467,7 +467,7 @@ impl Composer {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
-        let choice = case.choose(&mut self.messages(&beside))?;
+        let choice = case.choose(&mut self.message_room(&beside))?;
         let system = self.system_message(snapshot, temporaries.messages);
         Ok(case.take(system, choice, cache.map(|cache| &mut cache.copies))?)
     }
@@ -483,7 +483,7 @@ impl Composer {
 
     /// Returns the bound on the number of messages. There is none with a summary, since the window
     /// then reaches back to it.
-    fn messages(&self, beside: &Beside) -> MessageRoom {
+    fn message_room(&self, beside: &Beside) -> MessageRoom {
         let window = self.effective_window();
         MessageRoom::new(window.most().filter(|_| beside.summary.is_none()), window.half())
     }

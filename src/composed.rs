@@ -86,7 +86,7 @@ pub enum Origin {
     /// The history: a copy of the record at this position, changed as the provider demands.
     Adapted(u64),
     /// Several neighbours as one message, as the provider demands, with the position of the first
-    /// record among them; `None` where all of them are temporary.
+    /// record among them; `None` where none of them is one.
     Joined(Option<u64>),
     /// A message that the provider demands in this place, and that nobody said.
     Added,
@@ -121,7 +121,8 @@ impl Prompt {
     /// Returns the prompt of this draft; takes the records of which it was made.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
-        mem::swap(records, of); // a draft has none yet, and to drop nothing takes time too
+        // Not assigned: that would drop the draft's own records, and to drop none takes time too.
+        mem::swap(records, of);
         pieces.free_unsent(records);
         Self { draft }
     }
@@ -226,7 +227,8 @@ impl Prompt {
         self.iter().cloned().collect()
     }
 
-    /// Hands out the messages in order until one fails: a shorter way for a writer than a walk.
+    /// Calls `each` with every message in order, and stops at its first error: faster than `iter`
+    /// for who writes them.
     #[inline]
     pub(crate) fn try_for_each<E>(
         &self,

@@ -24,12 +24,12 @@ impl<T> List<T> {
     }
 
     /// Returns the list to be filled; from here on it is no empty pointer any more.
-    pub(crate) fn as_vec(&mut self) -> &mut Vec<T> {
+    pub(crate) fn vec_mut(&mut self) -> &mut Vec<T> {
         self.0.get_or_insert_default()
     }
 
     pub(crate) fn push(&mut self, element: T) {
-        self.as_vec().push(element);
+        self.vec_mut().push(element);
     }
 
     pub(crate) fn retain(&mut self, wanted: impl FnMut(&T) -> bool) {
@@ -77,7 +77,7 @@ impl<T> Extend<T> for List<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, elements: I) {
         let mut elements = elements.into_iter().peekable();
         if elements.peek().is_some() {
-            self.as_vec().extend(elements);
+            self.vec_mut().extend(elements);
         }
     }
 }

@@ -325,7 +325,7 @@ impl MemoryPrompt<dyn ChatMemory> {
                 self.memory.read_with(&read)
             };
             let composed = match snapshot {
-                // By reference: what was read stays where it was written.
+                // Not `?`, which would move the snapshot out of the result: a copy.
                 Ok(ref mut snapshot) => self.composed(&mut read, snapshot)?,
                 Err(error) => return Err(error),
             };

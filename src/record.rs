@@ -372,7 +372,8 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
-    /// Returns the position of the record at this place, and behind the last that of the next one.
+    /// Returns the position of the record at this place; for a place behind the last record, the
+    /// position that the next one will have.
     #[inline]
     pub(crate) fn position(&self, place: usize) -> u64 {
         let run = self.records.run_of(place);

@@ -485,8 +485,8 @@ impl Turn {
         self.document.unapproved.contains(&place)
     }
 
-    /// Returns the temporaries as they are sent: behind the note about other turns, and before what is
-    /// recalled.
+    /// Returns the temporaries as they are sent: behind the note about other turns, and before what
+    /// is recalled.
     fn sent_temporaries(&self) -> Vec<Arc<Message>> {
         let Document { note, temporaries, recalled, .. } = &self.document;
         let messages = note.iter().chain(temporaries).chain(recalled);

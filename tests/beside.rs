@@ -87,7 +87,8 @@ fn check_adopted(prompt: &MemoryPrompt, covers: u64) {
     let report = ask.prompt().report();
     assert_eq!(sent(ask.prompt()), (covers..45).collect::<Vec<_>>());
     assert_eq!((report.summary, accounted(ask.prompt())), (Some(covers), None));
-    assert_eq!((&report.pinned_before, &report.lost_pins), (&vec![], &vec![]));
+    assert_eq!(report.pinned_before, []);
+    assert_eq!(report.lost_pins, []);
 }
 
 /// A parked turn was adopted after another tab had gone on. It read the summary of that tab, which

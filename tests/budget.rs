@@ -264,7 +264,7 @@ proptest! {
             let first = report.older + report.over_budget;
             // What is left out alone leaves once; a late result comes once.
             let alone = report.left_out.iter().map(|left| left.seq).collect::<Vec<_>>();
-            let others = (alone, report.moved.clone());
+            let others = (alone, report.moved.to_vec());
             if let Some((prefix, start, before)) = before.take()
                 && start == first && !put_before && others == before
             {
@@ -361,6 +361,19 @@ fn marks_let_the_start_move_seldom() {
     // The room between the marks is 40 messages; a start that always used all of it would move 49
     // times.
     assert!((49..=98).contains(&steps), "{steps}");
+}
+
+/// What is needed is what is left when texts are cut as far as it goes, and not the first try.
+#[test]
+fn an_error_names_the_least_that_must_be_sent() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .system("s".repeat(60))
+        .truncate(Truncate::chars(800).unwrap())
+        .max_tokens(50, letters);
+    prompt.add(Message::user("word ".repeat(2_000))).unwrap();
+    let error = prompt.build().unwrap_err();
+    let ErrorKind::Budget { needed, .. } = error.kind() else { panic!("{error}") };
+    assert!((61..200).contains(&needed), "{error}");
 }
 
 #[test]

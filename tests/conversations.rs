@@ -13,12 +13,13 @@ use std::time::UNIX_EPOCH;
 
 use memory_prompt::memory::MemoryId;
 use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::provider::Row;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Reason, SystemSource};
 use memory_prompt::text::Keep;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
 };
 use notation::{conversation, message, sent};
 
@@ -749,4 +750,32 @@ fn a_question_right_before_its_answer_is_not_too_far_away() {
 fn a_late_result_replaces_the_stand_in_of_its_tool() {
     let built = all("call:0/,0/ wait:0/a=later wait:0/b=later u:so t:0/a=x");
     assert_eq!(sent(&built), "call:0/,0/ t:0/a=x t:0/b=later u:so");
+}
+
+/// A message of the application's own, which no provider is sent, parted a temporary call from its
+/// result: a made up answer was sent, and the true one was an orphan.
+#[test]
+fn a_private_temporary_parts_nothing() {
+    let call = |id: &str| ToolCall::new(id, "look", "{}");
+    for calls in [vec![call("c1")], vec![call("c1"), call("c2")]] {
+        let mut row = Row::like(Provider::OpenAiCompatible, "one-call").unwrap();
+        row.parallel_calls = false;
+        for provider in [None, Some(Provider::Anthropic), Some(Provider::custom(row))] {
+            let mut prompt = prompt("u:hi");
+            if let Some(provider) = provider {
+                prompt = prompt.for_provider(provider);
+            }
+            prompt.add_temporary(Message::ai_calls(calls.clone()));
+            prompt.add_temporary(Message::custom([("note".to_owned(), 1.into())]));
+            for call in &calls {
+                prompt.add_temporary(call.result("rain"));
+            }
+            let built = prompt.build().unwrap();
+            let report = built.report();
+            assert!(report.repaired.is_empty(), "{report}");
+            assert!(report.orphan_temporaries.is_empty(), "{report}");
+            let results = built.iter().filter(|message| message.text() == "rain").count();
+            assert_eq!(results, calls.len(), "{report}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// From the ground up. A room is a file under `src/` with the folder of the same name.
 const FLOORS: &[&[&str]] = &[
-    &["error"],
+    &["error", "list"],
     &["message", "text", "tool"],
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],

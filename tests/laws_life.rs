@@ -441,7 +441,7 @@ proptest! {
         let second: Vec<u64> = report.left_out.iter()
             .filter(|it| it.why == Reason::SecondSystem).map(|it| it.seq).collect();
         let keeps = matches!(provider, Some(OpenAi | OpenAiResponses | Ollama));
-        let other = if keeps { &second } else { &report.kept_systems };
+        let other: &[u64] = if keeps { &second } else { &report.kept_systems };
         prop_assert!(other.is_empty(), "{other:?}");
         let sent = prompt.iter().filter(|message| message.is_system()).count();
         prop_assert_eq!(sent, report.kept_systems.len() + usize::from(opens));

@@ -104,8 +104,10 @@ fn what_was_recalled_gives_way_where_the_turn_needs_the_room() {
     for (seen, recall) in excerpts_by_round.iter_mut().zip([None, Some(Recall::words())]) {
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory))
             .window(Window::turns(1))
-            .max_tokens(400, Estimate)
-            .recall(recall);
+            .max_tokens(400, Estimate);
+        if let Some(recall) = recall {
+            prompt.set_recall(recall);
+        }
         let mut turn = prompt.turn(Message::user(QUESTION));
         for _ in 0..2 {
             seen.push(excerpts(&asked(&mut turn, &prompt)));

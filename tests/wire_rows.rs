@@ -10,7 +10,7 @@ mod validators;
 mod wrong;
 
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
-use memory_prompt::provider::{Format, Row};
+use memory_prompt::provider::{Ends, Format, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Request};
 use memory_prompt::{Composer, Message, Prompt, Provider, ToolCall};
@@ -235,4 +235,55 @@ fn the_validators_can_fail() {
     assert_eq!(validators::thinking(&body).len(), 1);
     let body = json!({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}});
     assert_eq!(validators::thinking(&body).len(), 1);
+}
+
+/// A server without a system message, which takes any message first: the system message waited for
+/// a message of the user, and where none came, it was gone.
+#[test]
+fn a_system_message_without_a_place_is_sent_where_no_user_speaks() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "no-system").unwrap();
+    row.system = false;
+    row.late_system = true; // says nothing without the other
+    let provider = Provider::custom(row);
+    let calls = Message::ai_calls([ToolCall::new("c1", "look", "{}")]);
+    let histories = [
+        vec![],
+        vec![Message::ai("Hello! Tea?")],
+        vec![calls, Message::tool("c1", "look", "rain")],
+        vec![Message::user("hi"), Message::ai("Hello!")],
+    ];
+    for history in histories {
+        let composer = Composer::new().system("Be brief.").for_provider(provider);
+        let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+        let messages = json!(wire::openai::messages(&prompt));
+        let first = messages[0].to_string();
+        assert!(first.contains("Be brief.") && first.contains("\"user\""), "{messages}");
+        assert_eq!(validators::no_system(&messages), Vec::<String>::new(), "{messages}");
+        assert_eq!(messages.to_string().matches("Be brief.").count(), 1, "{messages}");
+    }
+}
+
+/// Two answers in a row that call under one id: joined to one message, the id stood there twice.
+#[test]
+fn joined_calls_have_ids_of_their_own() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "joins").unwrap();
+    row.joins_calls = true;
+    let call = || Message::ai_calls([ToolCall::new("c1", "look", "{}")]);
+    let result = |said: &str| Message::tool("c1", "look", said);
+    let history = [Message::user("?"), call(), call(), result("rain"), result("sun")];
+    let prompt = composed(Provider::custom(row), &history);
+    let ids: Vec<_> = prompt[1].tool_calls().map(|call| call.id.clone()).collect();
+    assert!(ids.len() < 2 || ids[0] != ids[1], "{ids:?}");
+    let messages = json!(wire::openai::messages(&prompt));
+    assert_eq!(validators::openai(&messages), Vec::<String>::new(), "{messages}");
+}
+
+/// White space alone was trimmed to an empty answer.
+#[test]
+fn an_answer_is_not_trimmed_to_nothing() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "trims").unwrap();
+    row.ends = Ends::Trimmed;
+    let history = [Message::user("hi"), Message::ai("  ")];
+    let prompt = composed(Provider::custom(row), &history);
+    assert!(prompt.iter().all(|message| !message.text().is_empty()), "{prompt:?}");
 }

@@ -147,14 +147,19 @@ impl CountedBudget {
         let Case { composer, beside, .. } = case;
         let first = self.fit_giving_way(case, cache)?;
         cache.counts.forget_unasked();
-        let (needed, mut best) = match first {
-            Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
-            Tried::Fits(draft) if self.budget.cut_first && leaves_out(&draft) => (None, Ok(draft)),
+        // The tokens of a prompt that is too large, cut as far as it was tried.
+        let mut least = None;
+        let mut best = match first {
+            Tried::TooMuch { tokens, .. } => {
+                least = Some(tokens);
+                None
+            }
+            Tried::Fits(draft) if self.budget.cut_first && leaves_out(&draft) => Some(draft),
             Tried::Fits(draft) => return Ok(draft),
         };
         // Down to a sixteenth to make room for more of the history; down to a single character
         // where the prompt can't be sent otherwise.
-        let halvings = if needed.is_some() { usize::BITS } else { 4 };
+        let halvings = if least.is_some() { usize::BITS } else { 4 };
         let mut shorter = composer.clone();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         for _ in 0..halvings + u32::from(spares) {
@@ -170,22 +175,21 @@ impl CountedBudget {
                     if let Some(tokens) = &mut draft.report.tokens {
                         tokens.cut_to = Some(limit);
                     }
-                    let is_enough = needed.is_some() || !leaves_out(&draft);
-                    best = Ok(draft);
+                    let is_enough = least.is_some() || !leaves_out(&draft);
+                    best = Some(draft);
                     if is_enough {
                         break;
                     }
                 }
-                Tried::TooMuch { tokens, .. } => best = best.or(Err(tokens)),
+                Tried::TooMuch { tokens, .. } => least = least.map(|it| it.min(tokens)),
             }
         }
-        let tokens = match best {
-            Ok(draft) => return Ok(draft),
-            Err(tokens) => needed.unwrap_or(tokens),
-        };
+        if let Some(draft) = best {
+            return Ok(draft);
+        }
         let tools = composer.tools_of(case.temporaries);
         let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
-        Err(self.exceeded(tokens, tools.map_or(Ok(0), count)?, beside).into())
+        Err(self.exceeded(least.unwrap_or_default(), tools.map_or(Ok(0), count)?, beside).into())
     }
 
     /// Drafts the prompt of as much as fits. What is kept free for recall gives way, as far as it
@@ -194,8 +198,8 @@ impl CountedBudget {
         let tried = self.fit_units(case, cache)?;
         let Tried::TooMuch { tokens, .. } = tried else { return Ok(tried) };
         let Some(left) = self.budget.available().checked_sub(tokens) else { return Ok(tried) };
-        // More units are looked at in the larger room, so that the same may not come out: then
-        // nothing is kept free.
+        // With less kept free more units fit, and the prompt may be too large again: then it is
+        // tried with nothing kept free.
         for still_free in [left, 0] {
             let temporaries = Temporaries { still_free, ..case.temporaries };
             let fits = self.fit_units(Case { temporaries, ..case }, cache)?;

@@ -239,7 +239,7 @@ impl Composer {
     pub(super) fn never_sends(&self, message: &Message) -> bool {
         let rules = self.provider.map(Provider::row);
         match message {
-            Message::System(_) => !rules.is_some_and(|row| row.late_system),
+            Message::System(_) => !rules.is_some_and(|row| row.takes_late_system()),
             Message::Ai(_) => rules.is_some_and(|row| says_nothing(message, &row)),
             message => message.is_private(),
         }

@@ -83,7 +83,7 @@ pub(super) fn shape(
         rules,
         strict: composer.tool_groups == ToolGroups::FailOnRepair,
         temporaries,
-        ids: CallIds::new(rules.ids),
+        ids: CallIds::new(rules.ids, rules.joins_calls),
         gaps: Gaps::default(),
         draft,
         side: Vec::new(),
@@ -150,7 +150,9 @@ impl<'a> Shaping<'a> {
             Message::Ai(_) => Last::Answer,
             _ => Last::User,
         };
-        if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
+        // A system message that has no place of its own stands in a message of the user.
+        let wants_user = self.rules.opens == Opens::WithUser || self.head.is_some();
+        if self.last == Last::Nothing && now != Last::User && wants_user {
             self.adapt(&item, Adaptation::Opened)?;
             self.put_opening();
         }
@@ -233,6 +235,7 @@ impl<'a> Shaping<'a> {
     /// Ends the pass, and sees to it that there is a message where the provider wants one.
     fn finish(&mut self, has_system: bool) -> Result<()> {
         let is_enough = match self.rules.opens {
+            _ if self.head.is_some() => false, // the system message is not sent yet
             Opens::Freely => true,
             Opens::WithAny => has_system,
             Opens::WithMessage | Opens::WithUser => false,

@@ -339,7 +339,7 @@ impl<'a> Taking<'a> {
     /// Sends a system message among the records in its place where the provider takes that; else
     /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
-        if self.composer.provider.is_some_and(|provider| provider.row().late_system) {
+        if self.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
             self.close_calls()?;
             self.draft.report.kept_systems.push(record.seq());
             self.message(place, record)?;
@@ -457,7 +457,7 @@ impl Draft {
 /// Adds a line to a report, and makes room for more with the first one.
 fn add<T>(lines: &mut List<T>, line: T) {
     if lines.is_empty() {
-        lines.as_vec().reserve(MORE);
+        lines.vec_mut().reserve(MORE);
     }
     lines.push(line);
 }

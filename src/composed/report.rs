@@ -139,6 +139,7 @@ pub struct Recalled {
 
 /// The reason why nothing is recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NothingRecalled {
     /// Nobody asks anything.
@@ -449,13 +450,21 @@ impl Report {
             let lost = Folded(&self.lost_pins);
             writeln!(f, "  pinned     {lost}: not held by the memory any more")?;
         }
+        let covered = Grouped(self.covered);
         if let Some(position) = self.summary {
-            let covered = Grouped(self.covered);
-            writeln!(f, "  summary    in place of {covered} before {position}")?;
+            // What stands further on stands for all of them.
+            if self.compaction.is_some_and(|compaction| compaction >= position) {
+                writeln!(f, "  summary    before {position}")?;
+            } else {
+                writeln!(f, "  summary    in place of {covered} before {position}")?;
+            }
         }
         if let Some(position) = self.compaction {
-            let covered = Grouped(self.covered);
-            writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
+            if self.summary.is_some_and(|summary| summary > position) {
+                writeln!(f, "  compacted  {position}: the provider's own")?;
+            } else {
+                writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
+            }
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
             before: before.join("\n"),
             asks,
             not_these,
-            left: budget.map(|(_, tokens)| tokens.saturating_sub(total + margin)),
+            left: budget.map(|(_, tokens)| tokens.saturating_sub(total).saturating_sub(margin)),
             counter: budget.map(|(counter, _)| Arc::clone(counter)),
         }
     }

@@ -1,6 +1,5 @@
 //! Summaries of a prompt: what is due, and how a text is stored that somebody wrote.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 
@@ -8,6 +7,7 @@ use super::MemoryPrompt;
 use crate::compose::Composer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory, Expected, Limits, Read, unsupported};
+use crate::message::nine;
 use crate::pins;
 use crate::record::{Snapshot, places};
 use crate::summary::{
@@ -73,7 +73,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         due.check(&text)?;
         let before = Summaries::of(&due.seen)?;
         // Another text is another summary, not this one once more.
-        let id = format!("summary:{}:{:016x}", due.id, hash(&text));
+        let id = format!("summary:{}:{}", due.id, nine(&text, 0));
         let summary = Summary { covers: due.covers, text };
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
         let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
@@ -99,12 +99,6 @@ impl<M: ?Sized> MemoryPrompt<M> {
 fn setting([current, earlier]: [Vec<u8>; 2], expected: Expected) -> Append {
     let append = Append::default().set_slot(SLOT, current, expected);
     append.set_slot(EARLIER_SLOT, earlier, Expected::Any)
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// The read that shows which summary there is.

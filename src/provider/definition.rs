@@ -92,7 +92,7 @@ struct Flat<'a> {
     name: &'a str,
     description: &'a str,
     parameters: Schema<'a>,
-    /// True where it is absent, so it never is.
+    /// Written always: where it is absent, Responses takes it for true.
     strict: bool,
 }
 

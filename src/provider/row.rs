@@ -10,8 +10,8 @@ use crate::error::Result;
 /// A provider as data: the format that it speaks, what it refuses, and what it wants to be sent.
 ///
 /// Begin with the row of the provider that yours resembles, change what differs, and name it with
-/// [`Provider::custom`]. As JSON it is an object with the names of these fields; one that is
-/// missing is that of [`Provider::OpenAiCompatible`].
+/// [`Provider::custom`]. As JSON it is an object with the names of these fields. All but `name`
+/// and `format` may be missing, and are those of [`Provider::OpenAiCompatible`] then.
 ///
 /// ```
 /// use memory_prompt::Provider;
@@ -78,6 +78,8 @@ pub struct Row {
     /// It is no default for such models because the composer does not keep these places: it moves
     /// no system message, and a window, a pin or a late result may part one from the message that
     /// it follows.
+    ///
+    /// Where [`system`](Self::system) is false, this says nothing.
     ///
     /// ```
     /// use memory_prompt::provider::Row;
@@ -198,8 +200,14 @@ impl Row {
         self.name.as_str()
     }
 
+    /// Returns whether a system message may stand behind others.
+    pub(crate) fn takes_late_system(&self) -> bool {
+        self.system && self.late_system
+    }
+
     /// Returns whether private fields of an answer that the provider of this name gave are taken.
-    /// An answer that was stored before answers remembered that may be anybody's.
+    /// `None` is an answer that an older version stored without its origin: it may be anybody's,
+    /// and is taken.
     pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
         origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
     }
@@ -231,9 +239,9 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {
-    /// Anything, even nothing.
+    /// Any message; a prompt may also be empty.
     Freely,
-    /// Anything, a system message for one.
+    /// Any message, and at least one: a system message alone will do.
     #[default]
     WithAny,
     /// Any message beside the system message.

@@ -127,8 +127,9 @@ pub(super) const CLAUDE_ON_VERTEX: Row = Row {
     ..named("claude_on_vertex", ANTHROPIC)
 };
 
-/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still
-/// come to the one at the front, that one always gets a user message.
+/// A call must follow a user's entry. Answers in a row become one entry, and a later answer may add
+/// a call to the first one: so a user message is put before an answer that comes first, whether or
+/// not it calls.
 ///
 /// "Function call is missing a `thought_signature`": from Gemini 3 on. "Invalid function name. Must
 /// start with a letter or an underscore.": by many public reports.

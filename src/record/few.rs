@@ -52,7 +52,7 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn reserve(&mut self, n: usize) {
-        self.rest.as_vec().reserve(n);
+        self.rest.vec_mut().reserve(n);
     }
 
     #[inline]

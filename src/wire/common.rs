@@ -30,9 +30,9 @@ enum Step {
     Index(usize),
 }
 
-/// The most steps to a place. The formats have nine at most; of what a provider nests deeper, an
-/// error names the beginning of the way.
-const LONGEST_WAY: usize = 12;
+/// The most steps to a place: the formats have no more, and each one makes a copy dearer. Of what
+/// a provider nests deeper, an error names the beginning of the way.
+const LONGEST_WAY: usize = 9;
 
 impl At {
     /// The top of a document. The operation reads like `read openai answer`.

@@ -109,7 +109,7 @@ impl<'a> TokenRoom<'a> {
             newest: 0,
             question,
             spared: if spares { asked } else { Vec::new() },
-            messages: composer.messages(beside),
+            messages: composer.message_room(beside),
             most,
             walk: Walk::default(),
         };

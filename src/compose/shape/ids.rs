@@ -14,11 +14,13 @@ pub(super) struct CallIds {
     waiting: Vec<(String, String)>,
     /// True where the message before was an answer with calls, to which another one may be joined.
     calls: bool,
+    /// True where it is joined.
+    joins_calls: bool,
 }
 
 impl CallIds {
-    pub(super) fn new(rule: Ids) -> Self {
-        Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false }
+    pub(super) fn new(rule: Ids, joins_calls: bool) -> Self {
+        Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false, joins_calls }
     }
 
     /// Returns the message with other ids, or `None` where its own will do.
@@ -38,7 +40,8 @@ impl CallIds {
             self.waiting.clear();
         }
         let ai = message.as_ai().filter(|ai| ai.has_tool_calls())?;
-        if !matches!(self.rule, Ids::Distinct | Ids::DistinctAtMost64) {
+        let is_joined = calls && self.joins_calls;
+        if !is_joined && !matches!(self.rule, Ids::Distinct | Ids::DistinctAtMost64) {
             self.taken.clear();
         }
         let first = self.waiting.len();

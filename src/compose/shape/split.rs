@@ -21,7 +21,7 @@ pub(super) fn one_by_one(
     let mut unsent = Unsent::default();
     for (i, item) in pieces.items(records).enumerate() {
         let item = item.shared();
-        if !item.message().is_tool() {
+        if !item.message().is_tool() && !item.message().is_private() {
             unsent.flush(&mut out);
         }
         if i == cacheable {

@@ -48,6 +48,7 @@ impl<'a> Taking<'a> {
                         self.orphan_temporary(index, tool.call_id())?;
                     }
                 }
+                message if message.is_private() => {} // no provider is sent it, and it parts nothing
                 message => {
                     self.close(mem::take(&mut asked), &mut together)?;
                     if self.checks_groups() {

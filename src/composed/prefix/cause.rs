@@ -40,7 +40,7 @@ impl<'a> Difference<'a> {
             .unwrap_or(Break::Other)
     }
 
-    /// The newest result that was not sent before, and stands at or behind the break.
+    /// Returns the newest result that was not sent before, and stands at or behind the break.
     fn late_result(&self) -> Option<Break> {
         let (now, then) = (self.now.prompt, self.then.prompt);
         let moved = now.report().moved.iter().map(|moved| moved.seq);
@@ -59,8 +59,8 @@ impl<'a> Difference<'a> {
         Some(moved.map_or(Break::Temporary, |(from, to)| Break::Window { from, to }))
     }
 
-    /// A summary, a notice or a system message that is another one. Some providers have them as one
-    /// message with the question behind them.
+    /// Returns the summary, notice or system message that is another one. Some providers have them
+    /// as one message with the question behind them.
     fn put_before(&self) -> Option<Break> {
         let is_joined =
             [&self.now, &self.then].iter().any(|it| matches!(it.origin, Some(Origin::Joined(_))));
@@ -84,7 +84,7 @@ impl<'a> Difference<'a> {
         self.now.prompt.report().notice != self.then.prompt.report().notice
     }
 
-    /// A pin that came or went, or one that is cut otherwise.
+    /// Returns a pin that came or went, or one that is cut otherwise.
     fn pin(&self) -> Option<Break> {
         let came = self.now.records.iter().find(|it| self.now.pins(**it) && !self.then.pins(**it));
         let went = self.then.records.iter().find(|it| self.then.pins(**it) && !self.now.pins(**it));

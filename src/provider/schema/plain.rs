@@ -130,7 +130,7 @@ fn write_tuple(
     let is_open = matches!(&behind, Some(Value::Bool(true)));
     match behind {
         Some(Value::Bool(false)) => bound(fields, places.len()),
-        // What nothing is said of is not meant, and no tool expects it.
+        // A tuple that says nothing of further items has none.
         None if !places.is_empty() => bound(fields, places.len()),
         Some(schema @ Value::Object(_)) if !kinds.contains(&schema) => kinds.push(schema),
         _ => {}
