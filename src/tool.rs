@@ -178,7 +178,7 @@ impl Tool {
         &self.description
     }
 
-    /// Returns what it takes, as a JSON schema.
+    /// Returns its [parameters](Self::parameters), as a JSON schema.
     pub fn schema(&self) -> &Value {
         &self.parameters
     }

@@ -503,7 +503,10 @@ impl Transport {
             };
             headers.insert(name, key.clone());
         }
-        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        // Not `extend`, which would send both.
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
         headers
     }
 

@@ -158,7 +158,7 @@ impl<'de> Deserialize<'de> for PrivateFields {
 
 /// Private fields as they are written in settings, by their names.
 #[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "PrivateFields", deny_unknown_fields)]
 struct Written {
     #[serde(default)]
     all: bool,

@@ -253,7 +253,9 @@ impl<'a> Search<'a> {
     }
 
     fn index_page(&mut self, asked: &Range<u64>, page: &Snapshot) {
-        if self.index.lock().end != asked.start {
+        let shared = Arc::clone(&self.index);
+        let mut index = shared.lock();
+        if index.end != asked.start {
             // Another search has changed it meanwhile: a page in the wrong place leaves a hole.
             self.late += 1;
             if self.late >= MOST_LATE {
@@ -261,7 +263,6 @@ impl<'a> Search<'a> {
             }
             return;
         }
-        let mut index = self.index.lock();
         if index.is_refuted_by(&page.records) {
             *index = self.new_index();
             return;
@@ -367,7 +368,7 @@ impl<'a> Search<'a> {
         self.add_offered(&mut best, offered, most);
         let (first, end) = (index.first(), index.docs());
         // What was answered to the question before stands beside nothing that counts.
-        let top = best.first().map_or(0.0, |hit| hit.rank) * NEIGHBOURS[1];
+        let top = best.iter().map(|hit| hit.rank).fold(0.0, f32::max) * NEIGHBOURS[1];
         for seq in self.repeats.earlier().iter().rev().take(MOST_ANSWERS).map(|seq| seq + 1) {
             if let Some(doc) = index.doc_at(seq).filter(|_| self.may_send(seq)) {
                 put(Hit { seq, rank: top, score: scores.of(doc) });

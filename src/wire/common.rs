@@ -16,7 +16,7 @@ use crate::message::{
 
 /// A place in a document, and what was being done there.
 ///
-/// The way to it is short, and is copied: it costs no memory of its own where nothing is wrong.
+/// The way to it is short, and is copied with it: where nothing is wrong it allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     operation: &'static str,

@@ -46,7 +46,7 @@ pub enum Event {
 #[derive(Debug, Default)]
 pub struct Events {
     told: Vec<Event>,
-    /// So many calls have begun, in this piece and those before it.
+    /// The number of calls that have begun, in this piece and those before it.
     calls: usize,
 }
 
@@ -70,7 +70,7 @@ impl Events {
         index
     }
 
-    /// The same where its place is known.
+    /// A call begins at a place that the stream has counted itself: such a stream uses no `call`.
     pub(super) fn call_at(&mut self, index: usize, id: &str, name: &str) {
         self.calls += 1;
         self.told.push(Event::Call { index, id: id.to_owned(), name: name.to_owned() });

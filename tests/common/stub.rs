@@ -40,6 +40,8 @@ pub enum Fault {
     ErrorEvent(usize),
     /// The connection ends when this part of the body was sent.
     Cut(f64),
+    /// The body ends properly behind the last event of this part of it.
+    EndsAfter(f64),
     /// It ends in place of an answer.
     CutBefore,
     /// Nothing more comes when this part of the body was sent.
@@ -239,7 +241,10 @@ fn read(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<Asked>> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        // One that is sent twice is seen to be.
+        let known: &mut String = headers.entry(name.to_ascii_lowercase()).or_default();
+        *known += if known.is_empty() { "" } else { ", " };
+        *known += value;
     }
     let length = headers.get("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
@@ -325,6 +330,12 @@ impl Plan {
             }
             Fault::ErrorWith200 => Self::json(200, &protocol.error(429, "Not now.")),
             Fault::Cut(part) => delivery(plan, Delivery::Part(*part, true)),
+            Fault::EndsAfter(part) => {
+                let most = (plan.body.len() as f64 * part) as usize;
+                let end = plan.body[..most].iter().rposition(|byte| *byte == b'\n');
+                plan.body.truncate(end.map_or(0, |at| at + 1));
+                plan
+            }
             Fault::Stall(part) => delivery(plan, Delivery::Part(*part, false)),
             Fault::CutBefore => delivery(plan, Delivery::Nothing(true)),
             Fault::StallBefore => delivery(plan, Delivery::Nothing(false)),

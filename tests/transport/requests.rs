@@ -36,6 +36,17 @@ fn requests_are_in_the_words_of_each_provider() {
     }
 }
 
+/// A header of the application's stands in place of the one that would be sent.
+#[test]
+fn a_header_takes_the_place_of_one_of_its_name() {
+    let stub = Stub::start();
+    let model = to(&stub, Provider::Anthropic).header("anthropic-version", "2099-01-01").unwrap();
+    let model = model.header("anthropic-version", "2099-01-02").unwrap();
+    stub.then([Step::says("Hello.")]);
+    chat(model).say("hi").unwrap();
+    assert_eq!(stub.asked()[0].headers["anthropic-version"], "2099-01-02");
+}
+
 /// The prompt is for the provider of the transport without a word; for another one it is an error,
 /// before anything is sent: it would be in the wrong words, and the key with the wrong server.
 #[test]
