@@ -48,6 +48,8 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+#[cfg(any(feature = "cassandra", feature = "postgres"))]
+mod both;
 #[cfg(feature = "cassandra")]
 pub mod cassandra;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]

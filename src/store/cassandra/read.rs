@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::future::join;
 use scylla::value::MaybeUnset;
 
 use super::ask::{Client, Newest, Sure};
@@ -14,6 +13,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
+use crate::store::both::both;
 use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
 pub(super) struct Conversation<'a> {
@@ -58,7 +58,7 @@ impl<'a> Conversation<'a> {
                 (newest.await?, (None, Vec::new()))
             } else {
                 let (newest, picked) =
-                    join(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
+                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use deadpool_postgres::Client;
 use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self as driver, Row, SimpleQueryMessage};
-use futures_util::future::join;
 
 use super::session::Session;
 use super::statements::Statement;
+use crate::store::both::both;
 
 /// A connection with what is known about it, and the time that the server has.
 pub(super) struct Line<'a> {
@@ -125,14 +125,14 @@ impl Question for Locked<'_> {
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; {lock}",
             line.millis()
         );
-        let locked = join(client.batch_execute(&lock), async {
+        let locked = both(client.batch_execute(&lock), async {
             // To prepare it here could fail, and undo what it did.
             match session.prepared(change.0) {
                 Some(prepared) => client.query(&prepared, &values(&all)).await,
                 None => client.query_typed(&change.0.text, &all).await,
             }
         });
-        let ((begun, rows), ended) = join(locked, client.batch_execute("COMMIT")).await;
+        let ((begun, rows), ended) = both(locked, client.batch_execute("COMMIT")).await;
         begun?;
         let rows = rows?;
         ended?;
@@ -185,7 +185,7 @@ async fn rows(
         return rows.await;
     }
     let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-    let (rows, prepared) = join(rows, client.prepare_typed(&statement.text, &types)).await;
+    let (rows, prepared) = both(rows, client.prepare_typed(&statement.text, &types)).await;
     if let Ok(prepared) = prepared {
         session.keep(statement, prepared);
     }

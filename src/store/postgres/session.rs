@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use deadpool_postgres::tokio_postgres::{self as driver, SimpleQueryMessage};
 use deadpool_postgres::{Client, ObjectId};
-use futures_util::future::join;
 use parking_lot::Mutex;
 
 use super::backend;
 use super::statements::Statement;
+use crate::store::both::both;
 
 /// The knowledge about one connection.
 pub(super) struct Session {
@@ -86,7 +86,7 @@ impl Session {
 /// transaction, so that it meets one session, and leaves nothing there.
 async fn renames(client: &Client) -> Result<bool, driver::Error> {
     let begun = client.batch_execute("BEGIN READ ONLY");
-    let (begun, prepared) = join(begun, client.prepare_typed(PROBE, &[])).await;
+    let (begun, prepared) = both(begun, client.prepare_typed(PROBE, &[])).await;
     begun?;
     let found = match prepared {
         Ok(prepared) => {
