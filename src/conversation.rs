@@ -403,13 +403,12 @@ impl<M: ?Sized + Kind> Conversation<M> {
     /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
     /// After a stop nothing of it is run, and nobody is asked.
     fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
-        let (waiting, mut ready): (Vec<_>, Vec<_>) =
-            calls.into_iter().partition(Call::needs_approval);
+        let (waiting, ready): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::needs_approval);
         if ready.is_empty() {
             return self.ask_approval(turn, &waiting, before);
         }
         let mut jobs = Vec::new();
-        for call in ready.drain(..) {
+        for call in ready {
             if call.may_have_run() {
                 turn.unknown(call.id(), "")?;
             } else if self.is_stopped(before) {

@@ -7,7 +7,6 @@
 //! That model is given what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts
 //! or drops messages of a prompt does not see it.
 //!
-//!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};

@@ -30,7 +30,7 @@ pub(super) struct Running {
 pub(super) struct Overdue {
     pub(super) call: Call,
     shared: Arc<Shared>,
-    /// The thing that is looked for before it is stored.
+    /// The call as it is looked for in the memory before its result is stored.
     wanted: WantedCall,
     open: Open,
 }
@@ -235,14 +235,14 @@ struct Waiting {
     late: Vec<Overdue>,
 }
 
-/// The thing for which the late results of a turn wait.
+/// The event for which the late results of a turn wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     /// A moment in which the memory can be read: the turn is stored.
     Read,
     /// The end of the turn, which is in its slot, or is no more: whoever ends it removes that.
     Ended,
-    /// Its owner, who may run it again, and has all that there is of it.
+    /// The next run of the turn by its owner: it has no slot, so nobody else knows of it.
     RunAgain,
 }
 

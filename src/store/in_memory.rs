@@ -153,6 +153,7 @@ impl ChatMemory for InMemory {
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         let is_sound = || append.check(&self.limits()).and_then(|()| append.check_on_nothing());
+        // Only what will be taken creates a conversation; the error itself comes from its memory.
         self.to_append(|| append.creates() && is_sound().is_ok()).append_with(append)
     }
 

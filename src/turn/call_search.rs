@@ -34,8 +34,9 @@ pub(crate) struct WantedCall {
     /// True where any true result is as good as this one.
     is_repeatable: bool,
     is_found: bool,
-    /// The number of such results that were found, and of those that there are.
-    results: usize,
+    /// The number of such results that were found in the memory.
+    found: usize,
+    /// The number of such results in the turn.
     of: usize,
 }
 
@@ -43,7 +44,7 @@ impl WantedCall {
     pub(super) fn call(call: &ToolCall) -> Self {
         let (call, tag) = (call.clone(), String::new());
         let (is_repeatable, is_found) = (false, false);
-        Self { call, tag, result: None, is_repeatable, is_found, results: 0, of: 1 }
+        Self { call, tag, result: None, is_repeatable, is_found, found: 0, of: 1 }
     }
 
     pub(super) fn result(
@@ -63,7 +64,7 @@ impl WantedCall {
         Self { tag, is_repeatable, ..Self::call(&call.made) }
     }
 
-    /// The same, where so many results of a turn are like this one.
+    /// Returns the same, which counts the results of these messages that are like this one.
     pub(super) fn among(mut self, messages: &[Message]) -> Self {
         self.of = messages.iter().filter(|message| self.is_like(message, None)).count();
         self
@@ -72,7 +73,7 @@ impl WantedCall {
     /// Returns true where its result is wanted: it is stored, and neither is its result, nor has
     /// anybody run it again.
     fn is_open(&self) -> bool {
-        self.is_found && self.results < self.of
+        self.is_found && self.found < self.of
     }
 
     /// Returns true where this is the result, or as good. Unless it bears the tag of the call, it
@@ -96,13 +97,13 @@ impl WantedCall {
     fn lacking(&self, messages: &[Message]) -> Option<&Message> {
         let own = messages.iter().filter(|message| self.is_like(message, None)).count();
         let [_, late] = self.result.as_ref()?;
-        (self.is_found && self.results < own).then_some(late)
+        (self.is_found && self.found < own).then_some(late)
     }
 
     /// Looks at a message, and the newest calls that are known before it.
     fn look_at(&mut self, message: &Message, behind: Option<&Message>) {
         self.is_found |= message.tool_calls().any(|call| *call == self.call);
-        self.results += usize::from(self.is_like(message, behind));
+        self.found += usize::from(self.is_like(message, behind));
     }
 }
 

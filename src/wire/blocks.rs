@@ -12,12 +12,13 @@ pub(super) trait ContentBlock<'a>: Copy {
     /// Returns the block of a text that nothing stands beside.
     fn bare(text: &'a str) -> Self;
 
-    /// Returns the text of such a block: alone it is a string.
+    /// Returns the text of a block that holds nothing else: content of one such block is a string.
     fn as_bare(self) -> Option<&'a str>;
 
-    /// Returns the text, where it is no more than one.
+    /// Returns the text of a block of text, also of one with fields beside it.
     fn as_text(self) -> Option<&'a str>;
 
+    /// Returns whether it is a picture, audio or a file.
     fn is_media(self) -> bool;
 
     /// Returns the fields that were read beside its own.

@@ -508,11 +508,12 @@ impl<'a> Request<'a> {
     /// that are a choice.
     fn check_tools<E: ser::Error>(&self) -> Result<(), E> {
         let any_root = self.provider().is_none_or(|provider| provider.row().any_root);
+        let refused: &[&str] = if any_root { &[] } else { &CHOICES };
         for (i, tool) in self.tools.iter().enumerate() {
-            let mut choices = CHOICES.iter().filter(|_| !any_root);
             let what = if tool.name().is_empty() {
                 "has no name".to_owned()
-            } else if let Some(choice) = choices.find(|it| tool.schema().get(it).is_some()) {
+            } else if let Some(choice) = refused.iter().find(|it| tool.schema().get(**it).is_some())
+            {
                 format!("the provider refuses parameters that are `{choice}`")
             } else if let Some(first) =
                 self.tools[..i].iter().position(|it| it.name() == tool.name())
