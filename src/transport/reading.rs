@@ -134,11 +134,11 @@ impl Transport {
         };
         let outcome = reading.run(start, response, self.settings.stall);
         let Reading { stream, has_told, .. } = reading;
-        // The body of half an answer may end as properly as any other.
-        let outcome = outcome.and_then(|()| match stream.has_ended() {
-            true => Ok(()),
-            false => Err(unfinished("the answer broke off").into()),
-        });
+        let outcome = match outcome {
+            // The body of half an answer may end as properly as any other.
+            Ok(()) if !stream.has_ended() => Err(unfinished("the answer broke off").into()),
+            outcome => outcome,
+        };
         let mut failed = match outcome {
             Ok(()) => match stream.finish() {
                 Ok(answer) => return Ok(answer),
