@@ -40,8 +40,8 @@ pub enum Fault {
     ErrorEvent(usize),
     /// The connection ends when this part of the body was sent.
     Cut(f64),
-    /// The body ends properly behind the last event of this part of it.
-    EndsAfter(f64),
+    /// The body ends properly in the middle of the answer, behind an event.
+    EndsEarly,
     /// It ends in place of an answer.
     CutBefore,
     /// Nothing more comes when this part of the body was sent.
@@ -330,8 +330,8 @@ impl Plan {
             }
             Fault::ErrorWith200 => Self::json(200, &protocol.error(429, "Not now.")),
             Fault::Cut(part) => delivery(plan, Delivery::Part(*part, true)),
-            Fault::EndsAfter(part) => {
-                let most = (plan.body.len() as f64 * part) as usize;
+            Fault::EndsEarly => {
+                let most = plan.body.len() * 3 / 5;
                 let end = plan.body[..most].iter().rposition(|byte| *byte == b'\n');
                 plan.body.truncate(end.map_or(0, |at| at + 1));
                 plan

@@ -54,7 +54,7 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
         (Fault::Redirect(307), Refused(307), 1),
         (Fault::Cut(0.0), Unfinished, 1),
         (Fault::Cut(0.6), Unfinished, 1),
-        (Fault::EndsAfter(0.6), Unfinished, 1),
+        (Fault::EndsEarly, Unfinished, 1),
         (Fault::CutBefore, Unanswered, 1),
         (Fault::Stall(0.0), Unfinished, 1),
         (Fault::Stall(0.6), Unfinished, 1),
@@ -218,7 +218,7 @@ fn an_error_in_an_answers_place_is_an_error() {
 fn a_broken_answer_is_kept_where_asked() {
     for provider in PROTOCOLS {
         let stub = Stub::start();
-        for fault in [Fault::Cut(0.6), Fault::Stall(0.6), Fault::EndsAfter(0.6)] {
+        for fault in [Fault::Cut(0.6), Fault::Stall(0.6), Fault::EndsEarly] {
             let memory = Arc::new(DefaultChatMemory::new());
             let chat = conversation(to(&stub, provider).keep_broken(), &memory);
             stub.then([fault]);
