@@ -52,12 +52,21 @@ pub struct Prompt {
 /// A prompt in the making, and then what it holds.
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    /// The records that were read; none until the prompt is done.
-    records: Records,
+    /// The records that were read; `None` until the prompt is done.
+    records: Option<Records>,
     pub(crate) pieces: Pieces,
     pub(crate) cacheable: usize,
     pub(crate) report: Report,
     tools: Option<Arc<[Tool]>>,
+}
+
+static NO_RECORDS: Records = Records::none();
+
+impl Draft {
+    #[inline]
+    fn records(&self) -> &Records {
+        self.records.as_ref().unwrap_or(&NO_RECORDS)
+    }
 }
 
 /// The origin of a message of a prompt.
@@ -121,9 +130,7 @@ impl Prompt {
     /// Returns the prompt of this draft; takes the records of which it was made.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
-        // Not assigned: that would drop the draft's own records, and to drop none takes time too.
-        mem::swap(records, of);
-        pieces.free_unsent(records);
+        pieces.free_unsent(records.insert(mem::take(of)));
         Self { draft }
     }
 
@@ -183,7 +190,7 @@ impl Prompt {
     /// [`get`](Self::get), or collects the references.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        self.draft.pieces.iter(&self.draft.records)
+        self.draft.pieces.iter(self.draft.records())
     }
 
     /// Returns the `i`th message.
@@ -193,7 +200,7 @@ impl Prompt {
 
     /// Returns the messages, each with its origin.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        let items = self.draft.pieces.items(&self.draft.records);
+        let items = self.draft.pieces.items(self.draft.records());
         items.map(|item| (item.origin(), item.borrowed()))
     }
 
@@ -234,7 +241,7 @@ impl Prompt {
         &self,
         each: impl FnMut(&Message) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.draft.pieces.try_for_each(&self.draft.records, each)
+        self.draft.pieces.try_for_each(self.draft.records(), each)
     }
 }
 

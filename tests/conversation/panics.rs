@@ -9,8 +9,8 @@ use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelE
 use memory_prompt::turn::{Reply, ToolError};
 use memory_prompt::wire::{Event, Stop};
 #[cfg(feature = "async")]
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Tool};
-use memory_prompt::{Message, ToolCall};
+use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt};
+use memory_prompt::{Message, Tool, ToolCall};
 use serde_json::json;
 
 use crate::{LONG, held, nothing, shared, texts};
