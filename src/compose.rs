@@ -28,10 +28,10 @@ mod compacted;
 mod copies;
 mod counts;
 mod notice;
+mod sent_as;
 mod shape;
 mod system;
 mod take;
-mod verdict;
 
 use std::fmt;
 use std::sync::Arc;

@@ -141,7 +141,7 @@ impl Prompt {
     }
 
     /// Returns the same prompt, whose report says why nothing is recalled, and what failed.
-    pub(crate) fn with_told(
+    pub(crate) fn with_recall_outcome(
         mut self,
         nothing: Option<NothingRecalled>,
         failed: Option<String>,

@@ -8,7 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart};
+use crate::message::{
+    AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart, ToolMessage,
+};
 use crate::text::{Cut, Keep, Place, Plan, Unit};
 
 /// A truncation: the way in which messages that are too long are shortened.
@@ -350,9 +352,8 @@ fn cut_part(part: &Part, plan: &Plan, place: &mut impl Iterator<Item = usize>) -
 /// Returns whether `new` may stand in the place of `old`: it has the same role, calls and answered
 /// call.
 fn same_shape(old: &Message, new: &Message) -> bool {
-    let answered = |m: &Message| m.as_tool().map(|tool| tool.call_id().to_owned());
     old.role() == new.role()
-        && answered(old) == answered(new)
+        && old.as_tool().map(ToolMessage::call_id) == new.as_tool().map(ToolMessage::call_id)
         && old.tool_calls().map(|call| &call.id).eq(new.tool_calls().map(|call| &call.id))
 }
 

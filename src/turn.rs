@@ -181,8 +181,8 @@ pub struct Ask {
 
 impl Ask {
     /// Returns the same, whose report says why nothing is recalled.
-    fn with_told(mut self, told: Told) -> Self {
-        self.prompt = self.prompt.with_told(told.nothing, told.failed);
+    fn with_recall_outcome(mut self, told: Told) -> Self {
+        self.prompt = self.prompt.with_recall_outcome(told.nothing, told.failed);
         self
     }
 

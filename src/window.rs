@@ -264,8 +264,8 @@ impl Window {
             Kind::Turns(n) => turns::start(snapshot, n, bound),
             Kind::Stepped { low, step } => {
                 let WindowStart { start, ended, .. } = nth_newest(snapshot, low)?;
-                let low = snapshot.position(start);
-                let position = low / step as u64 * step as u64;
+                let mark = snapshot.position(start);
+                let position = mark / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
                     return Err(NotReady::ReadMore(places(snapshot.end - position)));
                 }

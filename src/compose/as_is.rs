@@ -4,7 +4,6 @@ use super::Composer;
 use crate::composed::Draft;
 use crate::message::Message;
 use crate::record::Snapshot;
-use crate::window::ToolGroups;
 
 impl Composer {
     /// Drafts most prompts: no temporaries, no provider, and nothing in the window needs repair or
@@ -45,7 +44,7 @@ impl Composer {
     /// Returns whether a record is sent as it is, whatever stands around it.
     #[inline]
     pub(super) fn sends_as_is(&self, message: &Message) -> bool {
-        let checks_groups = self.tool_groups != ToolGroups::Off;
+        let checks_groups = self.checks_groups();
         let alone = match message {
             Message::User(_) => true,
             Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),

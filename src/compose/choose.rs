@@ -160,7 +160,7 @@ impl<'a> Case<'a> {
     /// Chooses what of the history is sent.
     pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
         let Case { composer, snapshot, beside, .. } = self;
-        let bound = composer.search();
+        let bound = composer.search_bound();
         let have = snapshot.records.len();
         let (window, unread) = match composer.window_start(snapshot, beside, bound) {
             Ok(window) => (window, None),
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
 impl Composer {
     /// Returns the number of records before the window in which the question and the calls of late
     /// results are looked for.
-    pub(super) fn search(&self) -> usize {
+    pub(super) fn search_bound(&self) -> usize {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
 
@@ -285,7 +285,11 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Takes as much as there is room for beside these questions.
+    /// Takes as much as there is room for beside these questions: walks back with the late results
+    /// that are known. Where the walk reaches further back than they were matched, or holds a
+    /// result whose call is further back, they are matched again from as far back as may be
+    /// searched, and it walks again. Each round matches from further back, and none from before that
+    /// bound, so it ends.
     fn fill(&mut self, questions: &[usize]) -> Result<(), NotReady> {
         loop {
             self.walk(questions)?;
@@ -326,9 +330,10 @@ impl<'a> Choosing<'a, '_> {
         let counts_messages = !self.room.is_budget()
             && self.beside.summary.is_none()
             && self.composer.effective_window().most().is_some();
-        let has_work =
-            || from(self.window.window_from).any(is_work) || self.sent_units().next().is_none();
-        if counts_messages && !has_work() {
+        if counts_messages
+            && !from(self.window.window_from).any(is_work)
+            && self.sent_units().next().is_some()
+        {
             return Ok(());
         }
         let (question, is_whole) = last_question(records, self.searched(), self.choice.start);
@@ -395,8 +400,8 @@ impl<'a> Choosing<'a, '_> {
     fn leaves_older_out(&self) -> bool {
         let records = &self.snapshot.records;
         let (searched, window_from) = (self.searched(), self.choice.window_from);
-        let mut before = records.messages().rev().skip(records.len() - window_from);
-        before.by_ref().take(window_from.saturating_sub(searched)).any(|it| !it.is_private())
+        let before = records.messages().rev().skip(records.len() - window_from);
+        before.take(window_from.saturating_sub(searched)).any(|it| !it.is_private())
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 

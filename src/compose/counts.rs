@@ -22,7 +22,7 @@ pub(super) struct Counts {
     /// The counts of pinned records far before them, by position, and whether they were asked for.
     pinned: BTreeMap<u64, (Counted, bool)>,
     /// The count of the summary, by a hash of it.
-    made: Option<(u64, usize)>,
+    summary: Option<(u64, usize)>,
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
     /// The counts of the stand-ins for missing results, by the tool's name.
@@ -45,7 +45,8 @@ struct Counted {
     tokens: usize,
 }
 
-/// The form in which a record is sent.
+/// The part of a record's form that is decided before truncation: whether it is spared, and what of
+/// it is cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
     /// True where it is not cut, though others of its length are.
@@ -103,13 +104,17 @@ impl Counts {
     }
 
     /// Returns the count of the summary, which is made anew for each prompt.
-    pub(super) fn made(&mut self, message: &Message, counter: &dyn TokenCounter) -> Result<usize> {
+    pub(super) fn summary(
+        &mut self,
+        message: &Message,
+        counter: &dyn TokenCounter,
+    ) -> Result<usize> {
         let hash = self.key.hash_one(message);
-        if let Some((_, tokens)) = self.made.filter(|(known, _)| *known == hash) {
+        if let Some((_, tokens)) = self.summary.filter(|(known, _)| *known == hash) {
             return Ok(tokens);
         }
         let tokens = counter.count(message)?;
-        self.made = Some((hash, tokens));
+        self.summary = Some((hash, tokens));
         Ok(tokens)
     }
 

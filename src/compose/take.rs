@@ -12,8 +12,8 @@ use super::choose::Choice;
 use super::clear::Clearing;
 use super::copies::Change;
 use super::counts::Form;
+use super::sent_as::SentAs;
 use super::system::System;
-use super::verdict::Sent;
 use super::{Case, Composer, Copies};
 use crate::composed::{Draft, LeftOut, Origin, Reason, SystemSource};
 use crate::error::Result;
@@ -373,10 +373,10 @@ impl<'a> Taking<'a> {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match self.composer.verdict(&self.clearing, &record, form)? {
-            Sent::AsItIs => None,
-            Sent::Copy(copy, change) => Some((copy, change)),
-            Sent::Nothing => return Ok(None),
+        let copy = match self.composer.sent_as(&self.clearing, &record, form)? {
+            SentAs::AsItIs => None,
+            SentAs::Copy(copy, change) => Some((copy, change)),
+            SentAs::Nothing => return Ok(None),
         };
         if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
             copies.keep(&record, form.cleared, copy, *change);

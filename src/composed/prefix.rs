@@ -107,11 +107,13 @@ impl Prompt {
     /// Returns the prefix that this prompt shares with the one that was sent before it.
     pub fn shared_prefix(&self, previous: &Self) -> SharedPrefix {
         let before = self.difference_before(previous);
-        let same = |(now, then): &(&_, &_)| before.is_none() && now == then;
-        let shared = || self.iter().zip(previous).take_while(same).map(|(now, _)| now);
-        let messages = shared().count();
-        // The estimate does not fail.
-        let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
+        let (mut messages, mut tokens) = (0, 0);
+        if before.is_none() {
+            for (now, _) in self.iter().zip(previous).take_while(|(now, then)| now == then) {
+                messages += 1;
+                tokens += Estimate.count(now).unwrap_or(0); // the estimate does not fail
+            }
+        }
         let whole = messages >= previous.cacheable();
         let broken_by = (!whole)
             .then(|| before.unwrap_or_else(|| Difference::new(self, previous, messages).cause()));

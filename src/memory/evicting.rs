@@ -231,7 +231,7 @@ impl<M: ChatMemory> Evicting<M> {
                     break;
                 }
                 let weighed = match ledger.early(record.seq()) {
-                    Some(known) if known.is(record.message()) => known,
+                    Some(early) if early.is(record.message()) => early,
                     _ => self.weigh(record.message())?,
                 };
                 (record.seq() + 1..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));

@@ -84,7 +84,9 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         let Some(mut search) = search else { return Ok(prompt) };
         let found = search.run_async(&*self.memory).await?;
         let told = search.told();
-        Ok(self.with_found(prompt, *snapshot, found)?.with_told(told.nothing, told.failed))
+        Ok(self
+            .with_found(prompt, *snapshot, found)?
+            .with_recall_outcome(told.nothing, told.failed))
     }
 
     /// Pins the message at this position, and with it the whole of its tool group; the positions of

@@ -180,6 +180,8 @@ impl MemoryPrompt<dyn ChatMemory> {
         let Some(mut search) = search else { return Ok(prompt) };
         let found = search.run(|read| self.memory.read_with(read))?;
         let told = search.told();
-        Ok(self.with_found(prompt, *snapshot, found)?.with_told(told.nothing, told.failed))
+        Ok(self
+            .with_found(prompt, *snapshot, found)?
+            .with_recall_outcome(told.nothing, told.failed))
     }
 }

@@ -111,7 +111,7 @@ fn holds_private(part: &AiPart) -> bool {
 }
 
 /// Decides which private parts of a message go back to a provider.
-struct Taken<'a> {
+struct PrivateFilter<'a> {
     row: &'a Row,
     /// True where it is from the provider itself, or one of its family.
     own: bool,
@@ -120,7 +120,7 @@ struct Taken<'a> {
     beside: &'static str,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> PrivateFilter<'a> {
     fn of(origin: Option<&str>, row: &'a Row) -> Self {
         let own = row.takes_from(origin);
         let marks = KEPT_UNDER.iter().find(|(format, ..)| *format == row.format);
@@ -156,7 +156,9 @@ impl<'a> Taken<'a> {
             let inner = inner.map(|inner| (inner, self.fields(inner)));
             changed |= !matches!(inner, Some((_, None)));
             match inner {
-                Some((inner, None)) => drop(left.insert(key.clone(), Value::Object(inner.clone()))),
+                Some((inner, None)) => {
+                    left.insert(key.clone(), Value::Object(inner.clone()));
+                }
                 Some((_, Some(inner))) if !inner.is_empty() => {
                     left.insert(key.clone(), Value::Object(inner));
                 }
@@ -221,15 +223,15 @@ impl<'a> Taken<'a> {
         }
         let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
             Said::AsItIs => Some(part.clone()),
-            Said::So(part) => Some(part),
-            Said::Nothing => None,
+            Said::Changed(part) => Some(part),
+            Said::LeftOut => None,
         });
         Some(ai.with_other_parts(parts.collect()))
     }
 
     fn said(&self, part: &AiPart) -> Said {
         match part {
-            AiPart::Content(part) if self.leaves_out(part) => Said::Nothing,
+            AiPart::Content(part) if self.leaves_out(part) => Said::LeftOut,
             AiPart::Content(part @ Part::Audio(media))
                 if matches!(media.source, Source::FileId(_)) =>
             {
@@ -239,17 +241,17 @@ impl<'a> Taken<'a> {
                 }
                 let kept = media.extra.get("openai").and_then(|kept| kept.get("transcript"));
                 match kept.and_then(Value::as_str) {
-                    Some(text) => Said::So(text.into()),
+                    Some(text) => Said::Changed(text.into()),
                     // Of an id that only another one knows, nothing is left.
                     None if self.own && self.is_said(part, media) => Said::AsItIs,
-                    None => Said::Nothing,
+                    None => Said::LeftOut,
                 }
             }
             AiPart::Content(part) if part.as_media().is_some_and(|it| !self.is_said(part, it)) => {
-                Said::Nothing
+                Said::LeftOut
             }
             AiPart::Content(part) => {
-                self.part(part).map_or(Said::AsItIs, |part| Said::So(part.into()))
+                self.part(part).map_or(Said::AsItIs, |part| Said::Changed(part.into()))
             }
             AiPart::Reasoning(thought) => self.thought(thought),
             AiPart::ToolCall(call) => {
@@ -263,22 +265,22 @@ impl<'a> Taken<'a> {
                 if signed {
                     copy.signature = None;
                 }
-                Said::So(copy.into())
+                Said::Changed(copy.into())
             }
         }
     }
 
     fn thought(&self, thought: &Reasoning) -> Said {
         if !self.own {
-            return Said::Nothing;
+            return Said::LeftOut;
         }
         let Some(kept) = thought.extra.get(self.mark).and_then(Value::as_object) else {
             let of_another =
                 KEPT_UNDER.iter().any(|(_, mark, _)| thought.extra.contains_key(*mark));
-            return if of_another { Said::Nothing } else { Said::AsItIs };
+            return if of_another { Said::LeftOut } else { Said::AsItIs };
         };
         if self.row.signed_reasoning && thought.signature.is_none() {
-            return Said::Nothing;
+            return Said::LeftOut;
         }
         if self.row.format != Format::OpenAi {
             return Said::AsItIs;
@@ -287,13 +289,17 @@ impl<'a> Taken<'a> {
         let is_block = kept.contains_key("type");
         if is_block && !self.field("thinking") {
             let text = Reasoning::new(thought.text.as_str());
-            return if thought.text.is_empty() { Said::Nothing } else { Said::So(text.into()) };
+            return if thought.text.is_empty() {
+                Said::LeftOut
+            } else {
+                Said::Changed(text.into())
+            };
         }
         if is_block {
             return Said::AsItIs;
         }
         match self.under(self.mark, &thought.extra) {
-            Some(extra) => Said::So(Reasoning { extra, ..thought.clone() }.into()),
+            Some(extra) => Said::Changed(Reasoning { extra, ..thought.clone() }.into()),
             None => Said::AsItIs,
         }
     }
@@ -336,8 +342,8 @@ impl<'a> Taken<'a> {
 /// The fate of a part of an answer.
 enum Said {
     AsItIs,
-    So(AiPart),
-    Nothing,
+    Changed(AiPart),
+    LeftOut,
 }
 
 /// Returns the message as a provider is sent it, without what it does not take back; `None` where
@@ -346,7 +352,7 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     if !may_be_private(message) {
         return None;
     }
-    let taken = Taken::of(origin_of(message), row);
+    let taken = PrivateFilter::of(origin_of(message), row);
     let beside = taken.under(taken.beside, attributes(message));
     let copy = taken.message(message);
     if beside.is_none() && copy.is_none() {
@@ -366,7 +372,7 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
     if !row.compacts || ai.parts().is_empty() {
         return false;
     }
-    let taken = Taken::of(origin_of(message), row);
+    let taken = PrivateFilter::of(origin_of(message), row);
     // Where it is not sent back, it stands for nothing.
     taken.all() && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
@@ -374,7 +380,7 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
 /// Returns the answer without the provider's own compaction; `None` where it holds none.
 pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
     let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
-    let taken = Taken::of(origin(ai), row);
+    let taken = PrivateFilter::of(origin(ai), row);
     ai.without(|part| taken.is_compaction(part))
 }
 
@@ -403,8 +409,8 @@ pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessa
     if ai.parts().is_empty() {
         return None;
     }
-    let taken = Taken::of(origin(ai), row);
+    let taken = PrivateFilter::of(origin(ai), row);
     ai.without(|part| {
-        matches!(part, AiPart::Content(_)) && matches!(taken.said(part), Said::Nothing)
+        matches!(part, AiPart::Content(_)) && matches!(taken.said(part), Said::LeftOut)
     })
 }

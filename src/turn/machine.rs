@@ -411,7 +411,7 @@ impl Turn {
     fn asked(&self, prompt: Prompt) -> Ask {
         let mut prompt = prompt.with_recalled(self.recalled.clone());
         if let Some(told) = self.told.clone() {
-            prompt = prompt.with_told(told.nothing, told.failed);
+            prompt = prompt.with_recall_outcome(told.nothing, told.failed);
         }
         Ask { prompt, tools: Arc::clone(&self.tools), round: self.document.rounds }
     }

@@ -34,7 +34,7 @@ impl Turn {
         told: Told,
     ) -> Ask {
         self.told = Some(told.clone());
-        let ask = ask.with_told(told);
+        let ask = ask.with_recall_outcome(told);
         let Some(Found { message, recalled }) = found else { return ask };
         (self.document.recalled, self.recalled) = (Some(message), recalled);
         match self.step_cached(prompt.composer(), &mut prompt.cache().lock()) {

@@ -6,9 +6,9 @@ use super::CountedBudget;
 use crate::compose::choose::{Fit, MessageRoom, Room, Unit};
 use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
+use crate::compose::sent_as::SentAs;
 use crate::compose::system::System;
 use crate::compose::take::no_result;
-use crate::compose::verdict::Sent;
 use crate::compose::{Case, Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
@@ -114,7 +114,7 @@ impl<'a> TokenRoom<'a> {
             walk: Walk::default(),
         };
         let summary = beside.summary.as_ref();
-        let summary = summary.map_or(Ok(0), |it| room.counts.made(&it.message, counter))?;
+        let summary = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
         let beside = room.pins()?.saturating_add(summary);
         room.whole = room.whole.saturating_sub(beside);
         room.left = room.left.saturating_sub(beside);
@@ -199,7 +199,7 @@ impl<'a> TokenRoom<'a> {
                     | Origin::Added
                     | Origin::Note
                     | Origin::Notice => count()?,
-                    Origin::Summary => self.counts.made(message, counter)?,
+                    Origin::Summary => self.counts.summary(message, counter)?,
                     Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
                 },
             };
@@ -263,10 +263,10 @@ impl<'a> TokenRoom<'a> {
         'a: 'r,
     {
         let (composer, clearing, counter) = (self.composer, self.clearing, &*self.limit.counter);
-        move || match composer.verdict(&clearing, &record, form)? {
-            Sent::AsItIs => counter.count(record.message()),
-            Sent::Copy(copy, _) => counter.count(&copy),
-            Sent::Nothing => Ok(0),
+        move || match composer.sent_as(&clearing, &record, form)? {
+            SentAs::AsItIs => counter.count(record.message()),
+            SentAs::Copy(copy, _) => counter.count(&copy),
+            SentAs::Nothing => Ok(0),
         }
     }
 

@@ -69,7 +69,7 @@ impl Composer {
         let beside = self.summed_as_of(beside, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (window_from, is_whole) = match self.window_start(past, &beside, self.search()) {
+        let (window_from, is_whole) = match self.window_start(past, &beside, self.search_bound()) {
             Ok(window) => (window.window_from, true),
             // A budget does not wait until all that a window covers was read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),

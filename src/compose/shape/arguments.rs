@@ -8,8 +8,8 @@ use crate::message::{AiMessage, Attributes, ToolCall, is_object};
 /// model sees what it wrote: `{"arguments": ".."}`.
 pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
     ai.with_calls(|call| {
-        let arguments = || stopgap(&call.arguments);
-        (!is_readable(call)).then(|| ToolCall { arguments: arguments(), ..call.clone() })
+        let arguments = (!is_readable(call)).then(|| stopgap(&call.arguments))?;
+        Some(ToolCall { arguments, ..call.clone() })
     })
 }
 

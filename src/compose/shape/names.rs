@@ -15,8 +15,8 @@ pub(super) fn renamed(message: &Message, rule: ToolNames) -> Option<Message> {
         }
         Message::Ai(ai) => {
             let other = |call: &ToolCall| {
-                let name = || rule.sent(&call.name).into_owned();
-                (!is_allowed(&call.name)).then(|| ToolCall { name: name(), ..call.clone() })
+                let name = (!is_allowed(&call.name)).then(|| rule.sent(&call.name).into_owned())?;
+                Some(ToolCall { name, ..call.clone() })
             };
             ai.with_calls(other).map(Message::Ai)
         }

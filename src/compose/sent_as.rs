@@ -12,8 +12,8 @@ use crate::message::Message;
 use crate::record::Record;
 use crate::truncate::{Cutting, Truncate, Verdict};
 
-/// The form in which a record is sent.
-pub(super) enum Sent {
+/// A record as a prompt sends it: itself, a copy, or not at all.
+pub(super) enum SentAs {
     AsItIs,
     /// A copy that is shortened, that the processor made, or in which something is cleared.
     Copy(Arc<Message>, Change),
@@ -23,12 +23,12 @@ pub(super) enum Sent {
 
 impl Composer {
     /// Decides what is sent for a record of this form.
-    pub(super) fn verdict(
+    pub(super) fn sent_as(
         &self,
         clearing: &Clearing<'_>,
         record: &Record<'_>,
         form: Form,
-    ) -> Result<Sent> {
+    ) -> Result<SentAs> {
         let truncate = self.truncate.as_ref().filter(|_| !form.whole);
         let judge = |message: &Message| {
             truncate
@@ -36,9 +36,9 @@ impl Composer {
         };
         let Some(what) = form.cleared else {
             return Ok(match judge(record.message())? {
-                (Verdict::Keep, _) => Sent::AsItIs,
+                (Verdict::Keep, _) => SentAs::AsItIs,
                 (Verdict::Replace(copy), cutting) => cut(record, copy, cutting),
-                (Verdict::Drop, _) => Sent::Nothing,
+                (Verdict::Drop, _) => SentAs::Nothing,
             });
         };
         let copy = clearing.copy(record, what);
@@ -46,30 +46,30 @@ impl Composer {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
             let drops = truncate.is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;
-            return Ok(if drops { Sent::Nothing } else { cleared(record, copy) });
+            return Ok(if drops { SentAs::Nothing } else { cleared(record, copy) });
         }
         Ok(match judge(&copy)?.0 {
             Verdict::Keep => cleared(record, copy),
             Verdict::Replace(copy) => cleared(record, Arc::new(copy)),
-            Verdict::Drop => Sent::Nothing,
+            Verdict::Drop => SentAs::Nothing,
         })
     }
 }
 
 /// Sends a copy that is shortened, with the place of the cut, or that the processor made.
-fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> Sent {
+fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> SentAs {
     let (seq, role) = (record.seq(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());
     let gap = cutting.map(|Cutting { head, marker }| {
         let (text, at) = (head.piece, head.byte);
         Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
     });
-    Sent::Copy(Arc::new(copy), Change::Cut(Truncated { seq, role, from, to, gap }))
+    SentAs::Copy(Arc::new(copy), Change::Cut(Truncated { seq, role, from, to, gap }))
 }
 
 /// Sends a copy in which something is cleared, and the rest may be cut.
-fn cleared(record: &Record<'_>, copy: Arc<Message>) -> Sent {
+fn cleared(record: &Record<'_>, copy: Arc<Message>) -> SentAs {
     let (seq, role) = (record.seq(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());
-    Sent::Copy(copy, Change::Cleared(Cleared { seq, role, from, to }))
+    SentAs::Copy(copy, Change::Cleared(Cleared { seq, role, from, to }))
 }
