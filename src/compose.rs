@@ -40,7 +40,7 @@ use crate::composed::{Draft, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::provider::Provider;
-use crate::record::Snapshot;
+use crate::record::{Records, Snapshot};
 use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
@@ -382,6 +382,10 @@ impl Composer {
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
+        let ready = |draft, records: &mut Records| {
+            let prompt = Prompt::new(draft, records);
+            Composition::Ready(prompt.with_tools(self.tools_of(temporaries)))
+        };
         let draft = self.draft(snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = || match &draft {
             Ok(draft) => before(draft) < 2,
@@ -401,10 +405,7 @@ impl Composer {
                     Ok(mut draft) if before(&draft) == 0 => {
                         draft.report.stored += 1;
                         draft.report.sent += 1;
-                        let prompt = Prompt::new(draft, &mut with_system.records);
-                        return Ok(Composition::Ready(
-                            prompt.with_tools(self.tools_of(temporaries)),
-                        ));
+                        return Ok(ready(draft, &mut with_system.records));
                     }
                     Err(NotReady::Failed(error)) if draft.is_ok() => return Err(error),
                     _ => {}
@@ -412,10 +413,7 @@ impl Composer {
             }
         }
         match draft {
-            Ok(draft) => {
-                let prompt = Prompt::new(draft, &mut snapshot.records);
-                Ok(Composition::Ready(prompt.with_tools(self.tools_of(temporaries))))
-            }
+            Ok(draft) => Ok(ready(draft, &mut snapshot.records)),
             // `n` counts records; rows that can't be read take up places in a read too, so they are
             // added.
             Err(NotReady::ReadMore(n)) => {

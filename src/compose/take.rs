@@ -19,6 +19,7 @@ use crate::composed::{Draft, LeftOut, Origin, Reason, SystemSource};
 use crate::error::Result;
 use crate::list::List;
 use crate::message::Message;
+use crate::pins::PinnedGroup;
 use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::Truncate;
 use crate::window::{Fate, last_question};
@@ -131,59 +132,21 @@ impl<'a> Taking<'a> {
     /// Adds the records of the window, and what is sent before them. Temporaries stand before the
     /// record at the position `temporaries`, where there is one.
     fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
-        let snapshot = self.snapshot;
-        let records = &snapshot.records;
-        let Choice { window_from, start, is_full, is_compacted, search_ended, .. } = self.choice;
-        // A window that takes more than there is covers the rows before the first record too. A
-        // budget reads less than that at first, and what was not read is not covered.
-        let most = self.composer.effective_window().first_read();
-        let takes_all = snapshot.is_complete() && most > snapshot.rows();
-        let first = match records.get(window_from) {
-            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
-            Some(record) => record.seq(),
-            None => snapshot.end,
-        };
+        let records = &self.snapshot.records;
+        let Choice { window_from, start, is_compacted, .. } = self.choice;
+        let first = self.first_position();
         let mut pins = self.passed_pins();
         let start = if is_compacted { self.compaction(start)? } else { start };
-        let front = mem::take(&mut self.choice.front);
-        let opening = front.first().and_then(|place| records.get(*place));
-        self.beside_before(&mut pins, opening.map_or(u64::MAX, |record| record.seq()))?;
-        self.notice(first, &front)?;
-        for place in front {
-            let Some(record) = records.get(place) else { continue };
-            self.beside_before(&mut pins, record.seq())?;
-            let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
-            if let Some(group) = group {
-                self.group(group)?;
-            } else {
-                self.close_calls()?;
-                if self.message(place, record)? {
-                    self.draft.report.question.push(record.seq());
-                }
-            }
-        }
-        self.beside_before(&mut pins, u64::MAX)?;
-        let covered = self.covered();
-        let of_covered = self.sent_before(covered);
-        let report = &mut self.draft.report;
-        let pins = self.passed.partition_point(|position| *position < first);
-        let older = first.saturating_sub(snapshot.start);
-        let older = older.saturating_sub(self.earlier).saturating_sub(pins as u64);
-        report.covered = covered.min(first).saturating_sub(snapshot.start);
-        report.covered = report.covered.saturating_sub(of_covered);
-        let older = older.saturating_sub(report.covered);
-        *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
-        report.search_ended = search_ended;
-        let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
-        report.unreadable.extend(lost.map(|row| row.seq));
+        self.front(&mut pins, first)?;
+        self.report_unsent(first);
         let mut rest = records.cursor(if is_compacted { start } else { window_from });
+        // Tool results between the two, whose call is older.
         while rest.at() < start
             && let Some(record) = rest.next()
         {
-            if self.is_passed(record) {
-                continue;
+            if !self.is_passed(record) {
+                self.other(rest.at() - 1, record, Some(Reason::Opening))?;
             }
-            self.other(rest.at() - 1, record, Some(Reason::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
         let mut temporaries_from = temporaries.map(|position| records.len() - behind(position));
@@ -191,8 +154,8 @@ impl<'a> Taking<'a> {
             self.share_as_is(&mut rest, temporaries_from.unwrap_or(records.len()))?;
             if temporaries_from.is_some_and(|place| rest.at() >= place) {
                 let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                (self.temporaries_at, temporaries_from) =
-                    (Some(TemporariesAt { end, last_user }), None);
+                self.temporaries_at = Some(TemporariesAt { end, last_user });
+                temporaries_from = None;
                 continue;
             }
             let place = rest.at();
@@ -210,6 +173,64 @@ impl<'a> Taking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the position from which on the window covers everything.
+    fn first_position(&self) -> u64 {
+        let snapshot = self.snapshot;
+        let Choice { window_from, is_full, .. } = self.choice;
+        // A window that takes more than there is covers the rows before the first record too. A
+        // budget reads less than that at first, and what was not read is not covered.
+        let most = self.composer.effective_window().first_read();
+        let takes_all = snapshot.is_complete() && most > snapshot.rows();
+        match snapshot.records.get(window_from) {
+            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
+            Some(record) => record.seq(),
+            None => snapshot.end,
+        }
+    }
+
+    /// Adds what is sent before the window: pins, the summary, a notice, questions, and the groups
+    /// that late results take along.
+    fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
+        let records = &self.snapshot.records;
+        let front = mem::take(&mut self.choice.front);
+        let opening = front.first().and_then(|place| records.get(*place));
+        self.beside_before(pins, opening.map_or(u64::MAX, |record| record.seq()))?;
+        self.notice(first, &front)?;
+        for place in front {
+            let Some(record) = records.get(place) else { continue };
+            self.beside_before(pins, record.seq())?;
+            let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
+            if let Some(group) = group {
+                self.group(group)?;
+            } else {
+                self.close_calls()?;
+                if self.message(place, record)? {
+                    self.draft.report.question.push(record.seq());
+                }
+            }
+        }
+        self.beside_before(pins, u64::MAX)
+    }
+
+    /// Reports the records that are not sent: those before the position `first`, and those that
+    /// can't be read.
+    fn report_unsent(&mut self, first: u64) {
+        let snapshot = self.snapshot;
+        let covered = self.covered();
+        let of_covered = self.sent_before(covered);
+        let covered = covered.min(first).saturating_sub(snapshot.start).saturating_sub(of_covered);
+        let pins = self.passed.partition_point(|position| *position < first) as u64;
+        let before = first.saturating_sub(snapshot.start);
+        let sent = self.earlier.saturating_add(pins);
+        let older = before.saturating_sub(sent).saturating_sub(covered);
+        let report = &mut self.draft.report;
+        report.covered = covered;
+        *(if self.choice.is_full { &mut report.over_budget } else { &mut report.older }) = older;
+        report.search_ended = self.choice.search_ended;
+        let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
+        report.unreadable.extend(lost.map(|row| row.seq));
     }
 
     /// Sends the provider's own compaction, with which the history begins, and its results. What is
