@@ -10,8 +10,9 @@ mod validators;
 mod wrong;
 
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
-use memory_prompt::provider::{Ends, Format, Row};
+use memory_prompt::provider::{Blank, Ends, Format, Row};
 use memory_prompt::record::Snapshot;
+use memory_prompt::report::Reason;
 use memory_prompt::wire::{self, Request};
 use memory_prompt::{Composer, Message, Prompt, Provider, ToolCall};
 use serde_json::{Value, json};
@@ -278,12 +279,14 @@ fn joined_calls_have_ids_of_their_own() {
     assert_eq!(validators::openai(&messages), Vec::<String>::new(), "{messages}");
 }
 
-/// White space alone was trimmed to an empty answer.
+/// A row that refuses white space at the end and empty texts: an answer of nothing else is blank.
 #[test]
-fn an_answer_is_not_trimmed_to_nothing() {
+fn an_answer_of_white_space_is_blank_where_it_is_trimmed() {
     let mut row = Row::like(Provider::OpenAiCompatible, "trims").unwrap();
     row.ends = Ends::Trimmed;
+    row.blank = Blank::Empty;
     let history = [Message::user("hi"), Message::ai("  ")];
     let prompt = composed(Provider::custom(row), &history);
-    assert!(prompt.iter().all(|message| !message.text().is_empty()), "{prompt:?}");
+    assert_eq!(prompt.iter().map(Message::text).collect::<Vec<_>>(), ["hi"]);
+    assert_eq!(prompt.report().left_out[0].why, Reason::Blank);
 }

@@ -66,23 +66,25 @@ pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
     let body = match &ai.body {
-        Body::Text(text) => Body::Text(trimmed_end(text)?),
+        // What is nothing but white space is blank from here on.
+        Body::Text(text) if text.ends_with(char::is_whitespace) => {
+            Body::Text(text.trim_end().to_owned())
+        }
+        Body::Text(_) => return None,
         Body::Parts(parts) => {
             let at = parts.iter().rposition(|part| matches!(part, AiPart::Content(_)))?;
             let AiPart::Content(Part::Text(last)) = parts.get(at)? else { return None };
-            let cut = TextPart { text: trimmed_end(&last.text)?, extra: last.extra.clone() };
+            let end = last.text.trim_end();
+            if end.len() == last.text.len() || end.is_empty() {
+                return None;
+            }
+            let cut = TextPart { text: end.to_owned(), extra: last.extra.clone() };
             let mut parts = parts.to_vec();
             *parts.get_mut(at)? = AiPart::Content(Part::Text(cut));
             Body::normal(parts)
         }
     };
     Some(AiMessage { body, details: ai.details.clone() }.into())
-}
-
-/// Returns a text without white space at its end; `None` where there is none, or nothing else.
-fn trimmed_end(text: &str) -> Option<String> {
-    let end = text.trim_end();
-    (!end.is_empty() && end.len() < text.len()).then(|| end.to_owned())
 }
 
 fn checked_content(
