@@ -486,6 +486,10 @@ impl Composer {
         MessageRoom::new(window.most().filter(|_| beside.summary.is_none()), window.half())
     }
 
+    pub(crate) fn own_tools(&self) -> Option<&Arc<[Tool]>> {
+        self.tools.as_ref()
+    }
+
     /// Returns the tools that the model can call.
     fn tools_of<'a>(&'a self, temporaries: Temporaries<'a>) -> Option<&'a Arc<[Tool]>> {
         temporaries.tools.or(self.tools.as_ref())

@@ -88,6 +88,12 @@ impl<T> From<Vec<T>> for List<T> {
     }
 }
 
+impl<T> From<List<T>> for Vec<T> {
+    fn from(list: List<T>) -> Self {
+        list.0.map_or_else(Self::new, |list| *list)
+    }
+}
+
 impl<T> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
         Vec::from_iter(elements).into()
@@ -99,7 +105,7 @@ impl<T> IntoIterator for List<T> {
     type IntoIter = std::vec::IntoIter<T>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.map_or_else(Vec::new, |list| *list).into_iter()
+        Vec::from(self).into_iter()
     }
 }
 

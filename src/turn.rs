@@ -84,6 +84,7 @@ mod shell;
 mod unfinished;
 mod unwritten;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -314,6 +315,11 @@ pub enum OnInterrupt {
     Forget,
 }
 
+/// Returns the names of those tools of which this is true.
+fn names(tools: &[Tool], which: fn(&Tool) -> bool) -> BTreeSet<String> {
+    tools.iter().filter(|it| which(it)).map(|it| it.name().to_owned()).collect()
+}
+
 impl Turn {
     /// Returns a turn that begins with this question: a message, or a text of the user.
     ///
@@ -348,8 +354,9 @@ impl Turn {
         }
     }
 
-    /// Sets what the model can call. A call of anything else is answered with an error,
-    /// for the model; where no tools are set, every call is handed out.
+    /// Sets what the model can call, in place of the [prompt's](crate::MemoryPrompt::tools). A call
+    /// of anything else is answered with an error, for the model; where neither has tools, every
+    /// call is handed out.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.set_tools(tools.into_iter().collect());
@@ -357,12 +364,23 @@ impl Turn {
     }
 
     pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
+        self.document.repeatable = names(&tools, Tool::is_repeatable);
+        self.document.needs_approval = Some(names(&tools, Tool::needs_approval));
         self.tools = tools;
-        let names = |which: fn(&Tool) -> bool| {
-            self.tools.iter().filter(|it| which(it)).map(|it| it.name().to_owned()).collect()
-        };
-        self.document.repeatable = names(Tool::is_repeatable);
-        self.document.needs_approval = Some(names(Tool::needs_approval));
+    }
+
+    /// Takes the tools of the prompt where it was given none of its own: the model is offered them,
+    /// so their calls are held for approval too. One that was read back, and had others, waits for
+    /// those.
+    fn take_tools(&mut self, tools: &Arc<[Tool]>) {
+        let Document { repeatable, needs_approval, .. } = &self.document;
+        let had_none =
+            repeatable.is_empty() && needs_approval.as_ref().is_some_and(BTreeSet::is_empty);
+        let had_these = *repeatable == names(tools, Tool::is_repeatable)
+            && *needs_approval == Some(names(tools, Tool::needs_approval));
+        if had_none || had_these {
+            self.set_tools(Arc::clone(tools));
+        }
     }
 
     /// Adds messages for its own prompts only. They stay where its first prompt has

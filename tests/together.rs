@@ -398,3 +398,27 @@ proptest! {
         }
     }
 }
+
+/// The window had passed a blank message of the user, which was never sent: it began with the same
+/// record as before, and yet the question was put before it. The cause was `Other`.
+#[test]
+fn a_question_that_is_put_before_the_window_is_a_cause() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .window(Window::stepped(4, 1).unwrap())
+        .for_provider(Provider::Mistral);
+    let steered = memory_prompt::message::UserMessage::new(" ").steered();
+    let history = [Message::user("a"), Message::user(""), steered.into(), Message::ai("b")];
+    prompt.add_all(history).unwrap();
+    let mut previous = prompt.build().unwrap();
+    for _ in 0..2 {
+        prompt.add(Message::tool("c0", "look", "")).unwrap();
+        let built = prompt.build().unwrap();
+        let cause = built.shared_prefix(&previous).broken_by;
+        assert!(
+            matches!(cause, None | Some(Break::Window { .. } | Break::LeftOut(_))),
+            "{cause:?}"
+        );
+        previous = built;
+    }
+    assert_eq!(*previous.report().question, [0]);
+}

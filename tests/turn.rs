@@ -1046,3 +1046,32 @@ fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
     let stored = memory.messages().unwrap();
     assert_eq!(stored[1].tool_calls().next().unwrap().name, "book.now");
 }
+
+/// Found by a new user: the model was offered the tools of the prompt, and a call that somebody had
+/// to approve of was handed out as if nobody had, since the turn itself was given no tools.
+#[test]
+fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
+    let tools = || [Tool::new("crm.refund", "Pays.").needing_approval()];
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(tools());
+    let mut turn = prompt.turn(Message::user("My money back!"));
+    let asked = ask(&mut turn, &prompt);
+    assert_eq!(asked.tools().len(), 1);
+    turn.answer(calls([("c1", "crm.refund"), ("c2", "nothing")])).unwrap();
+    let handed = call(&mut turn, &prompt);
+    assert_eq!(handed.len(), 1, "the other tool is not there");
+    assert!(handed[0].needs_approval());
+    // Read back, it waits for the same.
+    let json = serde_json::to_string(&turn).unwrap();
+    let mut again: Turn = serde_json::from_str(&json).unwrap();
+    assert!(call(&mut again, &prompt)[0].needs_approval());
+    // One that had other tools does not take these for them.
+    let mut other =
+        prompt
+            .turn(Message::user("A mail!"))
+            .tools([Tool::new("mail", "Sends a mail.").needing_approval()]);
+    ask(&mut other, &prompt);
+    other.answer(calls([("c1", "mail")])).unwrap();
+    let json = serde_json::to_string(&other).unwrap();
+    let mut again: Turn = serde_json::from_str(&json).unwrap();
+    assert!(call(&mut again, &prompt)[0].needs_approval());
+}

@@ -288,8 +288,8 @@ impl<'a> Choosing<'a, '_> {
     /// Takes as much as there is room for beside these questions: walks back with the late results
     /// that are known. Where the walk reaches further back than they were matched, or holds a
     /// result whose call is further back, they are matched again from as far back as may be
-    /// searched, and it walks again. Each round matches from further back, and none from before that
-    /// bound, so it ends.
+    /// searched, and it walks again. Each round matches from further back, and none from before
+    /// that bound, so it ends.
     fn fill(&mut self, questions: &[usize]) -> Result<(), NotReady> {
         loop {
             self.walk(questions)?;

@@ -60,6 +60,9 @@ impl Turn {
         if let Some(done) = &self.done {
             return Ok(Step::Done(done.clone()));
         }
+        if let Some(tools) = composer.own_tools().filter(|_| self.tools.is_empty()) {
+            self.take_tools(tools);
+        }
         if self.document.is_saving && !self.is_in_doubt() {
             self.hold = Hold::Unsure; // nobody has said what came of it
         }

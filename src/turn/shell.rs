@@ -13,8 +13,8 @@ use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is
-    /// stored.
+    /// Begins a turn with this question. The temporaries of the prompt go with it, and its tools,
+    /// unless the turn is given some of its own; nothing is stored.
     pub fn turn(&mut self, question: impl Into<Message>) -> Turn {
         Turn::new(question).temporaries(self.take_temporaries())
     }
@@ -26,7 +26,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemory::slots`]; and [`ErrorKind::Unsupported`] where one of them is of a later
+    /// Those of [`ChatMemory::slots`], but for a memory without slots, which keeps no turns: there
+    /// are none then. [`ErrorKind::Unsupported`] where one of them is of a later
     /// version of this crate, or can't be read: it names the slot and the version.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
         if !self.memory().limits().has_slots() {

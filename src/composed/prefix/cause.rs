@@ -123,11 +123,19 @@ impl<'a> Difference<'a> {
     }
 
     fn window(&self) -> Option<Break> {
-        let moved = self.moved_window()?;
         let [then, now] = [&self.then, &self.now].map(|it| it.origin.and_then(Origin::seq));
         let here = then.zip(now).filter(|(from, to)| from != to);
-        let (from, to) = here.unwrap_or(moved);
+        let (from, to) = match self.moved_window() {
+            Some(moved) => here.unwrap_or(moved),
+            // Nothing that was sent has left it; but it has passed a question, which is put before
+            // it.
+            None => here.filter(|(_, to)| self.puts_question_before(*to))?,
+        };
         Some(Break::Window { from, to })
+    }
+
+    fn puts_question_before(&self, seq: u64) -> bool {
+        self.now.prompt.report().question.contains(&seq) && !sends(self.then.prompt, 0, seq)
     }
 
     /// Returns the position with which the window of the earlier prompt began, and that of this
