@@ -143,7 +143,7 @@ impl Tool {
     }
 
     /// Returns the tool, which may be run again for the same call: nothing is written down before
-    /// it runs.
+    /// it runs, unless it [needs approval](Self::needing_approval).
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;

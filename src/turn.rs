@@ -53,11 +53,12 @@
 //!
 //! # What happened is never denied
 //!
-//! Before a tool runs that is not [repeatable](Tool::repeatable), the turn is written to a slot of
-//! the memory, and again with the results before the model is asked: whatever dies in between, the
-//! next turn finds it, and its model is told that the call was begun. It is left to its owner, who
-//! may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls
-//! nothing is written before the end.
+//! Before a tool runs that is not [repeatable](Tool::repeatable), or that
+//! [needs approval](Tool::needing_approval), the turn is written to a slot of the memory, and again
+//! with the results before the model is asked: whatever dies in between, the next turn finds it, and
+//! its model is told that the call was begun. It is left to its owner, who may still run: only
+//! [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls nothing is written before
+//! the end.
 //!
 //! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
 //! [`Call::is_kept`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
@@ -265,7 +266,8 @@ pub enum Ended {
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
-    /// It has not: it waits for [approval](Turn::approve), in its slot.
+    /// It has not: a [`Conversation`](crate::Conversation) has left it in its slot, where it waits
+    /// for [approval](Turn::approve).
     Parked,
     /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it, or has stored a turn of the same
     /// [id](Turn::with_id). What it found out since was appended as late results; the rest of its
@@ -288,8 +290,8 @@ pub enum OnConflict {
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable, where no checkpoint can be written:
-/// its memory has no slots, or it has outgrown one.
+/// The rule for a turn before a tool that is not repeatable or needs approval, where no checkpoint
+/// can be written: its memory has no slots, or it has outgrown one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnNoCheckpoint {
@@ -297,7 +299,9 @@ pub enum OnNoCheckpoint {
     #[default]
     #[serde(rename = "where_possible")] // as it was called first
     GoOn,
-    /// It is an [`ErrorKind::Unsupported`] before the first such call.
+    /// It is an [`ErrorKind::Unsupported`] before any call of an answer with such a call. The turn
+    /// can go on: with [`Turn::error`] in place of the result of each such call, or with
+    /// [`GoOn`](Self::GoOn) after all.
     #[serde(rename = "required")]
     Fail,
 }

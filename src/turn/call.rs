@@ -91,17 +91,19 @@ impl Call {
         read.map_err(|error| ToolError::new(format!("arguments: {error}")))
     }
 
-    /// Returns true where somebody must approve of it before it runs. Until then the turn can be
-    /// dropped: whoever has the answer [adopts](crate::MemoryPrompt::adopt) it.
+    /// Returns true where somebody must approve of it before it runs. Where it is
+    /// [kept](Self::is_kept), the turn can be dropped until then: whoever has the answer
+    /// [adopts](crate::MemoryPrompt::adopt) it. Else the turn itself must be kept, as JSON for one.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
 
     /// Returns true where a crash from here on leaves a checkpoint with it in the memory.
     ///
-    /// The calls of one answer are kept together: those of repeatable tools are where one beside
-    /// them is not repeatable, and else are not. It is false over a memory without slots, and where
-    /// the turn has outgrown a slot: one that was written before does not know of this call.
+    /// The calls of one answer are kept together: those of repeatable tools are where one of them
+    /// is not repeatable or needs approval, and else are not. It is false over a memory without
+    /// slots, and where the turn has outgrown a slot: one that was written before does not know of
+    /// this call.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
