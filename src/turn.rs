@@ -53,12 +53,12 @@
 //!
 //! # What happened is never denied
 //!
-//! Before a tool runs that is not [repeatable](Tool::repeatable), or that
-//! [needs approval](Tool::needing_approval), the turn is written to a slot of the memory, and again
-//! with the results before the model is asked: whatever dies in between, the next turn finds it, and
-//! its model is told that the call was begun. It is left to its owner, who may still run: only
-//! [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls nothing is written before
-//! the end.
+//! Before a tool runs that is not [repeatable](Tool::repeatable), or that [needs
+//! approval](Tool::needing_approval), the turn is written to a slot of the memory, and again with
+//! the results before the model is asked: whatever dies in between, the next turn finds it, and its
+//! model is told that the call was begun. It is left to its owner, who may still run: only
+//! [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls nothing is written
+//! before the end.
 //!
 //! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
 //! [`Call::is_kept`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
