@@ -186,9 +186,11 @@ pub(super) struct Payload<'a>(Codec, &'a [u8]);
 
 impl ToSql for Payload<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self(Codec::Json, bytes) => ValueRef::Text(bytes),
-            Self(_, bytes) => ValueRef::Blob(bytes),
+        let Self(codec, bytes) = self;
+        Ok(ToSqlOutput::Borrowed(match codec {
+            Codec::Json => ValueRef::Text(bytes),
+            #[cfg(feature = "bincode")]
+            Codec::Bincode => ValueRef::Blob(bytes),
         }))
     }
 }
