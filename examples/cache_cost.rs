@@ -1,7 +1,8 @@
-//! Measures the cost of a window on the history with a provider that caches prompts. One
-//! conversation of 400 turns is sent through several windows, and each prompt is compared with what
-//! the provider has stored, by the rules of five providers. All is measured on the prompts; the one
-//! formula is that of `Window::stepped_for` for its step. Nothing is sent anywhere.
+//! Measures the cost of a window on the history with a provider that caches prompts. A
+//! conversation of 400 turns, and an agent's loop of 60 calls, are sent through several windows,
+//! and each prompt is compared with what the provider has stored, by the rules of five providers.
+//! All is measured on the prompts; the one formula is that of `Window::stepped_for` for its step.
+//! Nothing is sent anywhere.
 //!
 //! `cargo run --release --example cache_cost [plot.svg]` prints tables and writes the plot, to
 //! `target/cache_cost.svg` unless told otherwise.
@@ -16,7 +17,9 @@ use std::path::Path;
 
 use memory_prompt::token::TokenCounter;
 use memory_prompt::window::Prices;
-use memory_prompt::{Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Window};
+use memory_prompt::{
+    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -25,12 +28,14 @@ const SYSTEM: usize = 1_500; // tokens
 const QUESTION: usize = 60;
 const ANSWER: usize = 240;
 const LOW: usize = 40; // messages
+const CALLS: usize = 60;
+const RESULT: usize = 5_000; // tokens: 20 KB
 
 fn main() -> Result<()> {
     let providers = providers();
     let mut tables = Vec::new();
     for provider in &providers {
-        let runs = ways(provider.prices)?.map(|way| converse(&way, provider));
+        let runs = ways(provider.prices)?.map(|way| converse(&way, provider, TURNS, turn));
         let runs = runs.into_iter().collect::<Result<Vec<Run>>>()?;
         print_table(provider, &runs);
         tables.push(runs);
@@ -43,6 +48,8 @@ fn main() -> Result<()> {
     println!("price-derived / sliding: {derived:.3} (goal at most 0.28)");
     let [stepped, derived] = claims(&tables[TENTH_AND_FEE]);
     println!("where writing costs 1.25, and sliding does not write: {stepped:.3} and {derived:.3}");
+
+    print_agent(&providers)?;
 
     let path = std::env::args().nth(1).unwrap_or_else(|| "target/cache_cost.svg".to_owned());
     if let Some(directory) = Path::new(&path).parent() {
@@ -77,6 +84,54 @@ fn ways(prices: Prices) -> memory_prompt::Result<[Way; 6]> {
         sliding("sliding over 20", 20),
         window("40 falling to 20", Window::stepped(20, 20)?),
     ])
+}
+
+/// The ways to send an agent's loop, the cheapest first.
+fn agents_ways(prices: Prices) -> memory_prompt::Result<[Way; 8]> {
+    let way = |name, window, clear: Option<Clear>| {
+        let composer = Composer::new().window(window);
+        let composer = clear.into_iter().fold(composer, Composer::clear);
+        Way { name, composer, slides: false }
+    };
+    let cleared = |step| Some(Clear::tool_results().step(step));
+    let sliding = |name, n| Way { slides: true, ..way(name, Window::last(n), None) };
+    Ok([
+        way("everything, cleared in steps of 32", Window::all(), cleared(32)),
+        way("everything, cleared in steps of 16", Window::all(), cleared(16)),
+        way("everything, cleared in steps of 1", Window::all(), cleared(1)),
+        way("`stepped_for(20, prices)`", Window::stepped_for(20, prices)?, None),
+        way("everything", Window::all(), None),
+        way("`turns(3)`", Window::turns(3), None),
+        sliding("`last(10)`", 10),
+        sliding("`last(20)`", 20),
+    ])
+}
+
+/// Prints what an agent's loop costs, in parts of what all of it costs at the full price.
+fn print_agent(providers: &[Provider]) -> Result<()> {
+    println!("\nOne question, {CALLS} calls with a result of {RESULT} tokens each: cost a call,");
+    println!("in parts of sending everything at the full price\n");
+    let names: Vec<&str> = providers.iter().map(|provider| provider.name).collect();
+    println!("| sent | {} |", names.join(" | "));
+    println!("|---|{}", "--:|".repeat(names.len()));
+    let mut rows: Vec<String> = Vec::new();
+    for provider in providers {
+        let ways = agents_ways(provider.prices)?;
+        rows.resize_with(ways.len(), String::new);
+        let runs = ways.map(|way| converse(&way, provider, CALLS + 1, call));
+        let runs = runs.into_iter().collect::<Result<Vec<Run>>>()?;
+        let whole = |run: &Run| run.calls.iter().map(|call| call.tokens).sum::<usize>();
+        let most = runs.iter().map(whole).max().unwrap_or(1); // where everything is sent as it is
+        for (row, run) in rows.iter_mut().zip(&runs) {
+            if row.is_empty() {
+                write!(row, "| {} |", run.name)?;
+            }
+            let cost: f64 = run.calls.iter().map(|call| call.cost).sum();
+            write!(row, " {:.3} |", cost / float(most))?;
+        }
+    }
+    println!("{}", rows.join("\n"));
+    Ok(())
 }
 
 /// The rules by which a provider caches. Prices are relative to a token that has nothing to do with the cache.
@@ -202,22 +257,46 @@ struct Run {
     left_out: Vec<usize>,
 }
 
-fn converse(way: &Way, provider: &Provider) -> Result<Run> {
+/// A turn of a conversation: what the user asks, and what the model answers.
+fn turn(n: usize) -> [Message; 2] {
+    let answer = Message::ai(text(&format!("answer-{n}"), ANSWER));
+    [Message::user(text(&format!("question-{n}"), QUESTION)), answer]
+}
+
+/// A round of an agent's loop: what its last call returned, and the next call. The first round is
+/// the question.
+fn call(n: usize) -> [Message; 2] {
+    let id = |n: usize| format!("call-{n}");
+    let next = Message::ai_calls([ToolCall::new(id(n), "read", "{}")]);
+    let said = match n {
+        1 => Message::user(text("question", QUESTION)),
+        n => Message::tool(id(n - 1), "read", text(&format!("result-{n}"), RESULT)),
+    };
+    [said, next]
+}
+
+/// Sends so many rounds, each of a message, and of an answer to all that is sent then.
+fn converse(
+    way: &Way,
+    provider: &Provider,
+    rounds: usize,
+    round: impl Fn(usize) -> [Message; 2],
+) -> Result<Run> {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     prompt.configure(|_| way.composer.clone());
     prompt.configure(|composer| composer.system(text("system", SYSTEM)));
     let mut cache = Cache { provider, stored: HashSet::new(), seen: HashSet::new() };
     let mut run = Run { name: way.name, calls: vec![], left_out: vec![] };
-    for turn in 1..=TURNS {
-        prompt.add(Message::user(text(&format!("question-{turn}"), QUESTION)))?;
+    for n in 1..=rounds {
+        let [said, answer] = round(n);
+        prompt.add(said)?;
         let built = prompt.build()?;
-        let left_out = 2 * turn - built.len(); // of a system message and 2 * turn - 1 others
+        let left_out = 2 * n - built.len(); // of a system message and 2 * n - 1 others
         // Marks stand behind the system message and at the cacheable boundary. Where a window
         // slides, the second would be written on each turn and never read: a careful caller drops
         // it.
-        let slid = way.slides && left_out > 0;
-        let marks = [1, if slid { 1 } else { built.cacheable() }];
-        let answer = Message::ai(text(&format!("answer-{turn}"), ANSWER));
+        let has_slid = way.slides && left_out > 0;
+        let marks = [1, if has_slid { 1 } else { built.cacheable() }];
         let prefixes = prefixes(built.iter().chain(once(&answer)))?;
         if let Some((answered, sent)) = prefixes.split_last() {
             run.calls.push(cache.call(sent, answered, marks));

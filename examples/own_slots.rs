@@ -180,8 +180,9 @@ impl ChatMemory for MapMemory {
     fn clear(&self) -> Result<()> {
         self.with(|map, id| {
             let Some(found) = map.get_mut(id) else { return Ok(()) };
-            // Positions, ids and incarnation go on.
+            // Positions and ids go on, in another incarnation.
             (found.system, found.rows, found.slots) = Default::default();
+            found.incarnation = Some(Incarnation::random());
             Ok(())
         })
     }

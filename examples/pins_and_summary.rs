@@ -26,7 +26,7 @@ fn main() -> Result<()> {
 
     // Here a model of yours would write the text, see `conversation::ModelSummarizer`.
     let summarizer = |due: &Compaction| {
-        Ok::<_, io::Error>(format!("{} messages: a journey is planned.", due.messages.len()))
+        Ok::<_, io::Error>(format!("{} messages: a journey is planned.", due.records.len()))
     };
     // The newest 4 or more are kept; older ones are due as soon as there are 8.
     let policy = CompactionPolicy::messages(4, 8)?;

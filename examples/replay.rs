@@ -10,7 +10,11 @@
 //! A log is a JSON file, a file of JSON lines, or a folder of both: a list of messages as OpenAI,
 //! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
 //! `input`, `traj`), or a list of such. The system text of a request is read, and its tools, which
-//! are sent with each call and count in budgets.
+//! are sent with each call and count in budgets. Read are also sessions of Claude Code, rollouts of
+//! Codex, `ShareGPT`, exports of `ChatGPT` and of Claude, dumps of `LangChain`, and files with one
+//! message a line. A log with a whole request a line has each conversation many times: what goes on
+//! with another is taken for the same.
+//!
 //! Without a log it reads a small one that was made for this.
 //! `--chain 256` puts conversations together until they have so many messages. `--html out.html`
 //! writes the table as a page too: one file that fetches nothing.
@@ -18,10 +22,15 @@
 //! Logs may be of any size, for one conversation is kept at a time. A file of more than 64 MiB must
 //! be JSON lines, and no line may be longer than that: it is told, and the rest is read.
 //!
-//! Where a setting recalls, older messages that fit the question are searched anew for each call,
-//! as [`MemoryPrompt::build`] does. A conversation does so once a question, and keeps what it has
-//! found for all calls of its tools: there it costs less.
+//! If a setting recalls, older messages that fit are searched once a question, as a conversation
+//! does, and stay behind it in all calls of its tools. With "in each call" they are searched again for
+//! each and stand at the end, as [`MemoryPrompt::build`] does it.
+//!
+//! "Pays from" says from how many tokens of history on a setting should take the place of sending
+//! everything, so that the calls of these conversations together cost least.
 
+#[path = "replay/forms.rs"]
+mod forms;
 #[path = "replay/logs.rs"]
 mod logs;
 #[path = "replay/page.rs"]
@@ -31,7 +40,7 @@ mod page;
 #[allow(clippy::unwrap_used)] // a test that panics has failed
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IsTerminal, Write as _};
@@ -82,12 +91,15 @@ fn run() -> Result<()> {
     }
     let clock = Progress::new(files.bytes);
     let mut replay = Replay::new(&settings, &options, clock);
-    let failed = files.read(|conversation, read| replay.take(conversation, read))?;
+    let told = files.read(|conversation, read| replay.take(conversation, read))?;
     let Replay { runs, conversations, calls, with_tools, .. } = replay.end()?;
 
     let read = format!("{conversations} conversations, {calls} model calls");
     println!("{read}");
-    for (reason, (times, first)) in &failed {
+    if told.continued > 0 {
+        println!("{} logs go on with a conversation before them: the same one", told.continued);
+    }
+    for (reason, (times, first)) in &told.failed {
         println!("{times} not read: {reason}, first in {first}");
     }
     if calls == 0 {
@@ -172,6 +184,8 @@ struct Setting {
     how: How,
     /// Each conversation has one of its own, with the index in it.
     recall: Option<fn() -> Recall>,
+    /// True if it is searched for each call, and not once a question.
+    in_each: bool,
 }
 
 enum How {
@@ -186,55 +200,78 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
         code,
         how: How::Composed(Box::new(Composer::new().window(window))),
         recall: None,
+        in_each: false,
     };
     let budget = |name: &str, code: String, budget| Setting {
         name: name.to_owned(),
         code,
         how: How::Composed(Box::new(Composer::new().max_tokens(budget, Estimate))),
         recall: None,
+        in_each: false,
+    };
+    let Prices { write, read } = prices;
+    let stepped = |low: usize| -> memory_prompt::Result<_> {
+        let of = format!("Prices {{ write: {write:?}, read: {read:?} }}");
+        let code = format!(".window(Window::stepped_for({low}, {of})?)");
+        Ok((code, Window::stepped_for(low, Prices { write, read })?))
     };
     let mut all = vec![window("everything", ".window(Window::all())".into(), Window::all())];
     let (name, code) = ("newest 20 of the list".into(), String::new());
-    all.push(Setting { name, code, how: How::ByHand(20), recall: None });
+    all.push(Setting { name, code, how: How::ByHand(20), recall: None, in_each: false });
     for n in [10, 20, 40] {
         let code = format!(".window(Window::last({n}))");
         all.push(window(&format!("last {n}"), code, Window::last(n)));
     }
     all.push(window("3 turns", ".window(Window::turns(3))".into(), Window::turns(3)));
     for low in [10, 20, 40] {
-        let stepped = Window::stepped_for(low, prices)?;
-        let Prices { write, read } = prices;
-        let code = format!(
-            ".window(Window::stepped_for({low}, Prices {{ write: {write:?}, read: {read:?} }})?)"
-        );
-        all.push(window(&format!("stepped from {low}"), code, stepped));
+        let (code, of) = stepped(low)?;
+        all.push(window(&format!("stepped from {low}"), code, of));
     }
     let code = ".max_tokens(4_000, Estimate)".into();
     all.push(budget("4,000 tokens", code, Budget::new(4_000)));
     let code = ".max_tokens(Budget::new(8_000).stepped(3_000, 6_000)?, Estimate)".into();
-    let stepped = Budget::new(8_000).stepped(3_000, 6_000)?;
-    all.push(budget("3,000 to 6,000 tokens", code, stepped));
-    for (keep, step) in [(10, 1), (3, 16), (3, 32), (3, 64)] {
-        let clear = Clear::tool_results().keep(keep).step(step);
-        let code = format!(
-            ".window(Window::all()).clear(Clear::tool_results().keep({keep}).step({step}))"
-        );
-        let composer = Composer::new().window(Window::all()).clear(clear);
+    let between = Budget::new(8_000).stepped(3_000, 6_000)?;
+    all.push(budget("3,000 to 6,000 tokens", code, between));
+    let clearing = |window: &str, code: String, of: Window, keep: usize, step: u64| {
+        let composer = Composer::new().window(of);
+        let composer = composer.clear(Clear::tool_results().keep(keep).step(step));
         let how = if step == 1 { "rolling".into() } else { format!("in steps of {step}") };
-        let name = format!("all results but {keep} cleared, {how}");
-        all.push(Setting { name, code, how: How::Composed(Box::new(composer)), recall: None });
+        Setting {
+            name: format!("{window}all results but {keep} cleared, {how}"),
+            code: format!("{code}.clear(Clear::tool_results().keep({keep}).step({step}))"),
+            how: How::Composed(Box::new(composer)),
+            recall: None,
+            in_each: false,
+        }
+    };
+    for (keep, step) in [(10, 1), (3, 16), (3, 32), (3, 64)] {
+        all.push(clearing("", ".window(Window::all())".into(), Window::all(), keep, step));
     }
-    let stepped = all.iter().find(|it| it.name == "stepped from 10");
-    let code = stepped.map(|it| it.code.clone()).unwrap_or_default();
-    all.push(Setting {
-        recall: Some(|| Recall::words().tokens(500)),
-        code: format!("{code}.recall(Recall::words().tokens(500))"),
-        ..window("stepped from 10, 500 tokens recalled", code, Window::stepped_for(10, prices)?)
-    });
+    let (code, window_of_20) = stepped(20)?;
+    all.push(clearing("stepped from 20, ", code, window_of_20, 3, 32));
+    let recalls: [(_, _, fn() -> Recall, _); 4] = [
+        (10, "500 tokens recalled", Recall::words, ".recall(Recall::words())"),
+        (20, "500 tokens recalled", Recall::words, ".recall(Recall::words())"),
+        (20, "500 tokens recalled in each call", Recall::words, ".recall(Recall::words())"),
+        (
+            20,
+            "2,000 tokens recalled",
+            || Recall::words().tokens(2_000),
+            ".recall(Recall::words().tokens(2_000))",
+        ),
+    ];
+    for (low, name, recall, line) in recalls {
+        let (code, of) = stepped(low)?;
+        all.push(Setting {
+            recall: Some(recall),
+            in_each: name.ends_with("in each call"),
+            ..window(&format!("stepped from {low}, {name}"), format!("{code}{line}"), of)
+        });
+    }
     let code = ".max_tokens(4_000, Estimate)";
-    let recall = ".recall(Recall::words().tokens(2_000).keep_free())";
+    let recall = ".recall(Recall::words().tokens(2_000))";
     all.push(Setting {
-        recall: Some(|| Recall::words().tokens(2_000).keep_free()),
+        recall: Some(|| Recall::words().tokens(2_000)),
         ..budget("4,000 tokens, half for recall", format!("{code}{recall}"), Budget::new(4_000))
     });
     Ok(all)
@@ -318,6 +355,8 @@ struct Run {
     tokens: usize,
     cached: usize,
     cost: f64,
+    /// The cost of the calls with so many thousand tokens of history.
+    by_length: BTreeMap<usize, f64>,
     /// The prompts with a result without its call, and those without a message of the user.
     orphans: usize,
     no_question: usize,
@@ -346,9 +385,16 @@ impl Run {
         }
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);
+        let (mut history, mut asked, mut excerpt) = (0, None, Vec::new());
         for answer in answers(messages) {
+            for message in &messages[stored..answer] {
+                history += Estimate.count(message)?;
+            }
             let sent: Vec<Sent> = match setting.how {
-                How::ByHand(n) => self.by_hand(&messages[..answer], n)?,
+                How::ByHand(n) => {
+                    stored = answer;
+                    self.by_hand(&messages[..answer], n)?
+                }
                 How::Composed(_) => {
                     prompt.add_all(messages[stored..answer].to_vec())?;
                     stored = answer;
@@ -356,7 +402,12 @@ impl Run {
                         Ok(built) => {
                             self.no_question += usize::from(built.report().no_user_message);
                             self.orphans += usize::from(has_orphan(&built));
-                            known.prompt(&built)?
+                            let question = messages[..answer].iter().rposition(Message::is_user);
+                            if setting.in_each || asked != question {
+                                (asked, excerpt) = (question, excerpt_of(&built)?);
+                            }
+                            let behind = setting.recall.filter(|_| !setting.in_each);
+                            known.prompt(&built, behind.map(|_| excerpt.as_slice()))?
                         }
                         Err(error) => {
                             self.failed.get_or_insert_with(|| (0, error.to_string())).0 += 1;
@@ -373,7 +424,9 @@ impl Run {
             self.calls += 1;
             self.tokens += tokens;
             self.cached += cached;
-            self.cost += float(cached) * prices.read + float(tokens - cached) * prices.write;
+            let cost = float(cached) * prices.read + float(tokens - cached) * prices.write;
+            self.cost += cost;
+            *self.by_length.entry(history / 1_000).or_default() += cost;
             before = sent;
         }
         Ok(())
@@ -414,18 +467,39 @@ fn sent_tools(tools: &[Tool]) -> Result<Option<Sent>> {
 struct Known(HashMap<u64, Sent>);
 
 impl Known {
-    fn prompt(&mut self, built: &Prompt) -> Result<Vec<Sent>> {
-        let all = built.with_origins().map(|(origin, message)| {
-            let Origin::History(seq) = origin else { return own(message) };
-            if let Some(sent) = self.0.get(&seq) {
-                return Ok(*sent);
+    /// Returns the messages of a prompt; where excerpts are given, with these behind the question in
+    /// the place of what was recalled.
+    fn prompt(&mut self, built: &Prompt, excerpt: Option<&[Sent]>) -> Result<Vec<Sent>> {
+        let (mut all, mut behind) = (Vec::with_capacity(built.len()), 0);
+        for (origin, message) in built.with_origins() {
+            if excerpt.is_some() && is_excerpt(origin, built) {
+                continue;
             }
-            let sent = own(message)?;
+            let Origin::History(seq) = origin else {
+                all.push(own(message)?);
+                continue;
+            };
+            let sent = match self.0.get(&seq) {
+                Some(sent) => *sent,
+                None => own(message)?,
+            };
             self.0.insert(seq, sent);
-            Ok(sent)
-        });
-        all.collect()
+            all.push(sent);
+            behind = if message.is_user() { all.len() } else { behind };
+        }
+        all.splice(behind..behind, excerpt.into_iter().flatten().copied());
+        Ok(all)
     }
+}
+
+fn is_excerpt(origin: Origin, built: &Prompt) -> bool {
+    origin == Origin::Temporary && !built.report().recalled.is_empty()
+}
+
+/// Returns the excerpts of a prompt: one message, where something was recalled.
+fn excerpt_of(built: &Prompt) -> Result<Vec<Sent>> {
+    let excerpts = built.with_origins().filter(|(origin, _)| is_excerpt(*origin, built));
+    excerpts.map(|(_, message)| own(message)).collect()
 }
 
 fn own(message: &Message) -> Result<Sent> {
@@ -441,18 +515,20 @@ fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
     let Prices { write, read } = prices;
     println!("cost in tokens at the full price: cached ones at {read}, others at {write}\n");
     println!(
-        "| setting | tokens a call | cached | cost a call | of everything | orphans | no question |"
+        "| setting | tokens a call | cached | cost a call | of everything | pays from | orphans \
+         | no question |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for (setting, run) in settings.iter().zip(runs) {
         let calls = float(run.calls.max(1));
         println!(
-            "| {} | {:.0} | {:.0} % | {:.0} | {:.2} | {} | {} |",
+            "| {} | {:.0} | {:.0} % | {:.0} | {:.2} | {} | {} | {} |",
             setting.name,
             float(run.tokens) / calls,
             float(run.cached) / float(run.tokens.max(1)) * 100.0,
             run.cost / calls,
             run.cost / runs[0].cost,
+            pays_from(run, &runs[0]),
             run.orphans,
             run.no_question,
         );
@@ -464,6 +540,23 @@ fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
     }
     if let Some(best) = best(settings, runs) {
         println!("\nCheapest for these conversations: {}\n\n    {}", best.name, best.code);
+    }
+}
+
+/// Returns the tokens of history from which on this setting should be taken and not everything be
+/// sent, so that all calls together cost least.
+fn pays_from(run: &Run, everything: &Run) -> String {
+    let (mut saved, mut most, mut from) = (0.0, 0.0, None);
+    for (thousands, cost) in everything.by_length.iter().rev() {
+        saved += cost - run.by_length.get(thousands).unwrap_or(cost);
+        if saved > most {
+            (most, from) = (saved, Some(thousands));
+        }
+    }
+    match from {
+        None => "never".into(),
+        Some(0) => "0".into(),
+        Some(thousands) => format!("{thousands},000"),
     }
 }
 

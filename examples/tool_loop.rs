@@ -49,7 +49,7 @@ fn finish(turn: &mut Turn, prompt: &MemoryPrompt) -> Result<Done> {
                 for call in calls {
                     // After `adopt` a call is handed out again: to run it would book twice.
                     if call.may_have_run() {
-                        turn.unknown(call.id(), "The process died.")?;
+                        turn.outcome_unknown(call.id(), "The process died.")?;
                     } else {
                         turn.result(call.id(), book_room(&call))?;
                     }

@@ -18,8 +18,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
-mod as_is;
-mod beside;
+mod assemble;
 mod budget;
 mod cache;
 mod choose;
@@ -27,25 +26,24 @@ mod clear;
 mod compacted;
 mod copies;
 mod counts;
+mod extras;
 mod notice;
 mod sent_as;
 mod shape;
 mod system;
-mod take;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::composed::{Draft, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Message;
+use crate::prompt::{Draft, Prompt};
 use crate::provider::Provider;
 use crate::record::{Records, Snapshot};
 use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window};
-use beside::Beside;
 pub use budget::Budget;
 use budget::CountedBudget;
 pub(crate) use cache::ComposerCache;
@@ -53,6 +51,7 @@ use choose::{Choice, MessageRoom};
 pub use clear::Clear;
 use clear::Clearing;
 use copies::Copies;
+use extras::Extras;
 pub use notice::Notice;
 use system::System;
 
@@ -106,8 +105,12 @@ pub enum Placement {
 #[derive(Clone, Copy)]
 pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
-    /// The position of the first record that stands behind them; none where they stand behind all.
+    /// The note of a turn about other turns, and the position before which it stands.
+    note: Option<(&'a Arc<Message>, u64)>,
+    /// The position of the first record that stands behind them; none if they stand behind all.
     before: Option<u64>,
+    /// The position at which the running turn begins, whose question is sent wherever that is.
+    turn: Option<u64>,
     /// The tokens that the budget keeps free for recall, and those that are left of them.
     kept_free: usize,
     still_free: usize,
@@ -121,7 +124,7 @@ struct Case<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     /// Pins and the summary, which are sent beside the window.
-    beside: &'a Beside,
+    extras: &'a Extras,
     /// The rule by which the history is cleared, where it is.
     clearing: Clearing<'a>,
     temporaries: Temporaries<'a>,
@@ -129,7 +132,15 @@ struct Case<'a> {
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
+        Self {
+            messages,
+            note: None,
+            before: None,
+            turn: None,
+            kept_free: 0,
+            still_free: 0,
+            tools: None,
+        }
     }
 
     /// Returns these temporaries with tokens kept free in the budget, of which so many are used.
@@ -137,10 +148,15 @@ impl<'a> Temporaries<'a> {
         Self { kept_free, still_free: kept_free.saturating_sub(used), ..self }
     }
 
-    /// Returns the temporaries of a turn: they stay where its first prompt had them, behind what
-    /// was there before this position.
-    pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
-        Self { before: Some(position), ..Self::last(messages) }
+    /// Returns the temporaries of a turn that begins at this position: they stay where its first
+    /// prompt had them, behind what was there before the position `before`.
+    pub(crate) const fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
+        Self { before: Some(before), turn: Some(turn), ..Self::last(messages) }
+    }
+
+    /// Returns these temporaries with the note of a turn.
+    pub(crate) const fn with_note(self, note: Option<(&'a Arc<Message>, u64)>) -> Self {
+        Self { note, ..self }
     }
 
     /// Returns these temporaries with the tools of a turn, if it has some.
@@ -345,7 +361,8 @@ impl Composer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for positions behind the snapshot's end,
+    /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) if a processor failed, and
     /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::FailOnRepair`];
     /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the
     /// counter returns; with a provider named also
@@ -380,6 +397,7 @@ impl Composer {
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
+        snapshot.check()?;
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
         let ready = |draft, records: &mut Records| {
@@ -403,6 +421,7 @@ impl Composer {
             if let Some(mut with_system) = system::first_as_system(snapshot) {
                 match self.draft(&with_system, temporaries, cache) {
                     Ok(mut draft) if before(&draft) == 0 => {
+                        draft.report.held.start = snapshot.start;
                         draft.report.stored += 1;
                         draft.report.sent += 1;
                         return Ok(ready(draft, &mut with_system.records));
@@ -429,61 +448,25 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
-        mut cache: Option<&mut ComposerCache>,
+        cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        if self.limit.is_none()
-            && temporaries.messages.is_empty()
-            && !self.reads_slots()
-            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
-        {
-            return Ok(draft); // most prompts: to find out that nothing is pinned would take longer
-        }
-        self.draft_beside(snapshot, temporaries, cache)
-    }
-
-    /// Drafts a prompt with what stands beside the window. Apart, so that the frame of the short
-    /// way stays small.
-    #[inline(never)]
-    fn draft_beside(
-        &self,
-        snapshot: &Snapshot,
-        temporaries: Temporaries<'_>,
-        mut cache: Option<&mut ComposerCache>,
-    ) -> Result<Box<Draft>, NotReady> {
-        let beside = self.beside(snapshot)?;
-        if self.limit.is_none()
-            && temporaries.messages.is_empty()
-            && self.reads_slots()
-            && beside.is_empty()
-            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
-        {
-            return Ok(draft);
-        }
-        let clearing = self.clearing(snapshot, &beside)?;
-        let case = Case { composer: self, snapshot, beside: &beside, clearing, temporaries };
+        let extras = self.extras(snapshot)?;
+        let clearing = self.clearing(snapshot, &extras)?;
+        let case = Case { composer: self, snapshot, extras: &extras, clearing, temporaries };
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
-        let choice = case.choose(&mut self.message_room(&beside))?;
+        let choice = case.choose(&mut self.message_room(&extras))?;
         let system = self.system_message(snapshot, temporaries.messages);
-        Ok(case.take(system, choice, cache.map(|cache| &mut cache.copies))?)
-    }
-
-    /// Drafts most prompts the short way, which cuts nothing.
-    fn as_is(&self, snapshot: &Snapshot, cache: Option<&mut ComposerCache>) -> Option<Box<Draft>> {
-        let draft = self.newest_as_is(snapshot)?;
-        if let Some(cache) = cache {
-            cache.copies = Copies::default();
-        }
-        Some(draft)
+        Ok(case.drafted(system, choice, cache.map(|cache| &mut cache.copies))?)
     }
 
     /// Returns the bound on the number of messages. There is none with a summary, since the window
     /// then reaches back to it.
-    fn message_room(&self, beside: &Beside) -> MessageRoom {
+    fn message_room(&self, extras: &Extras) -> MessageRoom {
         let window = self.effective_window();
-        MessageRoom::new(window.most().filter(|_| beside.summary.is_none()), window.half())
+        MessageRoom::new(window.most().filter(|_| extras.summary.is_none()), window.half())
     }
 
     pub(crate) fn own_tools(&self) -> Option<&Arc<[Tool]>> {
@@ -502,8 +485,8 @@ impl Composer {
 }
 
 impl Case<'_> {
-    /// Takes what was chosen, and shapes it for the provider.
-    fn take(
+    /// Assembles what was chosen, and shapes it for the provider.
+    fn drafted(
         self,
         system: System,
         choice: Choice<'_>,
@@ -515,7 +498,7 @@ impl Case<'_> {
             Some(truncate) => !truncate.has_processor(),
             None => composer.clear.is_some(),
         };
-        let mut draft = take::take(self, system, choice, copies.filter(|_| remembers))?;
+        let mut draft = assemble::assemble(self, system, choice, copies.filter(|_| remembers))?;
         if let Some(provider) = composer.provider {
             shape::shape(composer, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }

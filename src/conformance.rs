@@ -130,7 +130,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     ///
     /// # Panics
     ///
-    /// Where it can't be opened: a fixture fails as a test does, so `unwrap` is right here.
+    /// If it can't be opened: a fixture fails as a test does, so `unwrap` is right here.
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory>;
 
     /// Returns whether the backend can hold this text as an id; it holds any unless this is
@@ -337,7 +337,7 @@ macro_rules! __conformance {
             debug_output_holds_no_slot
             an_append_may_expect_what_was_seen
             single_records_come_with_the_newest
-            an_incarnation_stays_while_the_conversation_exists
+            an_incarnation_lasts_until_a_clear
             any_list_of_changes_gives_what_a_map_gives
         );
     };
@@ -352,6 +352,7 @@ macro_rules! __conformance {
     (@moving $attributes:tt $fixture:tt) => {
         $crate::__conformance!(@laws $attributes $fixture moving
             ids_with_a_prefix_are_paged
+            slots_of_many_conversations_are_paged
             deleting_by_prefix_forgets_those_and_no_other
             info_tells_where_a_conversation_stands
             appends_are_activity_and_nothing_else_is

@@ -58,14 +58,15 @@
 //! # Who waits for what
 //!
 //! Threads can share a conversation: by default two turns at once are both stored whole, one behind
-//! the other; [`Conversation::at_once`] makes the second wait. A call can have a
+//! the other; [`Conversation::when_busy`] makes the second wait. A call can have a
 //! [time](Conversation::call_timeout), and those of one answer can run [at
 //! once](Conversation::parallel). What comes of a tool whose time was up is stored when it comes:
 //! [`Conversation::finish`] waits for that before `main` returns. A call that needs
 //! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
 //! turn.
 //!
-//! Over an async memory it is the same with `await`:
+//! Over an async memory it is the same with `await`; a tool that took too long
+//! [goes on](Conversation::go_on_by) as a task:
 //!
 //! ```
 //! # #[cfg(all(feature = "async", feature = "tokio"))]
@@ -82,7 +83,7 @@
 //! };
 //! let conversation = Conversation::new_async(prompt, model)
 //!     .tool_async(Tool::new("now", "The time.").repeatable(), |()| async { Ok("noon") })
-//!     .call_timeout_by(Duration::from_secs(5), tokio::time::sleep);
+//!     .call_timeout(Duration::from_secs(5)); // or `call_timeout_by`, on other executors
 //! assert_eq!(conversation.say("hi").await?.text(), "I was sent 1 messages.");
 //! # Ok::<(), memory_prompt::Error>(())
 //! # })?;
@@ -108,7 +109,7 @@
 //! # What goes wrong
 //!
 //! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
-//! error for the model, and the turn goes on. Where the model fails the turn comes to nothing, and
+//! error for the model, and the turn goes on. If the model fails the turn comes to nothing, and
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice and may call
@@ -117,10 +118,10 @@
 //! any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
 //!
 //! Where neither the turn nor its checkpoint can be written any more, what its tools returned is
-//! kept by the conversation, over a blocking memory, and stored as late results once somebody has
-//! adopted and ended the turn.
+//! kept by the conversation, and stored as late results once somebody has adopted and ended the
+//! turn.
 //!
-//! Where the model panics, or whoever approves or listens, the turn ends as where the model fails,
+//! If the model panics, or whoever approves or listens, the turn ends as where the model fails,
 //! and then the panic goes on to the caller. An answer that was being shown is stored. Nothing is
 //! left locked: the next question is answered.
 //!
@@ -133,22 +134,22 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 mod blocking;
-mod counts;
 #[cfg(feature = "async")]
 mod gate;
 mod kind;
 mod late;
+mod loops;
 mod model;
 mod observe;
 mod scripted;
+mod stops;
 mod summarizer;
 mod tools;
 
 use std::any::Any;
 use std::fmt;
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -156,17 +157,22 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
+use crate::memory_prompt::MemoryPrompt;
 use crate::message::{Content, Message};
-use crate::prompt::MemoryPrompt;
+use crate::prompt::Prompt;
 use crate::provider::Provider;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, no_tool};
+use crate::turn::{
+    Call, Decision, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, Unfinished,
+    Waiting, no_tool,
+};
 pub use kind::Kind;
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
 use observe::Watch;
 pub use scripted::Scripted;
+use stops::Stops;
 pub use summarizer::ModelSummarizer;
 
 /// A conversation with a model that can call tools, over any memory.
@@ -181,7 +187,9 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
     handlers: Vec<Arc<M::Handler>>,
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
-    stops: Arc<AtomicU64>,
+    stops: Arc<Stops>,
+    /// What the user adds to the turns that run: see [`steer`](Self::steer).
+    inboxes: Mutex<Vec<Weak<Inbox>>>,
     /// The calls that run on, of turns that are not stored yet.
     late: M::Late,
     gate: M::Gate,
@@ -190,34 +198,41 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
 type Approver = dyn Fn(&Call) -> Approval + Send + Sync;
 
 /// All that can be set.
+type OnPrompt = dyn Fn(&Prompt) + Send + Sync;
+
 #[derive(Default)]
 struct Settings {
-    at_once: AtOnce,
+    when_busy: WhenBusy,
     is_parallel: bool,
     timeout: Option<Duration>,
     #[cfg(feature = "async")]
     sleep: Option<Box<asynchronous::Sleep>>,
+    #[cfg(feature = "async")]
+    spawn: Option<Box<asynchronous::Spawn>>,
     on_interrupt: OnInterrupt,
     approver: Option<Box<Approver>>,
+    on_prompt: Option<Box<OnPrompt>>,
+    #[cfg(feature = "async")]
+    async_approver: Option<Box<asynchronous::Approver>>,
     watch: Watch,
 }
 
 /// The rule for a question that comes while another one of the same [`Conversation`] is answered.
 ///
 /// Other values and other processes are not known here: between them it is always
-/// [`Behind`](Self::Behind).
+/// [`Proceed`](Self::Proceed).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AtOnce {
+pub enum WhenBusy {
     /// Both are answered at once, neither knows of the other, and both are stored whole, one behind
     /// the other.
     #[default]
-    Behind,
+    Proceed,
     /// The second one waits until the first is stored, and knows it. A tool that asks its own
     /// conversation waits for itself.
     Wait,
     /// The second one is an [`ErrorKind::Busy`].
-    Busy,
+    Fail,
 }
 
 /// The decision on a call that needs approval.
@@ -228,24 +243,25 @@ pub enum Approval {
     Yes,
     /// It may not, and the model is told so in these words.
     No(String),
-    /// Nobody knows yet. The turn is [parked](crate::turn::Ended::Parked): whoever has the answer
-    /// [adopts](MemoryPrompt::adopt) it, [approves](Turn::approve) and [runs](Conversation::run)
-    /// it.
+    /// Nobody knows yet. The turn is [parked](crate::turn::Ended::Parked), and its calls are among
+    /// those that [wait](crate::turn::Done::waiting): whoever has the answer `approve`s or
+    /// `refuse`s them.
     Later,
 }
 
 /// Stops the answers of a [`Conversation`] from another thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<AtomicU64>);
+pub struct Stopper(Arc<Stops>);
 
 impl Stopper {
     /// Stops all turns that run now. What was said is kept, marked, or nothing: see
     /// [`Conversation::on_interrupt`].
     ///
-    /// A model ends where it [tells](Asking::tell) the next piece or has answered. A tool that runs
+    /// A model ends where it [tells](Asking::tell) the next piece or has answered, and an async one
+    /// at once: its future is dropped. A tool that runs
     /// is waited for while its time lasts, and its result is kept; no other one is begun.
     pub fn stop(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.stop();
     }
 }
 
@@ -270,6 +286,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
             temporaries,
             settings,
             stops: Arc::default(),
+            inboxes: Mutex::default(),
             late: M::Late::default(),
             gate: M::Gate::default(),
         }
@@ -299,8 +316,8 @@ impl<M: ?Sized + Kind> Conversation<M> {
 
     /// Sets what becomes of a question that comes while another one is answered.
     #[must_use]
-    pub fn at_once(mut self, at_once: AtOnce) -> Self {
-        self.settings.at_once = at_once;
+    pub fn when_busy(mut self, when_busy: WhenBusy) -> Self {
+        self.settings.when_busy = when_busy;
         self
     }
 
@@ -327,6 +344,62 @@ impl<M: ?Sized + Kind> Conversation<M> {
     ) -> Self {
         self.settings.approver = Some(Box::new(approver));
         self
+    }
+
+    /// Shows each prompt to this function, right before the model is sent it.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
+    ///
+    /// let model = Scripted::new().calls("now", serde_json::json!({})).says("It is noon.");
+    /// let shown = Arc::new(Mutex::new(Vec::new()));
+    /// let prompts = Arc::clone(&shown);
+    /// let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+    ///     .tool(Tool::new("now", "The time."), |()| Ok("12:00"))
+    ///     .on_prompt(move |prompt| prompts.lock().unwrap().push(prompt.clone()));
+    /// conversation.say("What time is it?")?;
+    ///
+    /// let shown = shown.lock().unwrap();
+    /// assert_eq!(shown.iter().map(|prompt| prompt.len()).collect::<Vec<_>>(), [1, 3]);
+    /// println!("{}", shown[1].outline().for_stdout());
+    /// println!("{}", shown[1].fate(0)); // of any position
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_prompt(mut self, show: impl Fn(&Prompt) + Send + Sync + 'static) -> Self {
+        self.settings.on_prompt = Some(Box::new(show));
+        self
+    }
+
+    /// Adds a message of the user to the turn that runs, the newest one where several do: its model
+    /// is told with the results of the calls that run, or in place of the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if no turn runs: ask a question.
+    pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
+        let inboxes: Vec<_> = self.inboxes.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut content = Some(content.into());
+        for inbox in inboxes.iter().rev() {
+            if let Some(open) = &mut *inbox.0.lock() {
+                open.extend(content.take());
+            }
+        }
+        match content {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::Invalid, "steer", "no turn runs")),
+        }
+    }
+
+    fn open_inbox(&self) -> Arc<Inbox> {
+        let inbox = Arc::new(Inbox(Mutex::new(Some(Vec::new()))));
+        let mut inboxes = self.inboxes.lock();
+        inboxes.retain(|it| it.strong_count() > 0);
+        inboxes.push(Arc::downgrade(&inbox));
+        inbox
     }
 
     /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is
@@ -370,10 +443,17 @@ impl<M: ?Sized + Kind> Conversation<M> {
     }
 
     /// The turn with the temporaries that wait for one.
-    fn begin(&self, turn: Turn) -> Lent<'_> {
+    fn begin(&self, turn: Turn) -> TurnWithTemporaries<'_> {
         let waiting = std::mem::take(&mut *self.temporaries.lock());
         let turn = turn.temporaries(waiting.iter().cloned());
-        Lent { turn, waiting, back: &self.temporaries }
+        let back = &self.temporaries;
+        TurnWithTemporaries { turn, waiting, is_decided: false, back }
+    }
+
+    /// A turn that goes on with the decision of a person.
+    fn resume(&self, turn: Turn) -> TurnWithTemporaries<'_> {
+        let back = &self.temporaries;
+        TurnWithTemporaries { turn, waiting: Vec::new(), is_decided: true, back }
     }
 
     /// The turn in the hands of this conversation.
@@ -383,12 +463,12 @@ impl<M: ?Sized + Kind> Conversation<M> {
         }
     }
 
-    /// Returns true where somebody has stopped what ran at this number of stops.
+    /// Returns true if somebody has stopped what ran at this number of stops.
     fn is_stopped(&self, before: u64) -> bool {
-        self.stops.load(Ordering::Relaxed) != before
+        self.stops.count() != before
     }
 
-    /// Ends the turn where somebody has stopped it: what was not begun is not run.
+    /// Ends the turn if somebody has stopped it: what was not begun is not run.
     fn stop(&self, turn: &mut Turn, before: u64) {
         if self.is_stopped(before) {
             turn.interrupt(self.settings.on_interrupt);
@@ -400,47 +480,34 @@ impl<M: ?Sized + Kind> Conversation<M> {
         self.handlers.get(place)
     }
 
+    /// Refuses to approve of a call that could not be run here: another process has its tool.
+    fn must_have(&self, waiting: &Waiting) -> Result<()> {
+        if self.tools.iter().any(|tool| tool.name() == waiting.tool) {
+            return Ok(());
+        }
+        Err(Error::invalid("approve", no_tool(&waiting.tool)))
+    }
+
     /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
     /// After a stop nothing of it is run, and nobody is asked.
     fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
         let (waiting, ready): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::needs_approval);
         if ready.is_empty() {
-            return self.ask_approval(turn, &waiting, before);
+            return Ok(ToRun::Approve(waiting));
         }
         let mut jobs = Vec::new();
         for call in ready {
             if call.may_have_run() {
-                turn.unknown(call.id(), "")?;
+                turn.outcome_unknown(call.id(), "")?;
             } else if self.is_stopped(before) {
-                turn.refuse(call.id(), NOT_RUN)?;
+                turn.not_run(call.id(), NOT_RUN)?;
             } else if let Some(handler) = self.handler(&call) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
-                turn.refuse(call.id(), &no_tool(call.name()))?;
+                turn.not_run(call.id(), &no_tool(call.name()))?;
             }
         }
         Ok(ToRun::Jobs(jobs))
-    }
-
-    fn ask_approval(&self, turn: &mut Turn, waiting: &[Call], before: u64) -> Result<ToRun<M>> {
-        let mut is_parked = true;
-        for call in waiting {
-            if self.is_stopped(before) {
-                return Ok(ToRun::Jobs(Vec::new()));
-            }
-            let approver = self.settings.approver.as_ref();
-            match approver.map_or(Approval::Later, |approver| approver(call)) {
-                Approval::Yes => turn.approve(call.id())?,
-                Approval::No(why) => turn.error(call.id(), why)?,
-                Approval::Later if call.is_kept() => continue,
-                Approval::Later => {
-                    let text = "this memory can't keep a call that waits for approval";
-                    return Err(Error::new(ErrorKind::Unsupported, "say", text));
-                }
-            }
-            is_parked = false;
-        }
-        Ok(if is_parked { ToRun::Parked } else { ToRun::Jobs(Vec::new()) })
     }
 
     /// Takes what came of asking the model.
@@ -448,13 +515,14 @@ impl<M: ?Sized + Kind> Conversation<M> {
         &self,
         turn: &mut Turn,
         asking: &Asking<'_>,
+        inbox: &Inbox,
         reply: Result<Reply, ModelError>,
     ) -> Result<()> {
         match reply {
             Ok(reply) => {
                 // It is the turn's before it is shown: whoever shows it may panic.
                 let untold = asking.untold(&reply);
-                turn.answer(reply)?;
+                inbox.answer(turn, reply)?;
                 asking.tell_rest(untold);
                 Ok(())
             }
@@ -472,23 +540,93 @@ impl<M: ?Sized + Kind> Conversation<M> {
     }
 }
 
+/// What the user adds to a running turn; `None` once the turn takes nothing more.
+struct Inbox(Mutex<Option<Vec<Content>>>);
+
+impl Inbox {
+    /// Hands the turn what has come.
+    fn empty_into(&self, turn: &mut Turn) -> Result<()> {
+        if turn.is_over() {
+            return Ok(());
+        }
+        let mut open = self.0.lock();
+        open.iter_mut().flat_map(std::mem::take).try_for_each(|content| turn.steer(content))
+    }
+
+    /// Hands the turn its answer, behind what has come. Where that ends it, nothing more is taken.
+    fn answer(&self, turn: &mut Turn, reply: Reply) -> Result<()> {
+        let mut open = self.0.lock();
+        for content in open.iter_mut().flat_map(std::mem::take) {
+            turn.steer(content)?;
+        }
+        turn.answer(reply)?;
+        if turn.is_over() {
+            *open = None;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the decision on a call; returns true if there is none yet.
+fn decided(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
+    match approval {
+        Approval::Yes => turn.approve(call.id())?,
+        Approval::No(why) => turn.refuse(call.id(), &why)?,
+        Approval::Later if call.is_checkpointed() => return Ok(true),
+        Approval::Later => {
+            let text = "this memory can't keep a call that waits for approval";
+            return Err(Error::new(ErrorKind::Unsupported, "say", text));
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the turns of dead processes among these: nothing was heard of them for so long, and they
+/// wait for no person.
+fn dead(unfinished: Vec<Unfinished>, silent_for: Duration) -> impl Iterator<Item = Unfinished> {
+    let is_silent = move |it: &Unfinished| {
+        let elapsed = it.since().map(|since| since.elapsed().unwrap_or_default());
+        elapsed.is_none_or(|elapsed| elapsed >= silent_for)
+    };
+    unfinished.into_iter().filter(move |it| is_silent(it) && (it.runs() || it.waiting().is_empty()))
+}
+
+/// Ends a turn of a dead process, or says of what it has begun that the outcome is unknown, where a
+/// person has still to decide on another call.
+fn bury(turn: &mut Turn, dead: &Unfinished) -> Result<()> {
+    if dead.waiting().is_empty() {
+        turn.interrupt(OnInterrupt::Keep);
+        return Ok(());
+    }
+    let begun = dead.calls().into_iter().filter(|it| it.result.is_none() && !it.needs_approval);
+    begun.into_iter().try_for_each(|call| turn.outcome_unknown(&call.call_id, "The process died."))
+}
+
+/// The beginning of an answer: a question, or the decision on a call that waits.
+enum Begin<'a> {
+    Asked(Box<Turn>),
+    Decided(&'a Waiting, Decision<'a>),
+}
+
 /// A turn and the temporaries that it was lent. They go back where it comes to nothing.
-struct Lent<'a> {
+struct TurnWithTemporaries<'a> {
     turn: Turn,
     waiting: Vec<Message>,
+    /// True if a person has decided on a call of it.
+    is_decided: bool,
     back: &'a Mutex<Vec<Message>>,
 }
 
-impl Lent<'_> {
+impl TurnWithTemporaries<'_> {
     fn spend(mut self, done: Done) -> Done {
         self.waiting.clear();
         done
     }
 
-    /// The turn that failed. What has happened in it is left to be stored.
+    /// The turn that failed. What has happened in it is left to be stored, and a decision.
     fn fail(&mut self) -> &mut Turn {
         self.give_back();
-        self.turn.interrupt(OnInterrupt::Forget);
+        self.turn.interrupt(if self.is_decided { OnInterrupt::Keep } else { OnInterrupt::Forget });
         &mut self.turn
     }
 
@@ -502,7 +640,7 @@ impl Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for TurnWithTemporaries<'_> {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -512,7 +650,7 @@ impl Drop for Lent<'_> {
 enum ToRun<M: ?Sized + Kind> {
     Jobs(Vec<(Call, Arc<M::Handler>)>),
     /// All of them wait for approval.
-    Parked,
+    Approve(Vec<Call>),
 }
 
 /// The reason why a turn's loop failed.
@@ -556,7 +694,7 @@ fn model_error(error: ModelError) -> Error {
 
 fn busy_error() -> Error {
     let text = "another question of this conversation is being answered";
-    Error::new(ErrorKind::Busy, "say", text).with_remains(Remains::Nothing)
+    Error::new(ErrorKind::Busy { since: None }, "say", text).with_remains(Remains::Nothing)
 }
 
 impl<M: ?Sized + Kind> fmt::Debug for Conversation<M> {

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::SystemTime;
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,6 +27,7 @@ struct Repr {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     remains: Option<Remains>,
+    provider_message: Option<String>,
 }
 
 /// The rest of a turn that failed: [`Error::remains`].
@@ -66,6 +68,75 @@ pub enum Remains {
     Unknown,
 }
 
+/// A provider's word for an error: one to 40 ASCII letters, digits, `_`, `.` and `-`. What is
+/// longer or holds a blank is a sentence, which may quote what the provider was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    letters: [u8; Self::LONGEST],
+    length: usize,
+}
+
+impl Code {
+    const LONGEST: usize = 40;
+
+    /// Returns the word; `None` if it is none.
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        let is_letter = |c: u8| c.is_ascii_alphanumeric() || b"_.-".contains(&c);
+        if word.is_empty() || !word.bytes().all(is_letter) {
+            return None;
+        }
+        let mut letters = [0; Self::LONGEST];
+        letters.get_mut(..word.len())?.copy_from_slice(word.as_bytes());
+        Some(Self { letters, length: word.len() })
+    }
+
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        let letters = self.letters.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(letters).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq<str> for Code {
+    fn eq(&self, word: &str) -> bool {
+        self.as_str() == word
+    }
+}
+
+impl PartialEq<&str> for Code {
+    fn eq(&self, word: &&str) -> bool {
+        self.as_str() == *word
+    }
+}
+
+/// What came of a call on which somebody else has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decided {
+    /// It was approved. It runs, or nobody has said yet what came of it.
+    Approved,
+    /// It was approved and has run: its result is known.
+    Ran,
+    /// It was refused, or closed without being run.
+    Refused,
+    /// It was approved, and its outcome is not known.
+    OutcomeUnknown,
+    /// Its turn is no more there: it was forgotten, or the conversation was cleared or evicted.
+    Gone,
+}
+
 /// The kind of an [`Error`]: what a program can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,12 +174,12 @@ pub enum ErrorKind {
     /// A provider answered an error in place of a message, or stopped an answer before anything was
     /// said. What it says about it is in the body that the caller has: it may quote the request.
     Refused {
-        /// The provider's word for it, where it is one that is known: `overloaded_error`, `SAFETY`.
-        code: Option<&'static str>,
+        /// The provider's word for it: `overloaded_error`, `SAFETY`.
+        code: Option<Code>,
         /// The HTTP status that the body names, whatever the response itself had: only a transport
         /// knows that, and says it here.
         status: Option<u16>,
-        /// True where the same request may be answered later: the provider is overloaded or failed,
+        /// True if the same request may be answered later: the provider is overloaded or failed,
         /// a limit of the rate is reached, the model wrote a call that could not be read.
         retryable: bool,
     },
@@ -119,7 +190,7 @@ pub enum ErrorKind {
     /// A model's server could not be reached, or nothing of an answer came: the connection broke,
     /// or the time was up.
     Unanswered {
-        /// True where the server may have had the request: then it may have answered it, and
+        /// True if the server may have had the request: then it may have answered it, and
         /// charged for it.
         sent: bool,
     },
@@ -132,11 +203,16 @@ pub enum ErrorKind {
     /// A model failed: the cause is what it said.
     Model,
     /// Another question of this [`Conversation`](crate::conversation::Conversation) is being
-    /// answered. Nothing was changed.
-    Busy,
+    /// answered, or another request of the same [id](crate::Turn::with_id). Nothing was changed.
+    Busy {
+        /// The time when the other turn was written to its slot, where it was.
+        since: Option<SystemTime>,
+    },
     /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet.
     /// Nothing was changed.
     Adopted,
+    /// The call waits for approval no more: somebody else has decided, so. Nothing was changed.
+    Decided(Decided),
     /// There is such a conversation already. Nothing was changed.
     Exists,
     /// The wire format in question can't express it, or the memory or store does not do it; the
@@ -168,6 +244,7 @@ impl Error {
             message: message.into(),
             source: None,
             remains: None,
+            provider_message: None,
         }))
     }
 
@@ -182,7 +259,7 @@ impl Error {
         Self::new(ErrorKind::Invalid, operation, message)
     }
 
-    /// Returns the words of the same error where it is about a field of something that was read.
+    /// Returns the words of the same error if it is about a field of something that was read.
     pub(crate) fn in_field(&self, field: &str) -> String {
         format!("{}: `{field}`: {}", self.0.operation, self.0.message)
     }
@@ -198,6 +275,21 @@ impl Error {
     /// [run](crate::Conversation::run) is with its caller, who can run it again.
     pub fn remains(&self) -> Option<Remains> {
         self.0.remains
+    }
+
+    /// Returns the same error with the words of the provider.
+    pub(crate) fn with_provider_message(mut self, message: Option<&str>) -> Self {
+        self.0.provider_message = message.map(str::to_owned);
+        self
+    }
+
+    /// Returns what the provider says about an error that it [answered](ErrorKind::Refused), in its
+    /// own words, where it says something.
+    ///
+    /// It may quote what it was sent: messages, names, keys. So it stands in no `Display`, no
+    /// `Debug` and no span, and whoever writes it to a log decides that.
+    pub fn provider_message(&self) -> Option<&str> {
+        self.0.provider_message.as_deref()
     }
 
     /// Returns the kind of this error.

@@ -1,29 +1,36 @@
-//! Shows prompts as a page: each message with its position, origin and tokens, all that was left
-//! out and why, and the part that a provider's cache holds.
+//! Shows prompts: each message with its position, origin and tokens, all that was left out and why,
+//! and the part that a provider's cache holds.
 //!
-//! A text that was cut shows both of its ends, and between them a mark in the place where so many
-//! bytes are not sent. A [terminal](Outline) shows the same by the beginnings of the texts.
-//!
-//! The page is one file. It fetches no address, runs no script, and reads well in print, in the
-//! dark, with a keyboard and with a screen reader.
+//! An [outline](Outline) is for a terminal, and shows the beginnings of the texts. A page, with the
+//! feature `inspect`, shows all of them; of one that was cut both ends, and between them a mark in
+//! the place where so many bytes are not sent. It is one file, which fetches no address, runs no
+//! script, and reads well in print, in the dark, with a keyboard and with a screen reader.
 //!
 //! ```
+//! # #[cfg(feature = "inspect")]
+//! # {
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 //!
 //! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
 //! prompt.add(Message::user("What is <b>bold</b>?"))?;
 //! let page = prompt.build()?.html();
 //! assert!(page.contains("What is &lt;b&gt;bold&lt;/b&gt;?"));
+//! # }
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
+#[cfg(feature = "inspect")]
 mod page;
 mod rows;
 mod terminal;
+#[cfg(feature = "inspect")]
 mod text;
 
-use crate::composed::Prompt;
+#[cfg(feature = "inspect")]
+use crate::prompt::Prompt;
+#[cfg(feature = "inspect")]
 use crate::wire::Usage;
+#[cfg(feature = "inspect")]
 use page::Page;
 
 pub use terminal::Outline;
@@ -45,11 +52,13 @@ pub use terminal::Outline;
 /// std::fs::write(std::env::temp_dir().join("prompts.html"), inspector.html())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "inspect")]
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
     prompts: Vec<(Prompt, Option<Usage>)>,
 }
 
+#[cfg(feature = "inspect")]
 impl Inspector {
     /// Returns an inspector that has seen no prompt.
     #[must_use]
@@ -75,6 +84,7 @@ impl Inspector {
     }
 }
 
+#[cfg(feature = "inspect")]
 impl Prompt {
     /// Writes a page that shows this prompt; [`Inspector`] shows several.
     pub fn html(&self) -> String {

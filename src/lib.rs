@@ -51,11 +51,11 @@
 //!
 //! | you want to | look at |
 //! |---|---|
-//! | talk to a model, with tools and a memory | [`Conversation`], and `Transport` with the feature `ureq` |
+//! | talk to a model, with tools and a memory | [`Conversation`], and `Transport` with the feature `ureq` or `reqwest` |
 //! | write a request for a client of your own, and read its answer or its stream | [`wire`] |
 //! | know which window to take | [windows and caches](guide::windows) |
 //! | run a tool loop that stores a whole turn or nothing | [`turn`] |
-//! | let a model read what its prompt does not show | [`history`] |
+//! | let a model read what its prompt does not show | [`recall::tools`] |
 //! | know what was left out, cut and repaired | [`Report`] and [`report`] |
 //! | keep conversations in a database | [`store`] |
 //! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
@@ -107,8 +107,9 @@
 //!   ones in async code.
 //! - **`tracing`** lets stores and conversations tell what they do, in spans and events without
 //!   text: see [`store`] and [`conversation`](conversation/index.html#spans).
-//! - **`ureq`** adds [`Transport`](transport/index.html): a model behind HTTP, for blocking code.
-//! - **`inspect`** adds [`inspect`](inspect/index.html): prompts as a page to look at.
+//! - **`ureq`** adds [`Transport`](transport/index.html): a model behind HTTP, for blocking code;
+//!   **`reqwest`** for async code on tokio.
+//! - **`inspect`** adds [`Prompt::html`] and [`inspect::Inspector`]: prompts as a page to look at.
 //! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and
 //!   stores as tests, for backends of your own.
 //!
@@ -120,16 +121,13 @@
 pub mod adapt;
 pub mod codec;
 pub mod compose;
-mod composed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod conversation;
 pub mod error;
-pub mod history;
-#[cfg(feature = "inspect")]
 pub mod inspect;
-mod list;
 pub mod memory;
+mod memory_prompt;
 pub mod message;
 mod pins;
 mod prompt;
@@ -141,7 +139,7 @@ pub mod summary;
 pub mod text;
 pub mod token;
 mod tool;
-#[cfg(feature = "ureq")]
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub mod transport;
 pub mod truncate;
 pub mod turn;
@@ -149,9 +147,9 @@ pub mod window;
 pub mod wire;
 
 #[doc(inline)]
-pub use compose::{Budget, Clear, Composer};
+pub use self::memory_prompt::MemoryPrompt;
 #[doc(inline)]
-pub use composed::{Prompt, Report};
+pub use compose::{Budget, Clear, Composer};
 #[doc(inline)]
 pub use conversation::Conversation;
 #[doc(inline)]
@@ -166,7 +164,7 @@ pub use memory::{
 #[doc(inline)]
 pub use message::{Message, ToolCall};
 #[doc(inline)]
-pub use prompt::MemoryPrompt;
+pub use prompt::{Prompt, Report};
 #[doc(inline)]
 pub use provider::Provider;
 #[doc(inline)]
@@ -190,7 +188,7 @@ pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
 #[doc(inline)]
 pub use tool::Tool;
-#[cfg(feature = "ureq")]
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 #[doc(inline)]
 pub use transport::Transport;
 #[doc(inline)]
@@ -202,12 +200,11 @@ pub use window::Window;
 
 /// The parts of a [`Report`]: all that a build did to the history.
 pub mod report {
-    pub use crate::composed::{
-        Adaptation, Adapted, Break, Cleared, Fingerprint, Gap, LeftOut, Moved, NothingRecalled,
-        Origin, Reason, Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated,
+    pub use crate::prompt::{
+        Adaptation, Adapted, Break, Cleared, Fate, Fingerprint, Gap, LeftOut, Moved,
+        NothingRecalled, Origin, Reason, Recalled, Repaired, Setting, SharedPrefix, SystemSource,
+        Tokens, Truncated,
     };
-    #[doc(inline)]
-    pub use crate::list::List;
 }
 
 /// Guides: a page for each subject, with code that is compiled and run.
@@ -219,8 +216,15 @@ pub mod guide {
     pub mod benchmarks {}
     #[doc = include_str!("../docs/budgets.md")]
     pub mod budgets {}
+    #[doc = include_str!("../docs/coming-from.md")]
+    pub mod coming_from {}
     #[doc = include_str!("../docs/comparison.md")]
     pub mod comparison {}
+    #[doc = include_str!("../docs/crashes-and-approval.md")]
+    pub mod crashes_and_approval {}
+    #[cfg(feature = "ureq")]
+    #[doc = include_str!("../docs/http.md")]
+    pub mod http {}
     // The first definition of a link holds: here the module, elsewhere the file it names.
     #[doc = "[recall]: crate::guide::recall\n"]
     #[doc = include_str!("../docs/pins.md")]
@@ -234,8 +238,11 @@ pub mod guide {
     pub mod settings {}
     #[doc = include_str!("../docs/stores.md")]
     pub mod stores {}
+    #[doc = "[crashes and approval]: crate::guide::crashes_and_approval\n[turns]: crate::guide::turns\n"]
     #[doc = include_str!("../docs/tools.md")]
     pub mod tools {}
+    #[doc = include_str!("../docs/turns.md")]
+    pub mod turns {}
     #[doc = "[old results]: crate::guide::tools#old-results\n"]
     #[doc = include_str!("../docs/windows.md")]
     pub mod windows {}

@@ -85,7 +85,8 @@ use read::Picked;
 ///   changes nothing, takes the messages and returns what the first append returned, even if its
 ///   expectations no longer hold.
 /// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
-///   names it, and after a delete and a new beginning it is another one.
+///   names it, and after a [`clear`](Self::clear), or a delete and a new beginning, it is another
+///   one. [`evict`](Self::evict) is no clear: it stays.
 /// - **Debug output** and errors name the conversation and say nothing of what was said: they end
 ///   in logs. So `Debug` is written by hand where a field holds messages.
 /// - **A snapshot that somebody holds** keeps no reader waiting.
@@ -126,8 +127,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) where the conversation does not end at
-    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the conversation does not end at
+    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
     /// The batch is then as it was.
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
 
@@ -136,21 +137,22 @@ pub trait ChatMemory: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot>;
 
     /// Forgets every record before the position `before`; returns how many there were.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
     fn evict(&self, before: u64) -> Result<u64>;
 
-    /// Forgets everything, the system message included. Positions go on from where they were.
+    /// Forgets everything, the system message included. Positions go on from where they were, in
+    /// another incarnation.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
     fn clear(&self) -> Result<()>;
 
     /// Appends the messages of `append` with all that goes with them, and takes the messages out of
@@ -166,8 +168,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`append`](Self::append), and
-    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where a slot is not what was
-    /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) where the conversation is no
+    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if a slot is not what was
+    /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) if the conversation is no
     /// more that was [seen](Append::since), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) as
     /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
     /// the memory does not do it. Whatever fails changes nothing, and `append` is as it was. Where
@@ -210,8 +212,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed, and
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where it has no slots.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed, and
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if it has no slots.
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
         Err(unsupported("slots", "slots", "slots"))
     }

@@ -56,6 +56,7 @@ mod details;
 mod fields;
 mod json;
 mod names;
+mod open_calls;
 mod other;
 mod system;
 mod tool;
@@ -73,8 +74,10 @@ pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub(crate) use content::{EMPTY_MESSAGE, NO_OUTPUT, in_words};
 pub use custom::CustomMessage;
 pub(crate) use details::{DetailFields, Details};
+pub(crate) use json::fields::{At, Fields, TextOrList, each, expected, list, text_or_list};
 pub(crate) use json::refuse::{refuse, wrong_kind};
-pub(crate) use names::{is_same_tool, nine};
+pub(crate) use names::{agree, is_same_tool, nine};
+pub(crate) use open_calls::OpenCalls;
 pub use other::OtherPart;
 pub use system::SystemMessage;
 pub use tool::ToolMessage;
@@ -147,7 +150,7 @@ impl Message {
         Self::Ai(AiMessage::from_parts(calls.into_iter().map(AiPart::ToolCall)))
     }
 
-    /// Returns the result of the tool `name` for the call `call_id`. Where the call is at hand,
+    /// Returns the result of the tool `name` for the call `call_id`. If the call is at hand,
     /// [`ToolCall::result`] writes both by itself.
     #[doc(alias = "tool_result")]
     pub fn tool(
@@ -159,7 +162,7 @@ impl Message {
     }
 
     /// Returns the failure of the tool `name` for the call `call_id`, in words that the model is
-    /// sent. Where the call is at hand, [`ToolCall::error`] writes both by itself.
+    /// sent. If the call is at hand, [`ToolCall::error`] writes both by itself.
     pub fn tool_error(
         call_id: impl Into<String>,
         name: impl Into<String>,
@@ -254,7 +257,7 @@ impl Message {
     }
 
     /// Returns all text of this message in one piece: borrowed where there is only one, else joined
-    /// without a separator. Empty where there is none.
+    /// without a separator. Empty if there is none.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
         match self {

@@ -39,7 +39,7 @@ struct Pin {
     /// The results of the group, as they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     with: Vec<u64>,
-    /// True where a call of the group had no result yet, or only a stand-in for one: what comes
+    /// True if a call of the group had no result yet, or only a stand-in for one: what comes
     /// late belongs to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     open: bool,
@@ -92,7 +92,7 @@ impl Pins {
         Ok(Self { list })
     }
 
-    /// Returns the content of the slot; `None` where nothing is pinned.
+    /// Returns the content of the slot; `None` if nothing is pinned.
     pub(crate) fn content(self) -> Result<Option<Vec<u8>>> {
         if self.list.is_empty() {
             return Ok(None);
@@ -165,7 +165,7 @@ impl Pins {
         Ok(members)
     }
 
-    /// Unpins the message at this position, and with it the whole of its tool group; false where it
+    /// Unpins the message at this position, and with it the whole of its tool group; false if it
     /// was not pinned.
     pub(crate) fn remove(&mut self, position: u64, snapshot: &Snapshot) -> bool {
         let head =
@@ -221,7 +221,7 @@ impl Pin {
         })
     }
 
-    /// Returns the message or group, as these records show it; `None` where its first message is
+    /// Returns the message or group, as these records show it; `None` if its first message is
     /// not among them, or is never sent.
     fn group(&self, records: &Records) -> Option<PinnedGroup> {
         let (_, head) = records.place(self.at)?;

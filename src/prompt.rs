@@ -1,362 +1,286 @@
-//! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
+//! The prompt that a build returns: the messages, shared, beside the report.
 //!
-//! It reads from the memory what the composer (`compose`) wants to see, and returns what that makes
-//! of it (`composed`).
+//! The module `compose` makes it, and `prompt` reads a memory for that. Here is what comes out, and
+//! what can be asked of it.
 
-#[cfg(feature = "async")]
-mod asynchronous;
-mod pins;
-mod reading;
-mod recall;
-mod summary;
+mod fate;
+mod pieces;
+mod prefix;
+mod report;
 
-use std::ops::Range;
+use std::ops::Index;
 use std::sync::Arc;
 use std::{fmt, mem};
 
-use parking_lot::Mutex;
-
-use crate::compose::{
-    Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
-};
-use crate::composed::Prompt;
-use crate::error::Result;
-use crate::memory::{ChatMemory, ChatMemoryExt, Read, share};
 use crate::message::{Message, Role};
-use crate::provider::Provider;
-use crate::recall::Recall;
-use crate::record::Snapshot;
-use crate::token::TokenCounter;
-use crate::tool::Tool;
-use crate::truncate::Truncate;
-use crate::window::{ToolGroups, Window};
-pub(crate) use recall::sends_as_much;
+use crate::record::Records;
+use crate::tool::{self, Tool};
+pub use fate::{Fate, Setting};
+pub(crate) use pieces::{Item, Iter, Pieces};
+pub use prefix::{Break, Fingerprint, SharedPrefix};
+pub use report::{
+    Adaptation, Adapted, Cleared, Gap, LeftOut, Moved, NothingRecalled, Reason, Recalled, Repaired,
+    Report, SystemSource, Tokens, Truncated,
+};
 
-/// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
+/// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
-/// Building reads the memory and writes nothing. What it costs depends on what is sent, not on what
-/// was ever said.
+/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request
+/// that failed is sent again with the same prompt.
+///
+/// As JSON it is the `messages` of Chat Completions, which most servers speak; for a prompt that is
+/// for a provider of another format that is an error, and a [`Request`](crate::wire::Request) is
+/// what it is sent.
+/// To store messages write [them](Self::to_messages), in JSON or with a
+/// [`Codec`](crate::codec::Codec): that keeps what no provider is sent.
 ///
 /// ```
-/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 ///
-/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-///     .system("You are a terse assistant.")
-///     .max_messages(10)
-///     .truncate(Truncate::chars(800)?);
-///
-/// prompt.add(Message::user("What is the weather in Oslo?"))?;
-/// prompt.add_temporary(Message::user("Today is Friday."));
-///
-/// assert_eq!(prompt.preview()?.len(), 3); // spends nothing
-/// assert_eq!(prompt.build()?.len(), 3); // spends the temporary message
-/// assert_eq!(prompt.build()?.len(), 2);
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+/// prompt.add(Message::user("hi"))?;
+/// let built = prompt.build()?;
+/// assert_eq!(built.len(), 2);
+/// assert_eq!(built[1].text(), "hi");
+/// assert!(built.iter().all(|message| !message.is_tool()));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-///
-/// Every setting can be changed later too:
-///
-/// ```
-/// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Truncate, Window};
-/// # let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-/// prompt.configure(|composer| composer.window(Window::turns(3)).no_truncate());
-/// ```
-pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
-    memory: Arc<M>,
-    composer: Composer,
-    temporaries: Vec<Arc<Message>>,
-    /// The number of first temporaries that a failed build has used: they belong to this memory,
-    /// and are dropped if it is swapped.
-    seen: usize,
-    /// The roles of those that were dropped with a memory, for the next report.
-    dropped: Vec<Role>,
-    recall: Option<Recall>,
-    /// Held for no longer than a composition takes, and only where it is of use.
-    cache: Mutex<ComposerCache>,
+#[derive(Clone)]
+pub struct Prompt {
+    /// Boxed, so that it is made in its place and moved as a pointer from then on.
+    draft: Box<Draft>,
 }
 
-impl<M: ?Sized> MemoryPrompt<M> {
-    fn over(memory: Arc<M>) -> Self {
-        Self {
-            memory,
-            composer: Composer::new(),
-            temporaries: Vec::new(),
-            seen: 0,
-            dropped: Vec::new(),
-            recall: None,
-            cache: Mutex::default(),
+/// A prompt in the making, and then what it holds.
+#[derive(Clone, Default)]
+pub(crate) struct Draft {
+    /// The records that were read; `None` until the prompt is done.
+    records: Option<Records>,
+    pub(crate) pieces: Pieces,
+    pub(crate) cacheable: usize,
+    pub(crate) report: Report,
+    tools: Option<Arc<[Tool]>>,
+}
+
+static NO_RECORDS: Records = Records::none();
+
+impl Draft {
+    #[inline]
+    fn records(&self) -> &Records {
+        self.records.as_ref().unwrap_or(&NO_RECORDS)
+    }
+}
+
+/// The origin of a message of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The system message.
+    System,
+    /// The history: the record at this position, as it is.
+    History(u64),
+    /// The history: a truncated copy of the record at this position.
+    Truncated(u64),
+    /// The history: a copy of the record at this position, in which something is cleared.
+    Cleared(u64),
+    /// The summary of what was said before.
+    Summary,
+    /// The answer to a call whose result nobody recorded.
+    Repair,
+    /// A note of the user, for this prompt alone, that results have arrived further up.
+    Note,
+    /// A note of the user that earlier messages are not shown: see
+    /// [`Notice`](crate::compose::Notice).
+    Notice,
+    /// A temporary message.
+    Temporary,
+    /// The history: a copy of the record at this position, changed as the provider demands.
+    Adapted(u64),
+    /// Several neighbours as one message, as the provider demands, with the position of the first
+    /// record among them; `None` if none of them is one.
+    Joined(Option<u64>),
+    /// A message that the provider demands in this place, and that nobody said.
+    Added,
+}
+
+impl Origin {
+    /// Returns whether it is for this prompt only.
+    pub(crate) const fn is_passing(self) -> bool {
+        matches!(self, Self::Temporary | Self::Note)
+    }
+
+    /// Returns the position of the record that is sent, itself or a copy of it; of several that
+    /// were joined, that of the first.
+    pub(crate) fn seq(self) -> Option<u64> {
+        match self {
+            Self::History(seq) | Self::Truncated(seq) | Self::Cleared(seq) | Self::Adapted(seq) => {
+                Some(seq)
+            }
+            Self::Joined(seq) => seq,
+            Self::System
+            | Self::Summary
+            | Self::Repair
+            | Self::Note
+            | Self::Notice
+            | Self::Temporary
+            | Self::Added => None,
         }
     }
+}
 
-    /// Sets the system message, which takes the place of the memory's.
-    #[must_use]
-    pub fn system(self, text: impl Into<String>) -> Self {
-        self.with(|composer| composer.system(text))
+impl Prompt {
+    /// Returns the prompt of this draft; takes the records of which it was made.
+    pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
+        let Draft { records, pieces, .. } = &mut *draft;
+        pieces.free_unsent(records.insert(mem::take(of)));
+        Self { draft }
     }
 
-    /// Sends the last `n` messages of the history; 10 unless set.
-    #[doc(alias = "last")]
-    #[must_use]
-    pub fn max_messages(self, n: usize) -> Self {
-        self.with(|composer| composer.max_messages(n))
+    /// Returns the same prompt, whose report names what a temporary message quotes.
+    pub(crate) fn with_recalled(mut self, recalled: Vec<Recalled>) -> Self {
+        self.draft.report.recalled = recalled;
+        self
     }
 
-    /// Sets the window on the history.
-    #[must_use]
-    pub fn window(self, window: Window) -> Self {
-        self.with(|composer| composer.window(window))
-    }
-
-    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
-    /// alone decides how much of the history is sent.
-    #[must_use]
-    pub fn max_tokens(
-        self,
-        budget: impl Into<Budget>,
-        counter: impl TokenCounter + 'static,
+    /// Returns the same prompt, whose report says why nothing is recalled, and what failed.
+    pub(crate) fn with_recall_outcome(
+        mut self,
+        nothing: Option<NothingRecalled>,
+        failed: Option<String>,
     ) -> Self {
-        self.with(|composer| composer.max_tokens(budget, counter))
-    }
-
-    /// Shortens long messages; off unless set.
-    #[must_use]
-    pub fn truncate(self, truncate: Truncate) -> Self {
-        self.with(|composer| composer.truncate(truncate))
-    }
-
-    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
-    #[must_use]
-    pub fn clear(self, clear: Clear) -> Self {
-        self.with(|composer| composer.clear(clear))
-    }
-
-    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
-    #[must_use]
-    pub fn notice(self, notice: Notice) -> Self {
-        self.with(|composer| composer.notice(notice))
-    }
-
-    /// Sets how tool groups are treated.
-    #[must_use]
-    pub fn tool_groups(self, tool_groups: ToolGroups) -> Self {
-        self.with(|composer| composer.tool_groups(tool_groups))
-    }
-
-    /// Sets where temporary messages stand.
-    #[must_use]
-    pub fn temporaries_at(self, placement: Placement) -> Self {
-        self.with(|composer| composer.temporaries_at(placement))
-    }
-
-    /// Sets the tools that the model can call; see [`Composer::tools`].
-    #[must_use]
-    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.with(|composer| composer.tools(tools))
-    }
-
-    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
-    /// [`Provider`].
-    #[must_use]
-    pub fn for_provider(self, provider: Provider) -> Self {
-        self.with(|composer| composer.for_provider(provider))
-    }
-
-    /// Changes the configuration, from the next build on. What was set before and isn't changed
-    /// stays; a composer that is made anew has the defaults, and so sends neither
-    /// [pins](Self::with_pins) nor [summaries](Self::with_summary) unless it is told to.
-    ///
-    /// ```
-    /// use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Window};
-    ///
-    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
-    /// prompt.configure(|composer| composer.window(Window::turns(5)).no_system());
-    /// prompt.configure(|_| Composer::new().with_pins().max_messages(20)); // all anew
-    /// ```
-    pub fn configure(&mut self, change: impl FnOnce(Composer) -> Composer) {
-        // Another counter or truncation would count and cut otherwise than the cache says.
-        self.cache = Mutex::default();
-        // On a copy: where `change` panics, the prompt is as it was.
-        self.composer = change(self.composer.clone());
-    }
-
-    fn with(mut self, change: impl FnOnce(Composer) -> Composer) -> Self {
-        self.configure(change);
+        let report = &mut self.draft.report;
+        let gave_way = report.recalled.is_empty().then_some(NothingRecalled::GaveWay);
+        report.nothing_recalled = nothing.or(gave_way);
+        report.candidates_failed = failed;
         self
     }
 
-    /// Returns the configuration.
-    pub fn composer(&self) -> &Composer {
-        &self.composer
-    }
-
-    /// Adds a message for the next build only. It is stored nowhere. A tool loop of your own builds
-    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in
-    /// the same place in each of its rounds.
-    ///
-    /// A temporary system message does not make a second one: its text is added to that of the
-    /// prompt or the memory, for one build.
-    pub fn add_temporary(&mut self, message: impl Into<Message>) -> &mut Self {
-        self.temporaries.push(Arc::new(message.into()));
+    /// Returns the same prompt, whose report names temporaries that were dropped before it.
+    pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
+        self.draft.report.dropped_temporaries = roles;
         self
     }
 
-    /// Returns the messages that wait for the next build.
-    pub fn temporaries(&self) -> impl ExactSizeIterator<Item = &Message> {
-        self.temporaries.iter().map(AsRef::as_ref)
+    /// Returns the same prompt, for a model that can call these tools.
+    #[inline]
+    pub(crate) fn with_tools(mut self, tools: Option<&Arc<[Tool]>>) -> Self {
+        if let Some(tools) = tools {
+            let fingerprint = Fingerprint { tools: tool::fingerprint(tools), options: 0 };
+            self.draft.report.fingerprint = Some(fingerprint);
+            self.draft.tools = Some(Arc::clone(tools));
+        }
+        self
     }
 
-    /// Takes back the messages that wait for the next build, for example those of a build that
-    /// failed.
+    /// Returns the tools that the prompt was composed for: those that a model can call, and whose
+    /// definitions its tokens count.
+    pub fn tools(&self) -> &[Tool] {
+        self.draft.tools.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the number of messages.
+    pub fn len(&self) -> usize {
+        self.draft.pieces.len()
+    }
+
+    /// Returns whether there are no messages.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the messages, in order. It goes forward only: who wants them from the end takes
+    /// [`get`](Self::get), or collects the references.
+    #[inline]
+    pub fn iter(&self) -> Iter<'_> {
+        self.draft.pieces.iter(self.draft.records())
+    }
+
+    /// Returns the `i`th message.
+    pub fn get(&self, i: usize) -> Option<&Message> {
+        self.iter().nth(i)
+    }
+
+    /// Returns the messages, each with its origin.
+    pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
+        let items = self.draft.pieces.items(self.draft.records());
+        items.map(|item| (item.origin(), item.borrowed()))
+    }
+
+    /// Returns the system message, which is the first where there is one.
+    pub fn system(&self) -> Option<&Message> {
+        self.get(0).filter(|message| message.is_system())
+    }
+
+    /// Returns the cacheable boundary: the number of first messages that the next prompt will send
+    /// again, in the same place and byte for byte, as long as neither the window moves nor the
+    /// boundary of what is [cleared](crate::Clear).
     ///
-    /// ```
-    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    /// Temporaries, and results of the newest calls of which some may still come, are not
+    /// cacheable, nor is what stands behind them. Once something else was said behind a call, a
+    /// result that comes all the same changes the prompt where the call stands, once:
+    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
+    /// alternate, a message at the end that a later one may be joined to is not cacheable either. A
+    /// provider's cache mark belongs at this boundary.
+    #[doc(alias = "durable")]
+    pub fn cacheable(&self) -> usize {
+        self.draft.cacheable
+    }
+
+    /// Returns the report of what the build did.
+    pub fn report(&self) -> &Report {
+        &self.draft.report
+    }
+
+    /// Returns copies of the messages.
+    pub fn to_messages(&self) -> Vec<Message> {
+        self.iter().cloned().collect()
+    }
+}
+
+impl Index<usize> for Prompt {
+    type Output = Message;
+
+    /// Returns the `i`th message.
     ///
-    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    /// prompt.add_temporary(Message::user("Today is Friday."));
-    /// assert_eq!(prompt.take_temporaries(), [Message::user("Today is Friday.")]);
-    /// assert_eq!(prompt.build()?.len(), 0);
-    /// # Ok::<(), memory_prompt::Error>(())
-    /// ```
-    pub fn take_temporaries(&mut self) -> Vec<Message> {
-        self.seen = 0;
-        let taken = mem::take(&mut self.temporaries);
-        taken.into_iter().map(Arc::unwrap_or_clone).collect()
+    /// # Panics
+    ///
+    /// If there is no such message, as a slice does; [`Prompt::get`] does not.
+    #[expect(clippy::panic, reason = "the contract of Index")]
+    fn index(&self, i: usize) -> &Message {
+        match self.get(i) {
+            Some(message) => message,
+            None => panic!("message {i} of a prompt of {}", self.len()),
+        }
     }
+}
 
-    /// Forgets the messages that wait for the next build.
-    pub fn clear_temporaries(&mut self) {
-        self.seen = 0;
-        self.temporaries.clear();
-    }
-
-    /// Returns what earlier prompts counted and cut.
-    pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
-        &self.cache
-    }
+impl<'a> IntoIterator for &'a Prompt {
+    type Item = &'a Message;
+    type IntoIter = Iter<'a>;
 
     #[inline]
-    fn compose_with(
-        &self,
-        snapshot: &mut Snapshot,
-        temporaries: Temporaries<'_>,
-    ) -> Result<Composition> {
-        let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
-        self.composer.compose_with(snapshot, temporaries, cache.as_deref_mut())
-    }
-
-    /// Begins a build: temporaries that it does not spend belong to this memory from now on.
-    fn begin_build(&mut self) {
-        self.seen = self.temporaries.len();
-    }
-
-    /// Spends the temporaries, for a build has succeeded.
-    fn spend(&mut self, prompt: Prompt) -> Prompt {
-        self.seen = 0;
-        self.temporaries.clear();
-        prompt.with_dropped(mem::take(&mut self.dropped))
-    }
-
-    fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
-        let dropped = self.temporaries.drain(..mem::take(&mut self.seen));
-        self.dropped.extend(dropped.map(|message| message.role()));
-        self.cache = Mutex::default();
-        mem::replace(&mut self.memory, memory)
-    }
-
-    /// Returns the memory.
-    pub fn memory(&self) -> &Arc<M> {
-        &self.memory
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
     }
 }
 
-impl MemoryPrompt<dyn ChatMemory> {
-    /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
-    ///
-    /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
-    /// [`memory`](Self::memory).
-    pub fn new(memory: impl ChatMemory + 'static) -> Self {
-        Self::over(share(memory))
-    }
-
-    /// Appends a message to the memory; returns its position.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChatMemory::append`].
-    pub fn add(&self, message: impl Into<Message>) -> Result<u64> {
-        self.memory.add(message)
-    }
-
-    /// Appends messages to the memory in one batch; returns their positions.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChatMemory::append`].
-    pub fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
-        self.memory.add_all(messages)
-    }
-
-    /// Composes the prompt and spends the temporary messages.
-    ///
-    /// # Errors
-    ///
-    /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails changes nothing:
-    /// temporaries wait for the next one, unless the memory is [swapped](Self::set_memory) before.
-    pub fn build(&mut self) -> Result<Prompt> {
-        self.begin_build();
-        let prompt = self.preview()?;
-        Ok(self.spend(prompt))
-    }
-
-    /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
-    ///
-    /// # Errors
-    ///
-    /// As [`build`](Self::build).
-    pub fn preview(&self) -> Result<Prompt> {
-        let mut read = Read::newest(self.composer.first_read());
-        if self.composer.reads_slots() && self.memory.limits().has_slots() {
-            self.name_slots(&mut read);
-        }
-        loop {
-            let mut snapshot = if read.is_plain() {
-                self.memory.read(None, read.n)
-            } else {
-                self.memory.read_with(&read)
-            };
-            let composed = match snapshot {
-                // Not `?`, which would move the snapshot out of the result: a copy.
-                Ok(ref mut snapshot) => self.composed(&mut read, snapshot)?,
-                Err(error) => return Err(error),
-            };
-            match composed {
-                Some((prompt, Some(seen))) => return self.recalled(prompt, seen),
-                Some((prompt, None)) => return Ok(prompt),
-                None => {}
-            }
-        }
-    }
-
-    /// Puts another memory in the place of this one and returns the old one. The configuration
-    /// stays, and so do temporaries that no build has seen.
-    ///
-    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps
-    /// another user's: they are dropped, and the next [report](crate::Report::dropped_temporaries)
-    /// says so. To keep them, [take](Self::take_temporaries) them first.
-    pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        self.replace_memory(share(memory))
+impl PartialEq for Prompt {
+    /// Returns whether equal messages stand in equal places with equal reports, whatever they
+    /// share.
+    fn eq(&self, other: &Self) -> bool {
+        self.cacheable() == other.cacheable()
+            && self.report() == other.report()
+            && self.with_origins().eq(other.with_origins())
     }
 }
 
-#[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
-impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
-    /// Says how it is configured and how much waits, not what was said: logs are no place for that.
+impl fmt::Debug for Prompt {
+    /// Says what was done, not what was said: logs are no place for conversations.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryPrompt")
-            .field("memory", &&*self.memory)
-            .field("composer", &self.composer)
-            .field("recall", &self.recall)
-            .field("temporaries", &self.temporaries.len())
+        f.debug_struct("Prompt")
+            .field("messages", &self.len())
+            .field("cacheable", &self.cacheable())
+            .field("report", self.report())
             .finish()
     }
 }

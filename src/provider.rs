@@ -7,7 +7,7 @@
 //! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
 //!    and its variant here: in [`Provider`] and in the list `named!`.
 //! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name
-//!    it in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
+//!    it in `PROVIDERS` there: the laws of `tests/wire/provider_rules.rs` then hold for it.
 //! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].
@@ -20,7 +20,7 @@ mod origin;
 mod private;
 mod row;
 mod schema;
-#[cfg(feature = "ureq")]
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 mod server;
 mod table;
 mod tools;
@@ -40,10 +40,11 @@ pub(crate) use origin::{
 };
 pub use private::{PrivateField, PrivateFields};
 pub use row::{
-    Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
+    Blank, Ends, Files, Format, Ids, Images, InUrl, MaxTokens, Opens, ReasoningField, Row,
+    ToolNames,
 };
-pub(crate) use schema::CHOICES;
-#[cfg(feature = "ureq")]
+pub(crate) use schema::{CHOICES, over_limits};
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
@@ -67,6 +68,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | refused by DeepSeek | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
+/// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
 /// | arguments that are no JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
 /// | another provider's fields | refused by those that check, as Groq | refused | refused | refused | refused | - |
 ///
@@ -120,7 +122,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
 /// business, and the other rules hold.
 ///
-/// Where a rule depends on the model, the stricter side is taken unless [`model`](Self::model)
+/// If a rule depends on the model, the stricter side is taken unless [`model`](Self::model)
 /// names it.
 ///
 /// # What only one provider understands
@@ -239,7 +241,9 @@ impl Provider {
         Self::Custom(row)
     }
 
-    /// Returns the provider for one of its models, where its rules depend on the model: Claude's
+    /// Returns the provider for one of its models. A [request](crate::wire::Request) of a prompt
+    /// that is composed for it names that model (of at most 95 bytes), and so do the rules that
+    /// depend on it: Claude's
     /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8
     /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature
     /// and take the detail of a picture, and those before 2.5 can't fetch media from an address.
@@ -260,8 +264,12 @@ impl Provider {
     /// ```
     #[must_use]
     pub fn model(self, model: &str) -> Self {
-        let row = self.row().for_model(model);
-        if row == self.row() { self } else { Self::Custom(row) }
+        Self::Custom(self.row().for_model(model))
+    }
+
+    /// Returns the name of the model, where one was named.
+    pub(crate) fn named_model(&self) -> Option<&str> {
+        if let Self::Custom(row) = self { row.model() } else { None }
     }
 
     /// Returns the provider that has this name of its own.
@@ -334,7 +342,10 @@ impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StrictTemplate => f.pad("a strict chat template"),
-            Self::Custom(row) => f.pad(row.name()),
+            Self::Custom(row) => match Self::of_name(row.name()) {
+                Some(named) => named.fmt(f),
+                None => f.pad(row.name()),
+            },
             named => f.pad(&named.row().name().replace('_', " ")),
         }
     }

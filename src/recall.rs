@@ -9,7 +9,7 @@
 //!
 //! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
 //!     .max_messages(2)
-//!     .recall(Recall::words().tokens(2_000));
+//!     .recall(Recall::words());
 //! prompt.add_all([
 //!     Message::user("My sister Ada moved to Oslo in May."),
 //!     Message::ai("How does she like it there?"),
@@ -26,12 +26,22 @@
 //!
 //! # How it searches
 //!
-//! By words ([BM25](Recall::bm25)), the same for every memory. Case and [endings](Endings) do not
-//! matter; scripts without spaces are searched by pairs of characters. The words of a message's
-//! neighbours count a little for it, and words that the best hits share with others are asked for
-//! too. It knows no meaning: what was said in other words is found only by its neighbours, and a
+//! By words (BM25), the same for every memory. Case and [endings](Endings) do not matter. Scripts
+//! without spaces, and Korean, are searched by pairs of characters; identifiers by their parts too;
+//! a language whose endings are not known by groups of four letters too. A day that the question
+//! names (`2023-11-01`, "1 November", "last Tuesday") is searched among the days on which messages
+//! were written.
+//!
+//! The words of a message's neighbours count for it as far as messages side by side speak of the
+//! same in this conversation: that is measured by the words that they share, down to nothing if
+//! notes stand in no order. A long message leans less on its neighbours than a short one.
+//!
+//! Words find no meaning: what was said in other words is found only by its neighbours, and a
 //! question that chains facts finds the first of them. Embeddings, or a search of your own, add
 //! what they find as [`Candidates`].
+//!
+//! Of each message so much is quoted that there is room for several: all of a short one, of a long
+//! one the passages that were asked for.
 //!
 //! [Truncation](crate::Truncate) and its processors do not see what is quoted: who must keep
 //! something from the model for good evicts it.
@@ -45,29 +55,28 @@
 //! [asked for](Recall::tool_results) are never searched. Days are those of UTC. Of a question with
 //! very many words those at its beginning and at its end are searched for, 128 in all.
 //!
-//! Where nothing is recalled, the [report](crate::Report::nothing_recalled) says why.
+//! If nothing is recalled, the [report](crate::Report::nothing_recalled) says why.
 //!
 //! # The index
 //!
-//! Words by position, without text, grown by what is new with each prompt. A [`Recall`] and its
-//! clones share the indexes of all conversations that they searched, up to a
-//! [bound](Recall::keep_at_most); an application that wants to keep one writes it down with
-//! [`RecallIndex::to_bytes`]. What is sent is read from the memory each time, so what was evicted,
-//! cleared or deleted is never recalled.
+//! The words of each message as numbers, without text, grown by what is new with each prompt. A
+//! [`Recall`] and its clones share the indexes of all conversations that they searched, up to a
+//! [bound](Recall::keep_at_most). What is sent is read from the memory each time, so what was
+//! evicted, cleared or deleted is never recalled.
 //!
-//! So a prompt with recall does not cost only what it sends: it scores each message that has a word
-//! of the question, and the first one of a process reads the whole conversation once, unless its
-//! index was [set](Recall::set_index).
+//! So a prompt with recall does not cost only what it sends: it looks at each word that was ever
+//! said, and the first one of a process reads the whole conversation once.
 
-mod bytes;
+mod dates;
 mod endings;
 mod excerpt;
+mod found;
 mod index;
 mod quotes;
-mod repeats;
+mod rank;
 mod score;
 mod search;
-mod segment;
+pub mod tools;
 mod words;
 
 use std::collections::HashMap;
@@ -77,12 +86,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use endings::Endings;
-pub use index::RecallIndex;
-use score::Weights;
-pub(crate) use search::{Asked, Found, GROUP, Search, Told};
+pub(crate) use found::{Asked, Found, Outcome};
+use index::Index;
+pub(crate) use search::{GROUP, Search};
 use words::fnv;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::record::Record;
 
@@ -99,7 +108,6 @@ pub struct Recall {
     passage: usize,
     least: f32,
     least_fit: f32,
-    weights: Weights,
     keep_free: bool,
     candidates: Option<Arc<dyn Candidates>>,
     indexes: Arc<Mutex<Indexes>>,
@@ -150,35 +158,33 @@ impl Candidates for Vec<Candidate> {
 pub struct Candidate {
     /// Its position.
     pub seq: u64,
-    /// Its fit, from 0 to 1. The best hit by words counts 1; where both find a message,
-    /// the sum decides. One that is offered twice counts as it fits best.
+    /// Its fit, from 0 to 1, as a cosine is. One that is offered twice counts as it fits best.
     pub fit: f32,
 }
 
 impl Recall {
-    /// Returns a search by words: up to 2,000 tokens of excerpts.
+    /// Returns a search by words: up to 500 tokens of excerpts.
     pub fn words() -> Self {
         Self {
-            size: Size::Tokens(2_000),
+            size: Size::Tokens(500),
             query: None,
             endings: Endings::Light,
             tools: false,
             neighbours: 1,
-            passage: 600,
-            least: 1.0,
+            passage: 1_200,
+            least: 0.03,
             least_fit: 0.1,
-            weights: Weights { k1: 1.2, b: 0.75 },
-            keep_free: false,
+            keep_free: true,
             candidates: None,
-            indexes: Indexes::at_most(64 << 20),
+            indexes: Indexes::at_most(256 << 20),
         }
     }
 
     /// Recalls at most so many tokens, by the prompt's counter, or by
-    /// [`Estimate`](crate::token::Estimate) where it has none.
+    /// [`Estimate`](crate::token::Estimate) if it has none.
     ///
-    /// Where the prompt has a [budget](crate::Budget), only what the window leaves of it is used;
-    /// see [`keep_free`](Self::keep_free).
+    /// If the prompt has a [budget](crate::Budget), so many are [kept free](Self::keep_free) in
+    /// it, at most half of it.
     #[must_use]
     pub fn tokens(mut self, tokens: usize) -> Self {
         self.size = Size::Tokens(tokens);
@@ -192,17 +198,25 @@ impl Recall {
         self
     }
 
-    /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it:
-    /// the window gets the rest, whatever is found. Without it a window that fills its budget
-    /// leaves no room. Where what must be sent needs some of it, it gets that: no build fails for
-    /// what is kept free, and nothing is cut for it.
+    /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it,
+    /// as it does unless told [otherwise](Self::no_keep_free): the window gets the rest, whatever
+    /// is found. What must be sent goes before it: no build fails for what is kept free, and
+    /// nothing is cut for it.
     ///
-    /// It says nothing where the prompt has no budget, or where recall is bounded by
+    /// It says nothing if the prompt has no budget, or where recall is bounded by
     /// [characters](Self::characters).
     #[must_use]
     #[doc(alias = "share")]
     pub fn keep_free(mut self) -> Self {
         self.keep_free = true;
+        self
+    }
+
+    /// Recalls only what finds room in what the window leaves of the budget: nothing, once the
+    /// window fills it.
+    #[must_use]
+    pub fn no_keep_free(mut self) -> Self {
+        self.keep_free = false;
         self
     }
 
@@ -238,18 +252,24 @@ impl Recall {
         self
     }
 
-    /// Sets how many characters of a message are quoted; 600 unless set. Of a longer one it is the
-    /// passage with most of what was asked for.
+    /// Sets the most characters of a message that are quoted; 1,200 unless set. Of a message that
+    /// is longer, or that would leave no room for others, it is the passages with most of what was
+    /// asked for.
     #[must_use]
     pub fn passage(mut self, characters: usize) -> Self {
         self.passage = characters.max(1);
         self
     }
 
-    /// Recalls nothing whose score is below this; 1 unless set. Scores grow with the length of the
-    /// question and of the history: the [report](crate::Report::recalled) shows yours. No number
-    /// (NaN) counts as 0. What candidates fit is another scale: see
-    /// [`least_fit`](Self::least_fit).
+    /// Recalls nothing whose score is below this; 0.03 unless set, and no number (NaN) counts as 0.
+    ///
+    /// A score is the part of the question's weight that a message has, its neighbours' words
+    /// counted in part: about 0 where it has its commonest words alone, 1 where it has all that is
+    /// known. The [report](crate::Report::recalled) shows it.
+    ///
+    /// Unless it is 0, nothing is recalled either where what is found may as well be chance: the
+    /// words of the question that the best messages have must be so rare that together they tell
+    /// one message from most others. "Yes, please." recalls nothing.
     #[must_use]
     pub fn least_score(mut self, score: f32) -> Self {
         self.least = if score.is_nan() { 0.0 } else { score };
@@ -264,24 +284,10 @@ impl Recall {
         self
     }
 
-    /// Sets the numbers of BM25: `k1`, how much a word counts that comes again (1.2 unless set),
-    /// and `b`, how much long messages count less (0.75).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `k1` is between 0 and 100, and
-    /// `b` between 0 and 1.
-    pub fn bm25(mut self, k1: f32, b: f32) -> Result<Self> {
-        if !((0.0..=100.0).contains(&k1) && (0.0..=1.0).contains(&b)) {
-            let text = format!("k1 must be from 0 to 100 and b from 0 to 1, and are {k1} and {b}");
-            return Err(Error::invalid("recall", text));
-        }
-        self.weights = Weights { k1, b };
-        Ok(self)
-    }
-
-    /// Recalls what this search finds too. A list of [`Candidate`]s is one, that finds the same
-    /// whatever is asked:
+    /// Recalls what this search finds too. A message's rank is the sum of two parts: its score by
+    /// words in parts of the best score, and its fit in parts of the best fit. So it does not
+    /// matter whether fits are large or small, only how they differ. A list of [`Candidate`]s is
+    /// one, that finds the same whatever is asked:
     ///
     /// ```
     /// use memory_prompt::recall::Candidate;
@@ -301,7 +307,7 @@ impl Recall {
         self
     }
 
-    /// Bounds the memory that indexes take: the ones that were not used for longest go first. 64
+    /// Bounds the memory that indexes take: the ones that were not used for longest go first. 256
     /// MiB unless set. The one in use stays, however large it is.
     ///
     /// It is a bound of the indexes, so it holds for all clones that share them, those made before
@@ -315,23 +321,9 @@ impl Recall {
         self
     }
 
-    /// Returns a copy of the index of a conversation, where there is one. It shares most of its
-    /// parts with the index in use, and costs little.
-    pub fn index(&self, id: &MemoryId) -> Option<RecallIndex> {
-        let index = self.indexes.lock().known.get(id).map(|kept| Arc::clone(&kept.index))?;
-        let index = index.lock().clone();
-        Some(index)
-    }
-
-    /// Takes an index that was kept. One that does not fit the conversation or these settings is
-    /// made anew when it is needed.
-    pub fn set_index(&self, id: &MemoryId, index: RecallIndex) {
-        let bytes = index.bytes();
-        let mut indexes = self.indexes.lock();
-        indexes.remove(id);
-        indexes.used(id).index = Arc::new(Mutex::new(index));
-        drop(indexes);
-        self.keep_within(id, bytes);
+    /// Returns the bytes that all indexes take.
+    pub fn index_bytes(&self) -> usize {
+        self.indexes.lock().bytes
     }
 
     /// Forgets the index of a conversation: for one that was deleted, and is not asked again.
@@ -378,20 +370,15 @@ impl Recall {
     }
 
     /// Adds the records that the index lacks, up to this position.
-    fn add<'r>(
-        &self,
-        index: &mut RecallIndex,
-        records: impl Iterator<Item = Record<'r>>,
-        before: u64,
-    ) {
+    fn add<'r>(&self, index: &mut Index, records: impl Iterator<Item = Record<'r>>, before: u64) {
         for record in records {
-            if (index.end()..before).contains(&record.seq()) {
+            if (index.end..before).contains(&record.seq()) {
                 index.add(&record, &self.endings, self.tools);
             }
         }
     }
 
-    fn index_of(&self, id: &MemoryId) -> Arc<Mutex<RecallIndex>> {
+    fn index_of(&self, id: &MemoryId) -> Arc<Mutex<Index>> {
         Arc::clone(&self.indexes.lock().used(id).index)
     }
 
@@ -450,7 +437,7 @@ impl Indexes {
 
 #[derive(Default)]
 struct Kept {
-    index: Arc<Mutex<RecallIndex>>,
+    index: Arc<Mutex<Index>>,
     bytes: usize,
     used: u64,
 }

@@ -6,9 +6,11 @@
 //! looked, a writer fills the next cell beside it.
 
 mod cursor;
+mod day;
 mod extra;
-mod few;
+mod quoted;
 mod run;
+mod shown;
 mod slot;
 mod stamp;
 
@@ -17,11 +19,12 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, mem};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
+pub(crate) use day::{civil, heading};
 pub(crate) use extra::Extra;
-pub(crate) use few::Few;
+pub(crate) use quoted::{escape, speaker, write_marked, write_name, write_quoted, write_speaker};
 pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
 pub use slot::Slot;
 pub use stamp::{Incarnation, SlotVersion};
@@ -41,7 +44,7 @@ pub struct Record<'a> {
 /// Positions ascend. They have no gaps unless the memory can't read one of its rows.
 #[derive(Clone, Default)]
 pub struct Records {
-    runs: Few<Run>,
+    runs: Vec<Run>,
     len: usize,
 }
 
@@ -63,8 +66,8 @@ pub struct Snapshot {
     /// The rows among those that were asked for which the memory holds and can't read. They do not
     /// hide the others.
     pub unreadable: Vec<Unreadable>,
-    /// The life of the conversation: another one after a delete and a new beginning. `None` where
-    /// the memory does not know, or where there is no conversation.
+    /// The life of the conversation: another one after a clear, and after a delete and a new
+    /// beginning. `None` if the memory does not know, or if there is no conversation.
     pub incarnation: Option<Incarnation>,
     pub(crate) extra: Option<Box<Extra>>,
 }
@@ -156,11 +159,12 @@ impl Records {
                 .collect();
             for (from, seq) in seqs.into_iter().enumerate() {
                 match records.runs.last_mut() {
-                    Some(run) if from > 0 && run.seq + run.len as u64 == seq => {
+                    Some(run) if from > 0 && seq - run.seq == run.len as u64 => {
                         run.len += 1;
+                        run.end += 1;
                         records.len += 1;
                     }
-                    _ => records.push(Run { cells: Arc::clone(&cells), seq, from, len: 1 }),
+                    _ => records.push(Run::new(Arc::clone(&cells), seq, from, 1)),
                 }
             }
         }
@@ -169,13 +173,13 @@ impl Records {
 
     /// Returns no records.
     pub(crate) const fn none() -> Self {
-        Self { runs: Few::none(), len: 0 }
+        Self { runs: Vec::new(), len: 0 }
     }
 
     /// Adds records that stand behind all others.
     pub(crate) fn push(&mut self, run: Run) {
         self.len += run.len;
-        self.runs.push(run);
+        self.runs.push(Run { end: self.len, ..run });
     }
 
     /// Adds other records, which stand behind all of these.
@@ -219,35 +223,21 @@ impl Records {
     /// Returns whether each message from the `skip`th record on is `wanted`.
     #[inline]
     pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
-        let (mut skip, mut i) = (skip, 0);
-        while let Some(run) = self.runs.get(i) {
-            for cell in run.filled().get(skip..).unwrap_or_default() {
-                if !cell.get().is_some_and(|cell| wanted(&cell.message)) {
-                    return false;
-                }
-            }
-            skip = skip.saturating_sub(run.len);
-            i += 1;
-        }
-        true
+        let mut cursor = self.cursor(skip);
+        cursor.pass(&mut wanted);
+        cursor.peek().is_none()
     }
 
     /// Returns the places of the records of each run.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Range<usize>> {
-        self.runs.iter().scan(0, |start, run| {
-            let places = *start..*start + run.len;
-            *start = places.end;
-            Some(places)
-        })
+        self.runs.iter().map(|run| run.end - run.len..run.end)
     }
 
-    /// Frees these [runs](Self::runs).
+    /// Frees these [runs](Self::runs), in their order.
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
-        let mut start = 0;
+        let mut gone = gone.iter().peekable();
         for run in mem::take(self).runs {
-            let is_gone = gone.iter().any(|places| places.start == start);
-            start += run.len;
-            if !is_gone {
+            if gone.next_if(|places| places.end == run.end).is_none() {
                 self.push(run);
             }
         }
@@ -256,15 +246,14 @@ impl Records {
     /// Returns the run of the `place`th record, and its place there.
     #[inline]
     fn run_of(&self, place: usize) -> Option<(&Run, usize)> {
-        let (mut place, mut i) = (place, 0);
-        while let Some(run) = self.runs.get(i) {
-            if place < run.len {
-                return Some((run, place));
-            }
-            place -= run.len;
-            i += 1;
-        }
-        None
+        let run = self.runs.get(self.number_of_run(place))?;
+        Some((run, place + run.len - run.end))
+    }
+
+    /// Returns the number of the run of the `place`th record; that of the runs behind the last one.
+    #[inline]
+    fn number_of_run(&self, place: usize) -> usize {
+        self.runs.partition_point(|run| run.end <= place)
     }
 
     /// Returns the `i`th record.
@@ -281,15 +270,10 @@ impl Records {
 
     /// Returns the record at this position, and its place among these.
     pub(crate) fn place(&self, seq: u64) -> Option<(usize, Record<'_>)> {
-        let mut before = 0;
-        for run in self.runs.iter() {
-            if (run.seq..run.seq + run.len as u64).contains(&seq) {
-                let i = places(seq - run.seq);
-                return Some((before + i, run.record(i)?));
-            }
-            before += run.len;
-        }
-        None
+        let number = self.runs.partition_point(|run| run.seq.saturating_add(run.len as u64) <= seq);
+        let run = self.runs.get(number)?;
+        let i = places(seq.checked_sub(run.seq)?);
+        Some((run.end - run.len + i, run.record(i)?))
     }
 
     /// Returns the messages, oldest first.
@@ -299,7 +283,7 @@ impl Records {
 
     /// Returns the oldest record.
     pub fn first(&self) -> Option<Record<'_>> {
-        self.runs.get(0)?.record(0)
+        self.runs.first()?.record(0)
     }
 
     /// Returns the newest record.
@@ -310,7 +294,9 @@ impl Records {
 
 impl From<Run> for Records {
     fn from(run: Run) -> Self {
-        Self { len: run.len, runs: run.into() }
+        let mut records = Self::none();
+        records.push(run);
+        records
     }
 }
 
@@ -372,6 +358,27 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
+    /// Refuses positions that no memory has: some that do not ascend, or that lie behind the end.
+    pub(crate) fn check(&self) -> Result<()> {
+        let ascend = |records: &Records| {
+            let mut runs = records.runs.iter();
+            let end = runs.try_fold(0, |end, run| {
+                (end <= run.seq).then(|| run.seq.checked_add(run.len as u64)).flatten()
+            });
+            end.is_some_and(|end| end <= self.end)
+        };
+        let mut unreadable = self.unreadable.iter().chain(self.picked_unreadable());
+        if self.start <= self.end
+            && ascend(&self.records)
+            && ascend(self.picked())
+            && unreadable.all(|row| row.seq < self.end)
+        {
+            return Ok(());
+        }
+        let what = format!("a snapshot up to {} has positions behind it, or twice", self.end);
+        Err(Error::invalid("read", what))
+    }
+
     /// Returns the position of the record at this place; for a place behind the last record, the
     /// position that the next one will have.
     #[inline]
@@ -383,11 +390,11 @@ impl Snapshot {
     /// Returns the position of the oldest of these records.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
-        self.records.runs.get(0).map_or(self.end, |run| run.seq)
+        self.records.runs.first().map_or(self.end, |run| run.seq)
     }
 
     /// Returns the position of the oldest row that was read, whether or not it could be made sense
-    /// of; none where no row was.
+    /// of; none if no row was.
     pub(crate) fn oldest_row_read(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.seq());
         let unreadable = self.unreadable.iter().map(|row| row.seq).min();

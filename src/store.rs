@@ -48,8 +48,6 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
-#[cfg(any(feature = "cassandra", feature = "postgres"))]
-mod both;
 #[cfg(feature = "cassandra")]
 pub mod cassandra;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
@@ -62,12 +60,16 @@ mod figures;
 pub(crate) mod given_up;
 mod in_memory;
 mod info;
+#[cfg(any(feature = "cassandra", feature = "postgres"))]
+mod join;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod observe;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
+mod retry;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -98,8 +100,8 @@ pub use postgres::{PostgresMemory, PostgresOptions, PostgresStore};
 pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{ChatMemory, MemoryId};
-use crate::record::Incarnation;
+use crate::memory::{ChatMemory, MemoryId, Read};
+use crate::record::{Incarnation, Slot, Snapshot};
 
 /// Many conversations, each under its id.
 ///
@@ -119,8 +121,8 @@ use crate::record::Incarnation;
 ///   all the while is listed once, whatever else comes and goes.
 /// - **Delete** forgets a conversation and its positions. Memories that were handed out for it stay
 ///   usable: the next append begins a new conversation at 0.
-/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is
-///   another one, and none that there was before.
+/// - **An incarnation** is one life of a conversation: after a clear, and after a delete and a new
+///   beginning, it is another one, and none that there was before.
 /// - **Purge** deletes the conversations to which nothing was appended since a time, and no other:
 ///   not one that is appended to meanwhile.
 ///
@@ -159,7 +161,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     ///
     /// Activity is an append by the clock of whoever appended, whatever
     /// [times](crate::memory::Append::with_times) its messages have; of a system message and of
-    /// slots too, even where nothing changes by it. [Closing](crate::memory::Append::closing) an
+    /// slots too, even if nothing changes by it. [Closing](crate::memory::Append::closing) an
     /// import sets it back. Reading, evicting and clearing are none, and so is a question that
     /// waits for its answer: leave conversations the time that a turn, or somebody's approval, may
     /// take.
@@ -198,7 +200,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Returns where the conversation under this id begins and ends and when it was last active;
-    /// `None` where there is no conversation.
+    /// `None` if there is no conversation.
     ///
     /// # Errors
     ///
@@ -207,6 +209,66 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         let _ = id;
         Err(unsupported("info"))
+    }
+
+    /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
+    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`:
+    /// what lies beside the records of many conversations, without reading those.
+    ///
+    /// They come in the order of [`ids`](Self::ids), and those of one conversation in that of the
+    /// bytes of their names. The slot after which it goes on need not exist (any more). Fewer than
+    /// `n` are returned only at the end. The default asks each conversation; one whose memory keeps
+    /// no slots has none.
+    ///
+    /// ```
+    /// use memory_prompt::memory::{Append, Expected};
+    /// use memory_prompt::{ChatMemory, ChatMemoryStore, InMemoryStore};
+    ///
+    /// let store = InMemoryStore::new();
+    /// for id in ["ann:1", "ann:2", "ben:1"] {
+    ///     let draft = Append::default().set_slot("draft:a", "Dear", Expected::Absent);
+    ///     store.memory(id)?.append_with(&mut { draft })?;
+    /// }
+    /// let first = store.slots_with_prefix("ann:", "draft:", None, 1)?;
+    /// let (id, draft) = &first[0];
+    /// assert_eq!((id.as_str(), draft.text()), ("ann:1", Some("Dear")));
+    /// let next = store.slots_with_prefix("ann:", "draft:", Some((id, draft.name())), 10)?;
+    /// assert_eq!((next.len(), next[0].0.as_str()), (1, "ann:2"));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where the store failed.
+    fn slots_with_prefix(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Result<Vec<(MemoryId, Slot)>> {
+        let (mut found, mut last, mut behind) = from(prefix, after);
+        loop {
+            let ids = match (&last, behind) {
+                (Some(id), Some(_)) => vec![id.clone()],
+                _ => self.ids_with_prefix(prefix, last.as_ref(), PAGE)?,
+            };
+            for id in &ids {
+                let memory = self.memory(id.clone())?;
+                if found.len() < n && memory.limits().has_slots() {
+                    let names = wanted(memory.slots()?, names, behind, n - found.len());
+                    if !names.is_empty() {
+                        let snapshot = memory.read_with(&Read::newest(0).slots(names))?;
+                        found.extend(slots_of(id, &snapshot));
+                    }
+                }
+            }
+            last = ids.into_iter().last();
+            if last.is_none() || found.len() >= n {
+                return Ok(found);
+            }
+            behind = None;
+        }
     }
 
     /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
@@ -254,6 +316,29 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
 
 /// The number of ids that are looked at at a time.
 const PAGE: usize = 256;
+
+/// Returns where a list of slots begins: nothing is found, and the conversation after which it goes
+/// on, or in which, behind this name.
+fn from<'a>(
+    prefix: &str,
+    after: Option<(&MemoryId, &'a str)>,
+) -> (Vec<(MemoryId, Slot)>, Option<MemoryId>, Option<&'a str>) {
+    let within = after.filter(|(id, _)| id.as_str().starts_with(prefix));
+    (Vec::new(), after.map(|(id, _)| id.clone()), within.map(|(_, name)| name))
+}
+
+/// Returns the names of the first `n` of these slots that begin so and come after this one.
+fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>, n: usize) -> Vec<String> {
+    let wanted = |name: &String| name.starts_with(names) && after.is_none_or(|it| **name > *it);
+    slots.into_iter().map(|(name, _)| name).filter(wanted).take(n).collect()
+}
+
+/// Returns the slots that were read, in the order of their names.
+fn slots_of(id: &MemoryId, snapshot: &Snapshot) -> impl Iterator<Item = (MemoryId, Slot)> {
+    let mut slots = snapshot.slots().to_vec();
+    slots.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+    slots.into_iter().map(|slot| (id.clone(), slot))
+}
 
 /// Refuses the prefix of all ids, which is more likely a variable that was not set.
 fn check_prefix(prefix: &str) -> Result<()> {
@@ -303,6 +388,15 @@ macro_rules! forward {
             }
             fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
                 (**self).info(id)
+            }
+            fn slots_with_prefix(
+                &self,
+                prefix: &str,
+                names: &str,
+                after: Option<(&MemoryId, &str)>,
+                n: usize,
+            ) -> Result<Vec<(MemoryId, Slot)>> {
+                (**self).slots_with_prefix(prefix, names, after, n)
             }
             fn delete_prefix(&self, prefix: &str) -> Result<u64> {
                 (**self).delete_prefix(prefix)

@@ -29,26 +29,17 @@
 //!
 //! # What it costs
 //!
-//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the
-//! very most, and usually little more than what it keeps. Three things read further:
+//! A cut reads what it keeps and the cluster next to that, from the end that is kept. Two things
+//! read further:
 //! - a marker that says how much was left out has to count it, all of it;
-//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because
-//!   flags are pairs and only the start of the run tells which;
-//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or
-//!   an emoji behind more combining marks than that is taken for a part of what stands before the
-//!   marks, so it is not kept.
-
-mod class;
-mod walk;
+//! - a [tail](Keep::Tail) that starts with a flag, an emoji or a consonant may read back to the
+//!   beginning of the run of flags or combining marks before it, which decides where it begins.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroUsize;
 
 use unicode_segmentation::UnicodeSegmentation;
-
-pub(crate) use walk::floor_char_boundary;
-use walk::{half_flag_at, walk, walk_back};
 
 /// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
 /// that "1000 characters" can't be megabytes of combining marks.
@@ -140,7 +131,9 @@ pub enum Keep {
 /// ```
 pub fn count(text: &str, unit: Unit) -> usize {
     match unit {
-        Unit::Graphemes => walk(text, usize::MAX, unit).measure,
+        // Each ASCII character is a cluster, but for CR LF.
+        Unit::Graphemes if text.is_ascii() => text.len() - text.matches("\r\n").count(),
+        Unit::Graphemes => text.graphemes(true).map(|cluster| unit.of_cluster(cluster)).sum(),
         Unit::Scalars => text.chars().count(),
         Unit::Utf16 => text.chars().map(char::len_utf16).sum(),
         Unit::Bytes => text.len(),
@@ -160,7 +153,8 @@ pub fn count(text: &str, unit: Unit) -> usize {
 pub fn fits(text: &str, limit: usize, unit: Unit) -> bool {
     // A byte is the smallest unit: as few bytes as this need no scan.
     text.len() <= limit
-        || text.len() <= unit.most_bytes(limit) && walk(text, limit, unit).bytes == text.len()
+        || text.len() <= unit.most_bytes(limit)
+            && longest(text.graphemes(true), limit, unit).bytes == text.len()
 }
 
 /// A way to cut a text that is too long: the limit, the end that is kept, and what marks the gap.
@@ -366,7 +360,7 @@ impl Cut {
         let mut end = Place { piece: 0, byte: 0 };
         let mut measure = 0;
         for (piece, text) in pieces.iter().enumerate() {
-            let span = walk(text, budget - measure, self.unit);
+            let span = longest(text.graphemes(true), budget - measure, self.unit);
             measure += span.measure;
             if span.bytes > 0 {
                 end = Place { piece, byte: span.bytes };
@@ -386,7 +380,7 @@ impl Cut {
         };
         let mut measure = 0;
         for (piece, text) in pieces.iter().enumerate().rev() {
-            let span = walk_back(text, budget - measure, self.unit);
+            let span = longest(text.graphemes(true).rev(), budget - measure, self.unit);
             measure += span.measure;
             if span.bytes > 0 {
                 start = Place { piece, byte: text.len() - span.bytes };
@@ -408,7 +402,7 @@ impl Cut {
             let start = if piece == head.piece { head.byte } else { 0 };
             let end = if piece == tail.piece { tail.byte } else { text.len() };
             let gap = text.get(start..end).unwrap_or_default();
-            let span = walk(gap, room, self.unit);
+            let span = longest(gap.graphemes(true), room, self.unit);
             if span.bytes < gap.len() {
                 return false;
             }
@@ -419,7 +413,7 @@ impl Cut {
 
     /// Gives up a regional indicator that would pair with another one across the gap.
     ///
-    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew.
+    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it again.
     /// That is also the one way in which a text can measure more than the sum of its parts: any
     /// other join at the gap makes one cluster of two, which is why no result needs to be measured.
     fn part_flags(&self, pieces: &[&str], kept: &mut Kept, marker: &str) {
@@ -473,7 +467,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns what is left of a piece: its text, marker included, or `None` where it is gone.
+    /// Returns what is left of a piece: its text, marker included, or `None` if it is gone.
     ///
     /// `text` is the piece with that index among those that the plan was made for.
     pub fn piece<'a>(&self, index: usize, text: &'a str) -> Option<Cow<'a, str>> {
@@ -505,6 +499,50 @@ impl Kept {
     fn plan(self, marker: String) -> Plan {
         Plan { head: self.head, tail: self.tail, marker }
     }
+}
+
+/// A length of text in bytes, and its measure.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    bytes: usize,
+    measure: usize,
+}
+
+/// Returns the most of these clusters, from the first on, that measure at most `limit` together.
+fn longest<'a>(mut clusters: impl Iterator<Item = &'a str>, limit: usize, unit: Unit) -> Span {
+    let mut span = Span::default();
+    // A cluster that can't fit is not even looked for: it may be long.
+    while span.measure < limit
+        && let Some(cluster) = clusters.next()
+    {
+        let measure = unit.of_cluster(cluster);
+        if measure > limit - span.measure {
+            break;
+        }
+        span.bytes += cluster.len();
+        span.measure += measure;
+    }
+    span
+}
+
+/// Returns whether `before` ends in a regional indicator without a partner, and `after` starts with
+/// one.
+fn half_flag_at(before: &str, after: &str) -> bool {
+    let is_half = |c: &char| ('\u{1f1e6}'..='\u{1f1ff}').contains(c);
+    after.chars().next().is_some_and(|c| is_half(&c))
+        && before.chars().rev().take_while(is_half).count() % 2 == 1
+}
+
+/// Returns the last boundary between scalar values at or before `at`: as the standard library's
+/// method of this name, which asks for Rust 1.91.
+pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+/// Returns the first characters of a text.
+pub(crate) fn first(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| text.split_at(end).0)
 }
 
 /// Returns whether a character turns the direction of writing, or is a tag: read by a model, and

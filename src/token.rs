@@ -92,7 +92,7 @@ pub trait TokenCounter: Send + Sync {
     /// [`ErrorKind::Count`](crate::ErrorKind::Count).
     fn count_text(&self, text: &str) -> Result<usize>;
 
-    /// Returns the number of tokens of this text, or `None` where that is more than `limit`.
+    /// Returns the number of tokens of this text, or `None` if that is more than `limit`.
     ///
     /// It agrees with `count_text(text)? <= limit`, and costs what the limit is and not what the
     /// text is: where the text is long for the limit, a beginning of it is counted first, and a
@@ -130,7 +130,7 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// - A tool call counts its name and its arguments, as they are written; a result its tool's
     ///   name. Call ids, attributes and fields that this version does not know count nothing.
-    /// - Reasoning counts its text. Where a provider shows none, its signature stands for it and
+    /// - Reasoning counts its text. If a provider shows none, its signature stands for it and
     ///   counts a token for every 5 bytes.
     /// - Media count what [`count_media`](Self::count_media) says, and never as text.
     /// - A [custom](Message::Custom) message counts the JSON of its fields; one that has only

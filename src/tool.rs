@@ -58,6 +58,10 @@ impl Tool {
     /// It is written as each provider reads it, and means the same: `properties` and `items` where
     /// they are missing, `{}` for `true`, one schema of the items for a tuple. What a provider has
     /// no keyword for is told to the model in the description.
+    ///
+    /// [`schema`](Self::schema) returns it.
+    #[doc(alias = "schema")]
+    #[doc(alias = "input_schema")]
     #[must_use]
     pub fn parameters(mut self, schema: impl Into<Value>) -> Self {
         self.parameters = schema.into();
@@ -179,21 +183,22 @@ impl Tool {
     }
 
     /// Returns its [parameters](Self::parameters), as a JSON schema.
+    #[doc(alias = "input_schema")]
     pub fn schema(&self) -> &Value {
         &self.parameters
     }
 
-    /// Returns true where the provider is asked to hold the model to the schema.
+    /// Returns true if the provider is asked to hold the model to the schema.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Returns true where it may be run again for the same call.
+    /// Returns true if it may be run again for the same call.
     pub fn is_repeatable(&self) -> bool {
         self.repeatable
     }
 
-    /// Returns true where somebody must approve of it before it runs.
+    /// Returns true if somebody must approve of it before it runs.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }

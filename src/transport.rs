@@ -1,6 +1,7 @@
 //! A model behind HTTP, for every provider that needs no more than a key.
 //!
-//! [`Transport`] is a [`Model`]: with a memory it is all that a chat needs.
+//! [`Transport`] is a [`Model`], and in async code an [`AsyncModel`]: with a memory it is all that a
+//! chat needs.
 //!
 //! ```no_run
 //! use memory_prompt::{Conversation, MemoryPrompt, Provider, Transport};
@@ -68,49 +69,58 @@
 //! [allowed](Transport::longest_wait) the cause of the error is a [`RetryAfter`].
 //!
 //! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`,
-//! the HTTP client writes down every byte in hexadecimal. Keep that target at `debug`.
+//! ureq writes down every byte in hexadecimal. Keep that target at `debug`.
 //!
 //! Unless a [total time](Transport::total_timeout) is set, an answer may take as long as something
 //! comes.
 //!
-//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the
-//! next bytes come on it, or its time is up.
+//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection too with
+//! reqwest, and with ureq when the next bytes come on it, or its time is up.
 //!
-//! # In async code
+//! # Two clients
 //!
-//! There is no async twin: bring the client that you have. [`wire::Request`] is the body,
-//! [`wire::Frames`] and [`wire::Stream`] read what comes.
+//! With the feature `ureq` it is a [`Model`] of blocking code; with `reqwest` an [`AsyncModel`] of
+//! async code on tokio, over a client of its own or [yours](Transport::over). What it sends, when
+//! it sends it again and what it makes of what comes is the same. To drop the future ends the
+//! request.
 //!
-//! [`wire::Frames`]: crate::wire::Frames
-//! [`wire::Request`]: crate::wire::Request
-//! [`wire::Stream`]: crate::wire::Stream
+//! [`AsyncModel`]: crate::conversation::AsyncModel
+//! [`Model`]: crate::conversation::Model
 
 mod address;
 mod again;
-mod http;
+#[cfg(feature = "reqwest")]
+mod asynchronous;
+#[cfg(feature = "ureq")]
+mod blocking;
+mod exchange;
 mod reading;
 
 use std::env;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use ureq::http::{HeaderMap, HeaderName, HeaderValue};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Proxy};
+use http::{HeaderMap, HeaderName, HeaderValue};
+/// The client of async code.
+#[cfg(feature = "reqwest")]
+pub use reqwest as driver;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
-use crate::conversation::{Asking, Model, ModelError};
+use crate::conversation::Asking;
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::{Format, KeyHeader, Provider, Server};
-use crate::turn::Reply;
-use crate::wire::{Answer, Request};
-use again::{Again, Failed};
-use http::Sending;
+use crate::wire;
 
 /// The operation that errors name.
 const OPERATION: &str = "ask";
+
+/// Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and a request
+/// that meets that is lost.
+const IDLE: Duration = Duration::from_millis(1_500);
 
 /// A model behind HTTP: see the [module](self).
 ///
@@ -125,11 +135,28 @@ pub struct Transport {
     headers: HeaderMap,
     settings: Settings,
     shape: Option<Arc<ShapeRequest>>,
-    agent: Arc<OnceLock<Agent>>,
+    clients: Arc<Clients>,
+}
+
+/// The clients, each made when it is needed first.
+#[derive(Default)]
+struct Clients {
+    #[cfg(feature = "ureq")]
+    ureq: OnceLock<ureq::Agent>,
+    #[cfg(feature = "reqwest")]
+    reqwest: OnceLock<reqwest::Client>,
+}
+
+/// A request as it is sent.
+#[derive(Clone)]
+struct Request {
+    url: String,
+    headers: HeaderMap,
+    body: Arc<[u8]>,
 }
 
 /// A function of the application's, which changes each request before it is sent.
-type ShapeRequest = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
+type ShapeRequest = dyn for<'a> Fn(wire::Request<'a>) -> wire::Request<'a> + Send + Sync;
 
 #[derive(Clone)]
 struct Settings {
@@ -142,8 +169,11 @@ struct Settings {
     repeats_unanswered: bool,
     keeps_broken: bool,
     stream: bool,
-    proxy: Option<Proxy>,
-    trusted: Vec<Certificate<'static>>,
+    proxy: Option<String>,
+    trusted: Vec<CertificateDer<'static>>,
+    /// The client of the application's.
+    #[cfg(feature = "reqwest")]
+    own: Option<reqwest::Client>,
 }
 
 impl Default for Settings {
@@ -160,6 +190,8 @@ impl Default for Settings {
             stream: true,
             proxy: None,
             trusted: Vec::new(),
+            #[cfg(feature = "reqwest")]
+            own: None,
         }
     }
 }
@@ -190,7 +222,7 @@ impl Transport {
             headers: HeaderMap::new(),
             settings: Settings::default(),
             shape: None,
-            agent: Arc::default(),
+            clients: Arc::default(),
         }
     }
 
@@ -199,7 +231,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] names the variables where there is no key and the provider needs one,
+    /// [`ErrorKind::Invalid`] names the variables if there is no key and the provider needs one,
     /// or no address; also where one can't be used. [`ErrorKind::Unsupported`] where the provider
     /// needs a log-in.
     pub fn from_env(provider: Provider, model: impl Into<String>) -> Result<Self> {
@@ -310,7 +342,7 @@ impl Transport {
     #[must_use]
     pub fn shape(
         mut self,
-        shape: impl for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync + 'static,
+        shape: impl for<'a> Fn(wire::Request<'a>) -> wire::Request<'a> + Send + Sync + 'static,
     ) -> Self {
         self.shape = Some(Arc::new(shape));
         self
@@ -405,9 +437,12 @@ impl Transport {
     ///
     /// [`ErrorKind::Invalid`] where it is no address of a proxy.
     pub fn proxy(mut self, address: &str) -> Result<Self> {
-        let proxy = Proxy::new(address);
-        let proxy = proxy.map_err(|_| Error::invalid("transport", "proxy: what is no address"))?;
-        self.settings.proxy = Some(proxy);
+        let invalid = || Error::invalid("transport", "proxy: what is no address");
+        #[cfg(feature = "ureq")]
+        ureq::Proxy::new(address).map_err(|_| invalid())?;
+        #[cfg(feature = "reqwest")]
+        reqwest::Proxy::all(address).map_err(|_| invalid())?;
+        self.settings.proxy = Some(address.to_owned());
         Ok(self.changed())
     }
 
@@ -416,23 +451,19 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where there is no certificate in it.
+    /// [`ErrorKind::Invalid`] if there is no certificate in it.
     pub fn trust(mut self, pem: &[u8]) -> Result<Self> {
-        let before = self.settings.trusted.len();
-        for item in parse_pem(pem) {
-            if let Ok(PemItem::Certificate(certificate)) = item {
-                self.settings.trusted.push(certificate);
-            }
-        }
-        if self.settings.trusted.len() == before {
+        let trusted: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
+        if trusted.is_empty() {
             return Err(Error::invalid("transport", "trust: no certificate"));
         }
+        self.settings.trusted.extend(trusted);
         Ok(self.changed())
     }
 
-    /// The same, whose connections are made anew.
+    /// The same, whose connections are made again.
     fn changed(mut self) -> Self {
-        self.agent = Arc::default();
+        self.clients = Arc::default();
         self
     }
 
@@ -443,50 +474,26 @@ impl Transport {
         })
     }
 
-    fn agent(&self) -> Agent {
-        let agent = self.agent.get_or_init(|| {
-            let settings = &self.settings;
-            let mut config = Agent::config_builder()
-                .http_status_as_error(false)
-                // A redirect would carry the key and the messages to somebody else.
-                .max_redirects(0)
-                .max_redirects_will_error(false)
-                .user_agent(concat!("memory-prompt/", env!("CARGO_PKG_VERSION")))
-                .timeout_resolve(limit(settings.connect))
-                .timeout_connect(limit(settings.connect))
-                .timeout_per_write(limit(settings.stall))
-                .timeout_recv_response(limit(settings.first_byte))
-                // Whoever waits gives up earlier; this ends what nobody waits for.
-                .timeout_per_read(limit(settings.first_byte.max(settings.stall)))
-                // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node),
-                // and a request that meets that is lost.
-                .max_idle_age(Duration::from_millis(1_500))
-                .tls_config(self.tls());
-            if let Some(proxy) = &settings.proxy {
-                config = config.proxy(Some(proxy.clone()));
-            }
-            config.build().new_agent()
-        });
-        agent.clone()
+    /// The certificates of those whose signature counts.
+    fn roots(&self) -> Vec<CertificateDer<'static>> {
+        let is_plain = self.url().is_ok_and(|url| url.starts_with("http://"));
+        let mut roots = self.settings.trusted.clone();
+        if !is_plain || self.settings.proxy.is_some() {
+            roots.extend(rustls_native_certs::load_native_certs().certs); // it takes some milliseconds
+        }
+        roots
     }
 
-    fn tls(&self) -> TlsConfig {
-        let is_plain = self.url().is_ok_and(|url| url.starts_with("http://"));
-        let own = self.settings.trusted.iter().cloned();
-        let system = if is_plain && self.settings.proxy.is_none() {
-            Vec::new() // they take some milliseconds
-        } else {
-            rustls_native_certs::load_native_certs().certs
-        };
-        let system = system.iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());
-        let roots: Vec<_> = own.chain(system).collect();
-        let roots = if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots) };
-        TlsConfig::builder().root_certs(roots).build()
+    fn request(&self, ask: &Asking<'_>) -> Result<Request> {
+        let (url, headers) = (self.url()?, self.headers(&self.server()?));
+        Ok(Request { url, headers, body: Arc::from(self.body(ask)?) })
     }
 
     /// The headers of a request.
     fn headers(&self, server: &Server) -> HeaderMap {
         let mut headers = HeaderMap::new();
+        let agent = concat!("memory-prompt/", env!("CARGO_PKG_VERSION"));
+        headers.insert("user-agent", HeaderValue::from_static(agent));
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         if self.settings.stream {
             headers.insert("accept", HeaderValue::from_static("text/event-stream, */*"));
@@ -524,7 +531,7 @@ impl Transport {
             return Err(Error::invalid(OPERATION, text));
         }
         let mut request =
-            Request::new(ask.prompt()).model(&self.model).stream(self.settings.stream);
+            wire::Request::new(ask.prompt()).model(&self.model).stream(self.settings.stream);
         if !ask.tools().is_empty() {
             request = request.tools(ask.tools());
         }
@@ -536,84 +543,6 @@ impl Transport {
         }
         serde_json::to_vec(&request)
             .map_err(|error| Error::invalid(OPERATION, error.to_string()).with_source(error))
-    }
-
-    /// Sends the request once.
-    fn once(
-        &self,
-        ask: &Asking<'_>,
-        url: &str,
-        body: &Arc<[u8]>,
-        until: Option<Instant>,
-    ) -> Result<Answer, Failed> {
-        let sending = Sending {
-            agent: self.agent(),
-            url: url.to_owned(),
-            headers: self.headers(&self.server()?),
-            body: Arc::clone(body),
-            until,
-        };
-        let is_stopped = || ask.is_stopped();
-        let (head, response) = sending.send(&is_stopped)?;
-        self.read(&head, &response, ask).map_err(|failed| Failed {
-            after: again::asked_to_wait(&head.headers, SystemTime::now()),
-            ..failed
-        })
-    }
-
-    /// Returns the pause after which the request is sent again, if it is.
-    fn pause(&self, tries: u32, failed: &Failed) -> Option<Duration> {
-        let settings = &self.settings;
-        let may = match failed.again {
-            Again::Yes => true,
-            Again::IfAllowed => settings.repeats_unanswered,
-            Again::No => false,
-        };
-        let pause = failed.after.unwrap_or_else(|| again::pause(tries));
-        (may && tries < settings.retries && pause <= settings.longest_wait).then_some(pause)
-    }
-}
-
-impl Model for Transport {
-    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
-        let (url, body) = (self.url()?, Arc::from(self.body(ask)?));
-        let until = self.settings.total.and_then(|total| Instant::now().checked_add(total));
-        let mut tries = 0;
-        loop {
-            let failed = match self.once(ask, &url, &body, until) {
-                Ok(answer) => return Ok(answer.into()),
-                Err(failed) => failed,
-            };
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let pause = self.pause(tries, &failed).filter(|it| left.is_none_or(|left| *it < left));
-            let Some(pause) = pause else { return Err(failed.told().into()) };
-            let since = Instant::now();
-            while let Some(left) = pause.checked_sub(since.elapsed()) {
-                if ask.is_stopped() {
-                    return Err(failed.told().into());
-                }
-                thread::sleep(left.min(Duration::from_millis(50)));
-            }
-            tries += 1;
-        }
-    }
-
-    fn provider(&self) -> Option<Provider> {
-        Some(self.provider.model(&self.model))
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.model)
-    }
-}
-
-impl Failed {
-    /// The error, with the time that the server asks to wait.
-    fn told(self) -> Error {
-        match self.after {
-            Some(after) if self.again != Again::No => self.error.with_source(RetryAfter(after)),
-            _ => self.error,
-        }
     }
 }
 

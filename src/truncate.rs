@@ -205,12 +205,12 @@ impl Truncate {
         self
     }
 
-    /// Returns a shortened copy of `message`, or `None` where it fits. The processor is not asked.
+    /// Returns a shortened copy of `message`, or `None` if it fits. The processor is not asked.
     pub fn shorten(&self, message: &Message) -> Option<Message> {
         self.cut(message).map(|(copy, _)| copy)
     }
 
-    /// Returns a shortened copy of `message`, and where text is left out, or `None` where it fits.
+    /// Returns a shortened copy of `message`, and where text is left out, or `None` if it fits.
     fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
         let (copy, plan) = match message {
             Message::Ai(m) => {

@@ -39,7 +39,8 @@ use crate::record::{Snapshot, places};
 ///
 /// Both are looked for among the 64 records before the window and four times as many as it reads at
 /// first, and past the application's own records a window looks no further than 1,024 of them.
-/// Where such a search ends without success, the [report](crate::Report::search_ended) says so.
+/// Where such a search ends without success, the [report](crate::Report::search_ended) says so. A
+/// running [`Turn`](crate::Turn) knows where its question stands, and never loses it.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -98,7 +99,7 @@ pub(crate) struct WindowStart {
     pub(crate) window_from: usize,
     /// The place of the first record that is sent: behind tool results with which no window starts.
     pub(crate) start: usize,
-    /// True where records of the application took so much room that the search for others ended.
+    /// True if records of the application took so much room that the search for others ended.
     pub(crate) ended: bool,
 }
 
@@ -148,7 +149,7 @@ impl Window {
     /// In between prompts only grow at their end, so the provider's prompt cache serves all that
     /// was sent before. The start is `floor(p / step) * step`, where `p` is the position of the
     /// `low`th newest message: a pure function of where the conversation stands, the same in every
-    /// process. Where it falls into a tool group, the whole group is sent.
+    /// process. If it falls into a tool group, the whole group is sent.
     ///
     /// # Errors
     ///
@@ -197,11 +198,14 @@ impl Window {
 
     /// Returns the same window for a model that wants the user to speak first.
     ///
-    /// Where the window starts in the middle of a turn, the question of that turn is sent before
+    /// If the window starts in the middle of a turn, the question of that turn is sent before
     /// it; the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
-    /// would be left behind its question, or the question is too far away, the rest of the turn is
-    /// left out. With a [`Provider`](crate::Provider) that refuses anything else this is done
-    /// without being asked for.
+    /// would be left behind its question, or the question is too far away or too large for a
+    /// budget, what was said before the first question that is sent is left out. A late result that
+    /// came
+    /// behind that question stays, and its call may then come first. With a
+    /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked
+    /// for.
     #[must_use]
     pub const fn starting_with_user(self) -> Self {
         Self { starting_with_user: true, ..self }
@@ -222,14 +226,6 @@ impl Window {
             Kind::Turns(n) => n.saturating_mul(4),
             Kind::All => usize::MAX,
             Kind::Stepped { low, step } => low.saturating_add(step - 1),
-        }
-    }
-
-    /// Returns the number of records that this window sends, where it is nothing but the newest.
-    pub(crate) const fn newest(&self) -> Option<usize> {
-        match self.kind {
-            Kind::Last(n) if !self.starting_with_user => Some(n),
-            _ => None,
         }
     }
 

@@ -15,8 +15,8 @@
 //! stream):
 //!
 //! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
-//!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
-//!   of the provider are methods of the view. [`Messages::of`](openai::Messages::of) makes one of
+//!   straight into `json!` or a request's body: no text is copied. Options of the provider are
+//!   methods of the view. [`Messages::of`](openai::Messages::of) makes one of
 //!   messages that no prompt holds;
 //! - `answer`, which reads a response into an [`Answer`]: the message that goes into memory, what
 //!   it cost and why it ended;
@@ -68,9 +68,9 @@
 //! ```
 //!
 //! What is no answer is an error, and no empty message: of kind
-//! [`Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed, or stopped
-//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) where the answer is not
-//! there yet; [`Codec`](crate::ErrorKind::Codec) where it can't be read. An answer that was cut
+//! [`Refused`](crate::ErrorKind::Refused) if the provider answered an error, failed, or stopped
+//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) if the answer is not
+//! there yet; [`Codec`](crate::ErrorKind::Codec) if it can't be read. An answer that was cut
 //! short is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model
 //! had nothing to say, as Claude ends some turns behind a tool result, or for which a limit left no
 //! room: it is empty, and its `stop` is [`Stop::End`] or [`Stop::Length`].
@@ -122,7 +122,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! Where a proxy sends a page in HTML or an empty body with status 200, nothing has come: then
+//! If a proxy sends a page in HTML or an empty body with status 200, nothing has come: then
 //! [`is_empty`](Answer::is_empty) is true of what `broken` gives.
 //!
 //! # What a format can't express
@@ -150,15 +150,16 @@
 //!
 //! Decoders take any input: they return an error that names the place, such as
 //! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
-//! allocate more than the input is worth. No error repeats what the input says, but for words that
-//! the formats themselves are made of, such as `overloaded_error`: what a provider says about an
-//! error is in the body that the caller has, and may quote what it was sent.
+//! allocate more than the input is worth. No error repeats what the input says, but for the
+//! [`Code`] of a provider's error, such as `overloaded_error`: what else a provider says about it
+//! is in the body that the caller has, and may quote what it was sent.
 
 mod answer;
 pub mod anthropic;
 mod any;
 mod base64;
 mod blocks;
+mod borrowed;
 mod common;
 mod event;
 mod frames;
@@ -167,19 +168,19 @@ mod json;
 pub mod langchain4j;
 mod losses;
 mod media;
+mod metadata;
 pub mod ollama;
 pub mod openai;
 mod refused;
 mod request;
 pub mod responses;
-mod shape;
 mod stream;
 mod terms;
 mod usage;
 mod view;
-mod words;
 
 pub use self::answer::{Answer, Stop};
+pub use crate::error::Code;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Format, Provider, remember_origins};
@@ -188,7 +189,8 @@ pub use event::Event;
 pub use frames::{Frames, Texts};
 pub use json::Json;
 pub use losses::Loss;
-#[cfg(feature = "ureq")]
+pub use metadata::{Citation, Metadata};
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use refused::{is_refusal, refused_with};
 pub use request::{Request, ToolChoice};
 pub use stream::FormatStream;

@@ -2,22 +2,30 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+#[cfg(unix)]
+#[path = "house/claims.rs"]
+mod claims;
+#[cfg(unix)]
+#[path = "common/counted.rs"]
+mod counted;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up. A room is a file under `src/` with the folder of the same name.
 const FLOORS: &[&[&str]] = &[
-    &["error", "list"],
+    &["error"],
     &["message", "text", "tool"],
     &["codec", "provider", "record", "token", "truncate"],
-    &["composed", "window"],
+    &["prompt", "window"],
     &["pins"],
     &["summary"],
     &["compose", "memory", "wire"],
     &["recall", "store"],
     &["adapt"],
     &["conformance"],
-    &["history", "prompt"],
+    &["memory_prompt"],
     &["inspect", "turn"],
     &["conversation"],
     &["transport"],
@@ -224,4 +232,117 @@ fn comments_are_no_wider_than_the_code() {
         }
     }
     assert!(wide.is_empty(), "lines of more than 100 columns: {wide:#?}");
+}
+
+/// A chat with two tools, of which one waits for a person, that goes on after a restart, once took
+/// 42 lines, most of them to find the call again.
+#[test]
+fn a_chat_with_approval_and_restart_is_short() {
+    let chat = fs::read_to_string("examples/approval.rs").unwrap();
+    let lines = chat.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 30, "{lines} lines");
+    let holds = |words: &[&str]| words.iter().all(|word| chat.contains(word));
+    assert!(holds(&[".approve(", ".refuse(", ".recover(", ".waiting()", "needing_approval"]));
+}
+
+/// The modules of `src`, by their path from the crate on, with the code of each.
+fn modules() -> BTreeMap<Vec<String>, String> {
+    let modules = rooms().into_iter().map(|(_, path, code)| {
+        let module = path.trim_end_matches(".rs").split(['/', '\\']).map(str::to_owned);
+        (module.collect(), code)
+    });
+    modules.collect()
+}
+
+/// The paths that a file imports, each whole: `use a::{b, c::d}` names two.
+fn imports(code: &str) -> Vec<Vec<String>> {
+    fn expand(prefix: &[String], tree: &str, found: &mut Vec<Vec<String>>) {
+        let (head, rest) = match tree.find('{') {
+            Some(at) => (&tree[..at], Some(tree[at + 1..].trim_end().trim_end_matches('}'))),
+            None => (tree, None),
+        };
+        let segments = head.split(" as ").next().unwrap().split("::").map(str::trim);
+        let mut path = prefix.to_vec();
+        path.extend(segments.filter(|it| !it.is_empty()).map(str::to_owned));
+        let Some(rest) = rest else {
+            found.push(path);
+            return;
+        };
+        let (mut depth, mut from) = (0, 0);
+        for (at, c) in rest.char_indices().chain([(rest.len(), ',')]) {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    if !rest[from..at].trim().is_empty() {
+                        expand(&path, rest[from..at].trim(), found);
+                    }
+                    from = at + 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let mut lines = code.lines().map(str::trim_start);
+    while let Some(line) = lines.next() {
+        let start = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
+            Some(rest) => rest.split_once(')').map_or("", |(_, rest)| rest),
+            None => rest,
+        });
+        let Some(tree) = start.trim_start().strip_prefix("use ") else { continue };
+        let mut tree = tree.to_owned();
+        while !tree.contains(';') {
+            tree.push_str(lines.next().unwrap_or(";"));
+        }
+        expand(&[], tree.split(';').next().unwrap(), &mut found);
+    }
+    found
+}
+
+/// Two files that import each other can only be read together. A file above others in its folder
+/// hands their names on and lends them its own types: that is no circle.
+#[test]
+fn files_of_a_room_do_not_import_each_other() {
+    let modules = modules();
+    let absolute = |module: &[String], path: &[String]| {
+        let leading = path.iter().take_while(|it| ["crate", "self", "super"].contains(&&***it));
+        let (leading, names) = path.split_at(leading.count());
+        let ups = leading.iter().filter(|it| *it == "super").count();
+        let is_whole = leading.first().is_some_and(|it| it == "crate");
+        let base = if is_whole { &[] } else { &module[..module.len().saturating_sub(ups)] };
+        [base, names].concat()
+    };
+    let mut below: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for (module, code) in &modules {
+        for path in imports(code) {
+            let whole = absolute(module, &path);
+            let mut prefixes = (1..=whole.len()).rev().map(|n| &whole[..n]);
+            let Some((other, _)) = prefixes.find_map(|it| modules.get_key_value(it)) else {
+                continue;
+            };
+            if other.starts_with(module) || module.starts_with(other) || other[0] != module[0] {
+                continue;
+            }
+            below.entry(module).or_default().insert(other);
+        }
+    }
+    let reaches = |from: &[String], to: &[String]| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(at) = next.pop() {
+            for file in below.get(at).into_iter().flatten() {
+                if *file == to {
+                    return true;
+                }
+                if seen.insert(*file) {
+                    next.push(file);
+                }
+            }
+        }
+        false
+    };
+    assert!(below.len() > 50, "imports are found: {}", below.len());
+    let circles = below.keys().filter(|file| reaches(file, file));
+    let circles: Vec<_> = circles.map(|file| file.join("::")).collect();
+    assert!(circles.is_empty(), "these import each other: {circles:#?}");
 }

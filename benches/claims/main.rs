@@ -2,9 +2,9 @@
 //! one line a claim at the end.
 //!
 //! ```text
-//! cargo bench -p memory-prompt-benches --bench claims --features sqlite                    two minutes
-//! cargo bench -p memory-prompt-benches --bench claims --features sqlite -- --quick         only shows that it runs
-//! cargo bench -p memory-prompt-benches --bench claims --features sqlite -- --strict wire   these alone; fails where one is short
+//! cargo bench -p memory-prompt-benches --bench claims --features reqwest,sqlite,ureq                    two minutes
+//! cargo bench -p memory-prompt-benches --bench claims --features reqwest,sqlite,ureq -- --quick         only shows that it runs
+//! cargo bench -p memory-prompt-benches --bench claims --features reqwest,sqlite,ureq -- --strict wire   these alone; fails where one is short
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a bench that panics has failed
@@ -34,6 +34,8 @@ mod sqlite;
 mod stores;
 mod text;
 mod tokens;
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
+mod transport;
 mod turn;
 mod wire;
 
@@ -54,18 +56,27 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("compose: clearing", compose::clearing_costs_little),
     ("compose: pins", compose::pins_and_summaries_cost_little),
     ("compose: budget", compose::budget_is_flat),
+    ("compose: calls", compose::calls_are_linear),
     ("memory: bytes", compose::messages_are_small),
-    ("text: prefix", text::cutting_is_fast),
-    ("text: never slower", text::nothing_is_slower),
+    ("text: first cut", text::a_first_cut_is_quick),
+    ("text: known cut", text::a_known_cut_costs_nothing),
     ("tokens: window", tokens::appends_recount_nothing),
     ("turn: memory", turn::a_turn_costs_little),
     #[cfg(feature = "sqlite")]
     ("turn: sqlite", turn::a_turn_in_sqlite_costs_one_append),
-    ("wire: value", wire::writing_costs_no_more_than_a_value),
-    ("wire: request", wire::a_request_costs_no_more_than_a_value),
+    ("turn: inbox", turn::an_inbox_is_found_quickly),
+    #[cfg(feature = "ureq")]
+    ("transport: ureq", transport::a_first_byte_by_ureq_is_not_late),
+    #[cfg(feature = "reqwest")]
+    ("transport: reqwest", transport::a_first_byte_by_reqwest_is_not_late),
+    ("wire: value", wire::writing_costs_at_most_three_values),
+    ("wire: request", wire::a_request_costs_at_most_three_values),
+    ("wire: thousand", wire::a_thousand_messages_take_a_millisecond),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
     ("recall: quick", recall::prompts_with_recall_are_quick),
+    ("recall: long questions", recall::long_questions_are_quick),
+    ("recall: rotation", recall::conversations_in_rotation_are_quick),
     ("recall: off", recall::prompts_without_recall_cost_nothing),
     ("stores: flat", stores::reads_are_flat),
     #[cfg(all(feature = "postgres", feature = "tokio"))]

@@ -1,7 +1,12 @@
 //! What a turn adds to the model's own time.
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message};
+use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
+use memory_prompt::memory::Expected;
+use memory_prompt::turn::Inbox;
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, MemoryPrompt,
+    Message, Tool,
+};
 
 use crate::harness::{Claims, Pace};
 
@@ -40,4 +45,39 @@ pub(crate) fn a_turn_in_sqlite_costs_one_append(claims: &mut Claims) {
     let found = claims.compare(pace, ["a turn in SQLite", "its append"], say, || append(&bare));
     let more = (found.nanos[0] - found.nanos[1]) / 1e3;
     claims.at_most("a turn in SQLite: microseconds over one append", more, 100.0);
+}
+
+/// The few calls that wait in many conversations are found without reading these.
+pub(crate) fn an_inbox_is_found_quickly(claims: &mut Claims) {
+    inbox(claims, "in memory", &InMemoryStore::new());
+    #[cfg(feature = "sqlite")]
+    {
+        let folder = crate::folder::Folder::new();
+        let options = memory_prompt::SqliteStore::options();
+        let options = options.durability(memory_prompt::store::Durability::Process);
+        inbox(claims, "SQLite", &options.open(folder.file("chat.db")).unwrap());
+    }
+}
+
+fn inbox(claims: &mut Claims, name: &str, store: &dyn ChatMemoryStore) {
+    let many = if claims.quick { 300 } else { 10_000 };
+    for n in 0..many {
+        let memory = store.memory(format!("ann:{n}").into()).unwrap();
+        append(&*memory);
+        memory.set_slot("summary", "They talked. ".repeat(100), Expected::Absent).unwrap();
+        if n % (many / 3) == 7 {
+            let model = Scripted::new().calls("pay", "{}");
+            let pay = Tool::new("pay", "Pays.").needing_approval();
+            let talk = Conversation::new(MemoryPrompt::new(memory), model);
+            talk.tool(pay, |()| Ok("paid")).say("Pay.").unwrap();
+        }
+    }
+    let wait = || {
+        let waiting = store.waiting("ann:", None, 50).unwrap();
+        assert_eq!(waiting.len(), 3);
+    };
+    let list = || store.ids_with_prefix("ann:", None, usize::MAX).unwrap();
+    let found = claims.compare(Pace::SHORT, ["3 calls that wait", "all ids"], wait, list);
+    let claim = format!("{name}: milliseconds to find 3 calls that wait in {many} conversations");
+    claims.at_most(&claim, found.nanos[0] / 1e6, 5.0);
 }

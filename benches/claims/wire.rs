@@ -1,4 +1,4 @@
-//! A prompt is written as JSON at the speed of its text.
+//! A prompt is written as JSON in a time that nobody feels.
 
 use std::hint::black_box;
 
@@ -31,8 +31,8 @@ fn tools() -> impl Iterator<Item = Message> {
     })
 }
 
-/// Both spend most of their time in the same escaping, so the difference is small.
-pub(crate) fn writing_costs_no_more_than_a_value(claims: &mut Claims) {
+/// An encoder makes values, which borrow the texts, and then they are written.
+pub(crate) fn writing_costs_at_most_three_values(claims: &mut Claims) {
     for (kind, prompt) in [("plain", prompt((0..100).map(message))), ("tools", prompt(tools()))] {
         assert_eq!(prompt.len(), 100);
         let view = || wire::openai::messages(black_box(&prompt));
@@ -44,13 +44,12 @@ pub(crate) fn writing_costs_no_more_than_a_value(claims: &mut Claims) {
             || serde_json::to_vec(black_box(&ready)).unwrap(),
         );
         let claim = format!("100 messages ({kind}) to OpenAI's JSON / from a ready Value");
-        claims.at_most(&claim, found.ratio, 1.0);
+        claims.at_most(&claim, found.ratio, 3.0);
     }
 }
 
-/// A whole request, with tools beside the messages. Its definitions are values, so that what
-/// differs is what a message costs.
-pub(crate) fn a_request_costs_no_more_than_a_value(claims: &mut Claims) {
+/// A whole request, with tools beside the messages.
+pub(crate) fn a_request_costs_at_most_three_values(claims: &mut Claims) {
     let parameters = serde_json::json!({"type": "object", "required": ["city"], "properties": {
         "city": {"type": "string"}, "day": {"type": "integer", "minimum": 0, "maximum": 7}}});
     let tools = [Tool::new("weather", "The weather of a city.").parameters(parameters)];
@@ -66,7 +65,28 @@ pub(crate) fn a_request_costs_no_more_than_a_value(claims: &mut Claims) {
             || serde_json::to_vec(black_box(&ready)).unwrap(),
         );
         let claim = format!("a request of 100 messages ({kind}) / from a ready Value");
-        claims.at_most(&claim, found.ratio, 1.0);
+        claims.at_most(&claim, found.ratio, 3.0);
+    }
+}
+
+/// With what no model's answer waits for.
+pub(crate) fn a_thousand_messages_take_a_millisecond(claims: &mut Claims) {
+    for (kind, messages) in [
+        ("plain", (0..1000).map(message).collect::<Vec<_>>()),
+        ("tools", (0..10).flat_map(|_| tools()).collect()),
+    ] {
+        let prompt = prompt(messages);
+        assert_eq!(prompt.len(), 1000);
+        let view = || wire::openai::messages(black_box(&prompt));
+        let ready = serde_json::to_value(view()).unwrap();
+        let found = claims.compare(
+            Pace::SHORT,
+            [&format!("1,000 messages ({kind}): ours"), "a ready Value"],
+            || serde_json::to_vec(&view()).unwrap(),
+            || serde_json::to_vec(black_box(&ready)).unwrap(),
+        );
+        let claim = format!("ms, 1,000 messages ({kind}) to OpenAI's JSON");
+        claims.at_most(&claim, found.nanos[0] / 1e6, 1.0);
     }
 }
 

@@ -23,19 +23,12 @@ const HELP: &str = "/prompt /report /memory /window N /switch FILE /forget";
 
 #[derive(serde::Deserialize)]
 struct Sum {
-    a: f64,
-    operator: String,
-    b: f64,
+    expression: String,
 }
 
-fn calculate(Sum { a, operator, b }: Sum) -> Result<String, ToolError> {
-    match operator.as_str() {
-        "+" => Ok((a + b).to_string()),
-        "-" => Ok((a - b).to_string()),
-        "*" => Ok((a * b).to_string()),
-        "/" if b != 0.0 => Ok((a / b).to_string()),
-        _ => Err(ToolError::new("that can't be calculated")),
-    }
+fn calculate(Sum { expression }: Sum) -> Result<String, ToolError> {
+    let value = toy::value(&expression).filter(|it| it.is_finite());
+    Ok(value.ok_or("that can't be calculated")?.to_string())
 }
 
 fn clock(_: serde_json::Value) -> Result<String, ToolError> {
@@ -89,17 +82,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         if arguments.any(|it| it == "forget") { OnInterrupt::Forget } else { OnInterrupt::Keep };
     let memory = SqliteStore::open(&file)?.memory("chat")?;
     let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.");
-    let sum = json!({"type": "object", "required": ["a", "operator", "b"],
-        "properties": {"a": {"type": "number"}, "operator": {"enum": ["+", "-", "*", "/"]}, "b": {"type": "number"}}});
+    let sum = json!({"type": "object", "required": ["expression"],
+        "properties": {"expression": {"type": "string", "description": "as 3*4+1"}}});
     let mut chat = server::conversation(prompt, toy::model)
         .on_interrupt(keep)
         .tool(Tool::new("calculator", "Calculates.").parameters(sum).repeatable(), calculate)
         .tool(Tool::new("clock", "Tells the time.").repeatable(), clock);
-    let (mut lines, history) = (DefaultEditor::new()?, file + ".history");
+    let (mut lines, history) = (DefaultEditor::new()?, format!("{file}.history"));
     let stopper = chat.stopper();
     ctrlc::set_handler(move || stopper.stop())?; // behind the editor, which takes Ctrl-C while it edits
     let _ = lines.load_history(&history); // there is none yet the first time
-    println!("{HELP}");
+    println!("{HELP}, kept in {}", std::fs::canonicalize(&file)?.display());
     loop {
         let line = match lines.readline("> ") {
             Ok(line) => line,

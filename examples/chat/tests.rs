@@ -35,9 +35,16 @@ fn it_recalls_only_what_it_is_sent() {
     };
     let said = talk(&["I am Ada", "What is 6 * 7 ?", "What is the time?", "What is 1 / 0 ?"]);
     assert!(said.contains("The calculator says 42."), "{said}");
+    // It says where it keeps what is said.
+    let place = std::fs::canonicalize(&one).unwrap();
+    assert!(said.contains(&format!("kept in {}", place.display())), "{said}");
     assert!(said.contains("The clock says") && said.contains("can't be calculated"), "{said}");
+    let said = talk(&["What is 3*4+1?", "10-2-3", "2 * -3"]);
+    for result in ["13", "5", "-6"] {
+        assert!(said.contains(&format!("The calculator says {result}.")), "{said}");
+    }
     // Another process, another day.
-    assert!(talk(&["/window 20", "What is my name?"]).contains("You are Ada"));
+    assert!(talk(&["/window 40", "What is my name?"]).contains("You are Ada"));
     let said = talk(&["/window 1", "What is my name?", "/report", "/prompt"]);
     assert!(said.contains("I was not told.") && !said.contains("Ada"), "{said}");
     assert!(
@@ -148,7 +155,7 @@ fn an_answer_that_is_stopped_is_kept() {
     assert!(memory.matches("Once").count() < 50, "{memory}");
 }
 
-/// The same where nothing is to be kept of it.
+/// The same if nothing is to be kept of it.
 #[test]
 fn an_answer_that_is_stopped_is_forgotten_where_that_is_wanted() {
     let folder = Folder::new();
@@ -180,7 +187,7 @@ fn served(folder: &Folder, stub: &Stub, key: &str) -> PtySession {
 fn it_shows_what_a_server_says() {
     let (folder, stub) = (Folder::new(), Stub::start());
     let mut chat = served(&folder, &stub, KEY);
-    let sum = json!({"a": 6.0, "operator": "*", "b": 7.0});
+    let sum = json!({"expression": "6 * 7"});
     stub.then([Step::calls(&[("calculator", sum)]), Step::says("It makes 42.")]);
     ask(&mut chat, "What is 6 * 7?", "It makes 42.");
     let asked = stub.asked();

@@ -33,12 +33,9 @@ fn answer(prompt: &Prompt) -> Reply {
             arguments.to_string(),
         )])
     };
-    let number = |i: usize| words.get(i)?.trim_end_matches('?').parse::<f64>().ok();
-    let operator = words.iter().position(|it| ["+", "-", "*", "/"].contains(it)).filter(|i| *i > 0);
-    if let Some(i) = operator
-        && let (Some(a), Some(b)) = (number(i - 1), number(i + 1))
-    {
-        return call("calculator", json!({"a": a, "operator": words[i], "b": b})).into();
+    let mut parts = text.split(|c: char| !"0123456789.+-*/ ".contains(c)).map(str::trim);
+    if let Some(sum) = parts.find(|it| it.parse::<f64>().is_err() && value(it).is_some()) {
+        return call("calculator", json!({"expression": sum})).into();
     }
     if words.iter().any(|word| word.starts_with("time")) {
         return call("clock", json!({})).into();
@@ -52,4 +49,24 @@ fn answer(prompt: &Prompt) -> Reply {
         return known.unwrap_or_else(|| "I was not told.".to_owned()).into();
     }
     format!("I was sent {} messages, the last one of {} words.", prompt.len(), words.len()).into()
+}
+
+/// Calculates a sum of products.
+pub(crate) fn value(text: &str) -> Option<f64> {
+    for signs in ["+-", "*/"] {
+        // A sign behind another one is that of a number.
+        let is_between = |at: &(usize, char)| {
+            signs.contains(at.1) && text[..at.0].trim_end().ends_with(|c: char| c.is_ascii_digit())
+        };
+        if let Some((at, sign)) = text.char_indices().rev().find(is_between) {
+            let (a, b) = (value(&text[..at])?, value(&text[at + 1..])?);
+            return Some(match sign {
+                '+' => a + b,
+                '-' => a - b,
+                '*' => a * b,
+                _ => a / b,
+            });
+        }
+    }
+    text.trim().parse().ok()
 }

@@ -1,9 +1,11 @@
 //! Conversations that are made up, in languages that are written in different ways: facts among
 //! chatter and distractors, and questions that say them otherwise.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::memory::Append;
+use memory_prompt::recall::Candidate;
 use memory_prompt::report::Origin;
 use memory_prompt::token::Estimate;
 use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Prompt, Recall, Result};
@@ -23,7 +25,9 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// The positions of the messages that answer it.
     pub(crate) evidence: Vec<u64>,
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
+    /// What a model found for it, as the file says.
+    pub(crate) found: Vec<Candidate>,
 }
 
 /// A language: `{p}` is a person, `{t}` a thing, `{l}` a place and `{d}` a number.
@@ -47,32 +51,125 @@ pub(crate) fn all(facts: usize) -> Vec<Conversation> {
     LANGUAGES.iter().map(|language| language.conversation(facts.min(64))).collect()
 }
 
-/// Returns whether all evidence is in the prompt: of the tail alone, and with recall.
+/// Returns whether all evidence is in the prompt: of the tail alone, with recall, and with recall
+/// where a passage of a message counts for it.
 pub(crate) fn ask(
     conversation: &Conversation,
     question: &Question,
     budget: usize,
-) -> Result<[bool; 2]> {
-    let asked = question.lead.iter().cloned().chain([Message::user(&*question.text)]);
+) -> Result<[bool; 3]> {
+    let mut prompt = prompt(conversation, question, budget)?;
+    let tail = has_all(&prompt.preview()?, question, false);
+    // Half of the budget is kept for recall, and what the tail leaves of its half.
+    prompt.set_recall(Recall::words().tokens(budget));
+    let built = prompt.preview()?;
+    Ok([tail, has_all(&built, question, false), has_all(&built, question, true)])
+}
+
+/// Returns a prompt of so many tokens, to which the question was put.
+pub(crate) fn prompt(
+    conversation: &Conversation,
+    of: &Question,
+    budget: usize,
+) -> Result<MemoryPrompt> {
+    let asked = of.lead.iter().cloned().chain([Message::user(&*of.text)]);
     let now = conversation.messages.last().map_or(UNIX_EPOCH, |(at, _)| *at);
     let all = conversation.messages.iter().cloned().chain(asked.map(|message| (now, message)));
     let (times, messages): (Vec<_>, Vec<_>) = all.unzip();
     let memory = DefaultChatMemory::new();
     memory.append_with(&mut Append::new(messages).with_times(times))?;
-    let mut prompt = MemoryPrompt::new(memory).max_tokens(budget, Estimate);
-    let tail = has_all(&prompt.preview()?, question);
-    // Half of the budget is kept for recall, and what the tail leaves of its half.
-    prompt.set_recall(Recall::words().tokens(budget).keep_free());
-    Ok([tail, has_all(&prompt.preview()?, question)])
+    Ok(MemoryPrompt::new(memory).max_tokens(budget, Estimate))
 }
 
-/// Returns whether all evidence is in the prompt, and whole.
-fn has_all(prompt: &Prompt, question: &Question) -> bool {
+/// Returns whether all evidence is in the prompt: whole, or also in part.
+pub(crate) fn has_all(prompt: &Prompt, question: &Question, in_part: bool) -> bool {
     let sent = |seq| prompt.with_origins().any(|(origin, _)| origin == Origin::History(seq));
     let recalled = &prompt.report().recalled;
-    let quoted = |seq| recalled.iter().any(|it| it.seq == seq && it.whole);
+    let quoted = |seq| recalled.iter().any(|it| it.seq == seq && (it.whole || in_part));
     question.evidence.iter().all(|seq| quoted(*seq) || sent(*seq))
 }
+
+/// Returns notes of many topics in no order, each of which stands alone: nothing is gained by what
+/// stands beside one.
+pub(crate) fn strewn(notes: usize) -> Conversation {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |most: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random >> 11).unwrap_or_default() % most
+    };
+    let (mut talk, mut asked) = (Talk::default(), Vec::<(String, u64)>::new());
+    for _ in 0..notes {
+        let topic = &TOPICS[next(TOPICS.len())];
+        let (thing, person, place) = (next(6), next(8), next(8));
+        let number = next(90) + 3;
+        let fill = |text: &str| {
+            let text = text.replace("{t}", topic.things[thing]).replace("{d}", &number.to_string());
+            let text = text.replace("{p}", LANGUAGES[0].people[person]);
+            text.replace("{l}", LANGUAGES[0].places[place])
+        };
+        let seq = talk.say(fill(topic.note));
+        asked.push((fill(topic.question), seq));
+    }
+    let is_only = |text: &str| asked.iter().filter(|(other, _)| other == text).count() == 1;
+    let only = asked.iter().filter(|(text, _)| is_only(text)).take(200);
+    let questions = only.map(|(text, seq)| {
+        let (text, evidence) = (text.clone(), vec![*seq]);
+        Question { lead: Vec::new(), text, evidence, kind: "strewn".into(), found: Vec::new() }
+    });
+    Conversation { name: "Notes", questions: questions.collect(), messages: talk.0 }
+}
+
+/// A topic of notes: its things, a note, and a question about it.
+struct Topic {
+    things: [&'static str; 6],
+    note: &'static str,
+    question: &'static str,
+}
+
+const TOPICS: &[Topic] = &[
+    Topic {
+        things: ["tomatoes", "beans", "roses", "leeks", "tulips", "cucumbers"],
+        note: "The {t} that {p} planted by the wall in {l} want {d} litres of water a week.",
+        question: "How much water do the {t} of {p} in {l} need?",
+    },
+    Topic {
+        things: ["sonata", "waltz", "quartet", "hymn", "overture", "ballad"],
+        note: "{p} plays the {t} at {d} beats a minute since the concert in {l}.",
+        question: "At which tempo did {p} play the {t} in {l}?",
+    },
+    Topic {
+        things: ["invoice", "contract", "receipt", "permit", "licence", "warranty"],
+        note: "In folder {d} lies the {t} for the flat in {l}, signed by {p}.",
+        question: "Where is the {t} that {p} signed for {l}?",
+    },
+    Topic {
+        things: ["soup", "stew", "cake", "omelette", "risotto", "bread"],
+        note: "For the {t} from {l} one takes {d} grams of butter, says {p}.",
+        question: "How much butter goes into the {t} of {p} from {l}?",
+    },
+    Topic {
+        things: ["server", "router", "printer", "scanner", "backup", "firewall"],
+        note: "{p} moved the {t} in {l} to port {d}, and it answers again.",
+        question: "Which port has the {t} in {l} since {p} moved it?",
+    },
+    Topic {
+        things: ["knee", "shoulder", "tooth", "wrist", "ankle", "elbow"],
+        note: "The doctor in {l} looks at the {t} of {p} again in {d} days.",
+        question: "When does {p} show the {t} to the doctor in {l}?",
+    },
+    Topic {
+        things: ["kayak", "tent", "bicycle", "canoe", "trailer", "sledge"],
+        note: "{p} lends us the {t} for {d} euros, but it stands in {l}.",
+        question: "What does {p} ask for the {t} in {l}?",
+    },
+    Topic {
+        things: ["novel", "atlas", "diary", "manual", "dictionary", "comic"],
+        note: "Page {d} of the {t} is torn; {p} bought it second-hand in {l}.",
+        question: "Which page is missing in the {t} that {p} has from {l}?",
+    },
+];
 
 impl Language {
     fn conversation(&self, facts: usize) -> Conversation {
@@ -96,10 +193,22 @@ impl Language {
             questions.push(if i % 3 == 2 {
                 let lead = vec![Message::user(question), Message::ai(say(self.answer, asked))];
                 let text = self.why.to_owned();
-                Question { lead, text, evidence: vec![reason], kind: "follow-up" }
+                Question {
+                    lead,
+                    text,
+                    evidence: vec![reason],
+                    kind: "follow-up".into(),
+                    found: Vec::new(),
+                }
             } else {
-                let kind = "paraphrase";
-                Question { lead: Vec::new(), text: question, evidence: vec![fact], kind }
+                let kind = "paraphrase".into();
+                Question {
+                    lead: Vec::new(),
+                    text: question,
+                    evidence: vec![fact],
+                    kind,
+                    found: Vec::new(),
+                }
             });
         }
         self.chat(&mut talk, 120);
@@ -326,6 +435,72 @@ const LANGUAGES: &[Language] = &[
             "よく眠れなくて、コーヒーを{d}杯飲みました。",
             "会議は{d}号室に移って、それから中止になりました。",
             "あの映画は長すぎて、{d}分で出ました。",
+        ],
+    },
+    Language {
+        name: "Korean",
+        people: ["지민", "민준", "서연", "도윤", "하은", "준호", "수빈", "예준"],
+        things: [
+            ("자전거를", "자전거는"),
+            ("램프를", "램프는"),
+            ("바이올린을", "바이올린은"),
+            ("등산화를", "등산화는"),
+            ("찻주전자를", "찻주전자는"),
+            ("강아지를", "강아지는"),
+            ("양탄자를", "양탄자는"),
+            ("망원경을", "망원경은"),
+        ],
+        places: ["부산", "대구", "광주", "전주", "강릉", "제주", "수원", "경주"],
+        fact: "{l}에 여행을 가서 {p} 씨가 새 {t} 골랐어요.",
+        question: "{p} 씨의 {t} 어느 도시에서 골랐어요?",
+        answer: "{l}에서요. 그 {t} 모두가 {p} 씨한테 들었어요.",
+        reason: "{p} 씨는 {t} 꼭 사야 했어요. 예전 것이 강에 빠졌거든요.",
+        why: "왜요?",
+        distractors: [
+            "오늘은 아무도 {p} 씨와 통화가 안 돼요.",
+            "모퉁이 가게에 온갖 도시의 {t} 있어요.",
+            "봄에 어느 도시가 제일 예쁜지 말하기 어려워요.",
+        ],
+        chatter: [
+            "비가 {d}분 동안 내리다가 다시 해가 났어요.",
+            "오늘 아침에도 기차가 {d}분 늦었어요.",
+            "저녁에는 간단하게 국이나 끓여 먹어요.",
+            "잠을 못 자서 커피를 {d}잔 마셨어요.",
+            "회의가 {d}호실로 바뀌더니 결국 취소됐어요.",
+            "그 영화는 너무 길어서 {d}분 만에 나왔어요.",
+        ],
+    },
+    Language {
+        name: "Turkish",
+        people: ["Ayşe", "Burak", "Ceren", "Deniz", "Elif", "Fatih", "Gül", "Hakan"],
+        things: [
+            ("bisikleti", "bisikletler"),
+            ("lambayı", "lambalar"),
+            ("kemanı", "kemanlar"),
+            ("çizmeleri", "çizmelerden"),
+            ("çaydanlığı", "çaydanlıklar"),
+            ("köpeği", "köpekler"),
+            ("halıyı", "halılar"),
+            ("teleskobu", "teleskoplar"),
+        ],
+        places: ["Ankara", "İzmir", "Bursa", "Konya", "Trabzon", "Adana", "Mardin", "Sinop"],
+        fact: "{l} yolunda {p} sonunda yeni {t} seçti ve çok sevindi.",
+        question: "O {t} arasından {p} hangi şehirde seçmişti?",
+        answer: "Bu {l} şehrindeydi, {t} hakkında {p} herkese anlatıyor.",
+        reason: "Eskisi nehre düştüğü için {p} yeni {t} almak zorundaydı.",
+        why: "Peki neden?",
+        distractors: [
+            "Bugün kimse telefonda {p} ile konuşamıyor.",
+            "Köşedeki dükkânda her şehirden {t} satılıyor.",
+            "Baharda hangi şehrin en güzel olduğunu söylemek zor.",
+        ],
+        chatter: [
+            "Yağmur {d} dakika yağdı, sonra güneş yine çıktı.",
+            "Tren bu sabah da {d} dakika gecikti.",
+            "Akşama basit bir şey pişirelim, belki çorba.",
+            "Kötü uyudum ve {d} fincan kahve içtim.",
+            "Toplantı {d} numaralı odaya alındı, sonra iptal edildi.",
+            "O film çok uzundu, {d} dakika sonra çıktım.",
         ],
     },
 ];

@@ -1,10 +1,12 @@
-//! `LoCoMo`: ten long conversations of two people, with questions whose evidence is marked.
+//! `LoCoMo`: ten long conversations of two people, with questions whose evidence is marked; and other
+//! sets that were brought into its layout.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::Message;
 use memory_prompt::message::UserMessage;
+use memory_prompt::recall::Candidate;
 use serde_json::Value;
 
 use crate::generated::{Conversation, Question};
@@ -28,10 +30,14 @@ fn conversation(of: &Value) -> Conversation {
             if !text("blip_caption").is_empty() {
                 words = format!("{words} [photo: {}]", text("blip_caption"));
             }
-            let message = UserMessage::new(words).with_name(text("speaker"));
+            let message = match text("speaker") {
+                "assistant" => Message::ai(words),
+                "user" => Message::user(words),
+                name => Message::from(UserMessage::new(words).with_name(name)),
+            };
             places.insert(text("dia_id").to_owned(), messages.len() as u64);
             let at = at.unwrap_or(UNIX_EPOCH) + Duration::from_secs(i as u64);
-            messages.push((at, Message::from(message)));
+            messages.push((at, message));
         }
     }
     let questions = of["qa"].as_array().into_iter().flatten();
@@ -39,15 +45,24 @@ fn conversation(of: &Value) -> Conversation {
         let marks = it["evidence"].as_array()?.iter().filter_map(Value::as_str);
         let marks = marks.flat_map(|mark| mark.split([';', ' '])).filter(|mark| !mark.is_empty());
         let evidence: Vec<u64> = marks.filter_map(|mark| places.get(mark).copied()).collect();
-        let kind = match it["category"].as_u64()? {
-            1 => "chained facts",
-            2 => "times",
-            3 => "world knowledge",
-            4 => "one fact",
-            _ => "no answer",
+        let kind = match (&it["category"], it["category"].as_u64()) {
+            (Value::String(kind), _) => kind.clone().into(),
+            (_, Some(1)) => "chained facts".into(),
+            (_, Some(2)) => "times".into(),
+            (_, Some(3)) => "world knowledge".into(),
+            (_, Some(4)) => "one fact".into(),
+            _ => "no answer".into(),
         };
         let text = it["question"].as_str()?.to_owned();
-        (!evidence.is_empty()).then(|| Question { lead: Vec::new(), text, evidence, kind })
+        let found = it["candidates"].as_array().into_iter().flatten();
+        let candidates = found.filter_map(|it| {
+            #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
+            let fit = it[1].as_f64()? as f32;
+            Some(Candidate { seq: *places.get(it[0].as_str()?)?, fit })
+        });
+        let found = candidates.collect();
+        let new = Question { lead: Vec::new(), text, evidence, kind, found };
+        (!new.evidence.is_empty()).then_some(new)
     });
     Conversation { name: "LoCoMo", questions: questions.collect(), messages }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,11 +10,19 @@ use memory_prompt::{Message, Tool, wire};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::forms::{self, Form};
+
 /// The most bytes that are read at once: a file that is larger is read by its lines.
 const MOST: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 
+/// The conversations that may go on in a later line.
+const OPEN: usize = 32;
+
 /// So many lines that are none of a log, at the beginning of a large file, and it is one value.
 const NO_LOG: usize = 100;
+
+/// The fields of an object in which the list of its messages may stand.
+const LISTS: [&str; 6] = ["messages", "contents", "input", "traj", "history", "conversation"];
 
 /// The messages of a log, and the tools that its requests define.
 pub(super) struct Conversation {
@@ -35,6 +44,13 @@ pub(super) struct Files {
 
 /// The reasons why conversations could not be read, each with how often and where first.
 type Failed = BTreeMap<String, (usize, String)>;
+
+/// What was found besides conversations.
+pub(super) struct Told {
+    pub(super) failed: Failed,
+    /// The number of logs that go on with a conversation before them.
+    pub(super) continued: usize,
+}
 
 fn fail(failed: &mut Failed, reason: &str, place: &str) {
     failed.entry(reason.to_owned()).or_insert_with(|| (0, place.to_owned())).0 += 1;
@@ -74,8 +90,9 @@ impl Files {
 
     /// Hands on each conversation, with the bytes that were read before it; returns what could not
     /// be read.
-    pub(super) fn read(self, each: impl FnMut(Conversation, u64)) -> io::Result<Failed> {
-        let mut logs = Logs { each, failed: self.failed, read: 0 };
+    pub(super) fn read(self, each: impl FnMut(Conversation, u64)) -> io::Result<Told> {
+        let (open, entries) = (Vec::new(), BTreeMap::new());
+        let mut logs = Logs { each, failed: self.failed, read: 0, open, entries, continued: 0 };
         for (path, named) in self.all {
             let place = path.display().to_string();
             match logs.file(&path, &place) {
@@ -83,8 +100,14 @@ impl Files {
                 Err(error) => fail(&mut logs.failed, &error.to_string(), &place),
                 Ok(()) => {}
             }
+            for (_, (place, list)) in std::mem::take(&mut logs.entries) {
+                logs.list(&Value::Null, &list, &place);
+            }
         }
-        Ok(logs.failed)
+        for (_, conversation) in std::mem::take(&mut logs.open) {
+            (logs.each)(conversation, logs.read);
+        }
+        Ok(Told { failed: logs.failed, continued: logs.continued })
     }
 }
 
@@ -97,6 +120,11 @@ struct Logs<E> {
     failed: Failed,
     /// The bytes of what was read.
     read: u64,
+    /// Conversations that may go on: what was said in each as hashes, and all of it.
+    open: Vec<(Vec<u64>, Conversation)>,
+    /// The conversations of a file that are written line by line: where each begins, and its lines.
+    entries: BTreeMap<String, (String, Vec<Value>)>,
+    continued: usize,
 }
 
 impl<E: FnMut(Conversation, u64)> Logs<E> {
@@ -186,32 +214,86 @@ impl<E: FnMut(Conversation, u64)> Logs<E> {
 
     /// Reads a conversation, or a list of them.
     fn value(&mut self, value: &Value, place: &str) {
-        const LISTS: [&str; 6] =
-            ["messages", "contents", "input", "traj", "history", "conversation"];
         let inner = LISTS.iter().find_map(|key| value.get(key).filter(|it| it.is_array()));
         let list = inner.or(Some(value)).and_then(Value::as_array);
-        let Some(list) = list else {
-            return self.fail("neither a list nor an object that holds one", place);
-        };
         let is_message = |it: &Value| ["role", "type"].iter().any(|key| it[key].is_string());
-        if inner.is_none() && !list.iter().any(is_message) {
-            let numbered = list.iter().enumerate();
-            return numbered
-                .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
+        if let Some(list) = list {
+            let is_list = value.is_array();
+            if is_list && !list.iter().any(is_message) && !list.iter().any(|it| it["lc"] == 1) {
+                let numbered = list.iter().enumerate();
+                return numbered
+                    .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
+            }
+            if !list.iter().any(|it| forms::speaker(it).is_some()) {
+                return self.list(value, list, place);
+            }
         }
-        match decode(value, list) {
+        let request = ["request", "body"].iter().find_map(|key| value.get(key));
+        if let Some(request) = request.filter(|it| it.is_object()) {
+            let mut whole = request.clone();
+            let key = LISTS.iter().find(|key| whole[**key].is_array());
+            if let Some(list) = key.and_then(|key| whole[*key].as_array_mut()) {
+                list.extend(forms::answer(&value["response"]));
+            }
+            return self.value(&whole, place);
+        }
+        match forms::form(value) {
+            Ok(Form::List(list)) => self.list(&Value::Null, &list, place),
+            Ok(Form::Entry(name, entry)) => {
+                let new = || (place.to_owned(), Vec::new());
+                forms::add(&mut self.entries.entry(name).or_insert_with(new).1, entry);
+            }
+            Ok(Form::Passed) => {}
+            Ok(Form::Unknown) => {
+                self.fail("neither a list nor an object that holds one", place);
+            }
+            Err(reason) => self.fail(&reason, place),
+        }
+    }
+
+    /// Reads the messages of a request, or of a list.
+    fn list(&mut self, request: &Value, list: &[Value], place: &str) {
+        match decode(request, list) {
             Ok(messages) => {
-                let tools = value.get("tools").and_then(Value::as_array);
+                let tools = request.get("tools").and_then(Value::as_array);
                 let tools = tools.into_iter().flatten().flat_map(defined).collect();
-                (self.each)(Conversation { messages, tools }, self.read);
+                self.take(Conversation { messages, tools });
             }
             Err(error) => self.fail(&error.to_string(), place),
+        }
+    }
+
+    /// Takes a conversation, which may be one of before that has gone on: a log of requests has each
+    /// again and again, with what was said since.
+    fn take(&mut self, conversation: Conversation) {
+        let said: Vec<u64> =
+            conversation.messages.iter().filter(|it| !it.is_system()).map(hash).collect();
+        let is_asked = conversation.messages.last().is_some_and(|it| it.as_ai().is_none());
+        let goes_on =
+            |before: &[u64]| said.starts_with(before) && (said.len() > before.len() || is_asked);
+        let before = self.open.iter().rposition(|(before, _)| goes_on(before));
+        if let Some(before) = before {
+            self.continued += 1;
+            self.open[before] = (said, conversation);
+            return;
+        }
+        self.open.push((said, conversation));
+        if self.open.len() > OPEN {
+            (self.each)(self.open.remove(0).1, self.read);
         }
     }
 
     fn fail(&mut self, reason: &str, place: &str) {
         fail(&mut self.failed, reason, place);
     }
+}
+
+/// Returns a hash of what a message says, whatever stands beside it.
+fn hash(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message.role(), message.text()).hash(&mut hasher);
+    message.tool_calls().for_each(|call| (&call.name, &call.arguments).hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Reads to the end of a line, which may be long; returns its bytes.
@@ -232,6 +314,10 @@ fn skip_line(file: &mut impl BufRead) -> io::Result<u64> {
 /// Reads messages in the format that they look like, and the system text that stands beside them in
 /// a request.
 fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
+    if list.iter().any(|it| forms::langchain(it).is_some()) {
+        let list = list.iter().map(|it| forms::langchain(it).unwrap_or_else(|| it.clone()));
+        return wire::openai::history(list.collect::<Value>().to_string());
+    }
     let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
     let kinds = || list.iter().filter_map(|it| it["type"].as_str());
     let blocks = || list.iter().filter_map(|it| it["content"].as_array()).flatten();

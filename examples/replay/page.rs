@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use memory_prompt::window::Prices;
 
-use super::{Run, Setting, best, float};
+use super::{Run, Setting, best, float, pays_from};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -25,12 +25,13 @@ pub(super) fn page(read: &str, settings: &[Setting], runs: &[Run], prices: Price
          <span class=\"new\">new</span></p>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr>\
          <th scope=\"col\">setting</th><th scope=\"col\">tokens a call</th>\
          <th scope=\"col\">cached</th><th scope=\"col\">cost a call</th>\
-         <th scope=\"col\">of everything</th><th scope=\"col\">orphans</th>\
+         <th scope=\"col\">of everything</th><th scope=\"col\">pays from</th>\
+         <th scope=\"col\">orphans</th>\
          <th scope=\"col\">no question</th></tr></thead><tbody>\n"
     );
     for (setting, run) in settings.iter().zip(runs) {
         let is_best = best.is_some_and(|best| best.name == setting.name);
-        row(&mut page, setting, run, most, runs[0].cost, is_best);
+        row(&mut page, setting, run, most, &runs[0], is_best);
     }
     page.push_str("</tbody></table></div>\n<dl>\n");
     for (setting, run) in settings.iter().zip(runs) {
@@ -58,7 +59,7 @@ pub(super) fn page(read: &str, settings: &[Setting], runs: &[Run], prices: Price
     page
 }
 
-fn row(page: &mut String, setting: &Setting, run: &Run, most: usize, all: f64, is_best: bool) {
+fn row(page: &mut String, setting: &Setting, run: &Run, most: usize, all: &Run, is_best: bool) {
     let calls = float(run.calls.max(1));
     let class = if is_best { " class=\"best\"" } else { "" };
     let (new, rest) = (run.tokens - run.cached, most - run.tokens);
@@ -76,11 +77,13 @@ fn row(page: &mut String, setting: &Setting, run: &Run, most: usize, all: f64, i
     add(
         page,
         format_args!(
-            "<td>{:.0}</td><td>{:.0} %</td><td>{:.0}</td><td>{:.2}</td><td{}>{}</td><td{}>{}</td></tr>\n",
+            "<td>{:.0}</td><td>{:.0} %</td><td>{:.0}</td><td>{:.2}</td><td>{}</td>\
+             <td{}>{}</td><td{}>{}</td></tr>\n",
             float(run.tokens) / calls,
             float(run.cached) / float(run.tokens.max(1)) * 100.0,
             run.cost / calls,
-            run.cost / all,
+            run.cost / all.cost,
+            pays_from(run, all),
             warned(run.orphans),
             run.orphans,
             warned(run.no_question),

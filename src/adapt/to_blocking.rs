@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, AsyncChatMemory, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// An async memory or store as a blocking one, with a runtime of its own.
@@ -195,6 +195,15 @@ impl<S: AsyncChatMemoryStore> ChatMemoryStore for ToBlocking<S> {
     }
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         self.engine.wait(self.inner.info(id))?
+    }
+    fn slots_with_prefix(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Result<Vec<(MemoryId, Slot)>> {
+        self.engine.wait(self.inner.slots_with_prefix(prefix, names, after, n))?
     }
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         self.engine.wait(self.inner.delete_prefix(prefix))?

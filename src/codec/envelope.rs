@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for NumberVisitor {
     refuse!(bool odd_number text bytes null list object);
 }
 
-/// Reads the messages of an envelope; none where it says null.
+/// Reads the messages of an envelope; none if it says null.
 fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Message>>, D::Error> {
     from.deserialize_any(ListVisitor)
 }

@@ -6,13 +6,11 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
-use super::beside::Beside;
 use super::cache::ComposerCache;
-use super::system::System;
-use super::{Case, Temporaries};
-use crate::composed::{Draft, Reason};
+use super::{Case, Composer, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
+use crate::prompt::{Draft, Reason};
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::NotReady;
@@ -21,14 +19,19 @@ use room::TokenRoom;
 /// A number of tokens that a prompt may have, and what gives way when it has more.
 ///
 /// The budget bounds everything that is sent: tool definitions, system message, history,
-/// temporaries and what the provider adds for the reply. The oldest tool groups and messages leave
-/// first, and no more of them than the budget demands. The newest user message and the newest group
-/// stay; where they alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them
-/// where truncation is on.
+/// temporaries and what the provider adds for the reply. The question of the newest turn and the
+/// newest tool group or message get their room first. The others get what is left, from the newest
+/// back, so that the oldest leave first, and no more of them than the budget demands. Where
+/// question and newest group alone are too much, the build fails with [`ErrorKind::Budget`], which
+/// names the least budget that would do; where truncation is on, they are cut.
 ///
-/// A tool group or message that has more than half of all the room for history, and does not fit
-/// beside what is newer, is left out alone: one page that is too long does not silence everything
-/// before it. The [report](crate::Report::left_out) names it.
+/// Any other tool group or message that has more than half of all the room for history, and does
+/// not fit beside what is newer, is left out alone: one page that is too long does not silence
+/// everything before it. The [report](crate::Report::left_out) names it. Of a question in several
+/// messages the newest are sent, up to half of that room. If nothing is left out for its size, a
+/// larger budget sends no less.
+///
+/// What is kept free for [recall](crate::recall::Recall::keep_free) gives way before a build fails.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -63,7 +66,7 @@ impl Budget {
     /// Returns the same budget with this many tokens kept free for the answer. Tool definitions
     /// need no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
     ///
-    /// Where the range of a [`stepped`](Self::stepped) budget ends above what is then left, each
+    /// If the range of a [`stepped`](Self::stepped) budget ends above what is then left, each
     /// build is an error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
@@ -75,10 +78,13 @@ impl Budget {
     ///
     /// In between prompts only grow at their end. The start is a pure function of the history, the
     /// same in every process: of all places that leave between `low` and `high` tokens it is the
-    /// one whose position can be halved most often, for that place stays the same while the
-    /// conversation moves past it. On average a move covers more than half of that
-    /// range; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the
-    /// budget for the system message and temporaries; where those need more, the start moves for
+    /// first one behind a multiple of the largest power of two, counted in positions, for that
+    /// place stays the same while the conversation moves past it. It does not matter at which
+    /// positions messages or tool groups begin. A move covers at least half of that range where
+    /// messages are of one size, and on average more; where they become much longer for good, a few
+    /// moves in between are shorter. `high = 2 * low` suits a cached price of 0.1. Leave room
+    /// between `high` and the budget for the system message and temporaries; where those need more,
+    /// the start moves for
     /// that one build.
     ///
     /// Beside [`Clear`](crate::Clear) what is cleared counts less, and the start may move back for
@@ -109,7 +115,8 @@ impl Budget {
     }
 
     /// Returns the same budget, for which truncation cuts long messages shorter, down to a
-    /// sixteenth of its limit, before any message is left out. The question that it otherwise
+    /// sixteenth of its limit, before any message is left out, and only as short as it takes. The
+    /// question that it otherwise
     /// [spares](crate::Truncate::sparing_question) is cut too.
     ///
     /// Without truncation this changes nothing.
@@ -144,135 +151,135 @@ impl CountedBudget {
         cache: &mut ComposerCache,
     ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
-        let Case { composer, beside, .. } = case;
-        let first = self.fit_giving_way(case, cache)?;
-        cache.counts.forget_unasked();
-        // The tokens of a prompt that is too large, cut as far as it was tried.
-        let mut least = None;
-        let mut best = match first {
-            Tried::TooMuch { tokens, .. } => {
-                least = Some(tokens);
-                None
-            }
-            Tried::Fits(draft) if self.budget.cut_first && leaves_out(&draft) => Some(draft),
+        let mut least = match self.fit_cutting(case, cache)? {
             Tried::Fits(draft) => return Ok(draft),
+            Tried::TooMuch(tokens) => tokens,
         };
-        // Down to a sixteenth to make room for more of the history; down to a single character
-        // where the prompt can't be sent otherwise.
-        let halvings = if least.is_some() { usize::BITS } else { 4 };
-        let mut shorter = composer.clone();
-        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
-        for _ in 0..halvings + u32::from(spares) {
-            let Some(truncate) = shorter.truncate.as_ref().and_then(Truncate::shorter) else {
-                break;
-            };
-            let limit = truncate.limit();
-            shorter.truncate = Some(truncate);
-            // Texts that are cut shorter have other counts, which are not remembered.
-            let nothing = &mut ComposerCache::default();
-            match self.fit_giving_way(Case { composer: &shorter, ..case }, nothing)? {
-                Tried::Fits(mut draft) => {
-                    if let Some(tokens) = &mut draft.report.tokens {
-                        tokens.cut_to = Some(limit);
-                    }
-                    let is_enough = least.is_some() || !leaves_out(&draft);
+        // What comes first may need nothing before it where more fits, and less be enough.
+        let with = |tokens| {
+            let budget = Budget { tokens, reserve: 0, ..self.budget };
+            Self { budget, counter: Arc::clone(&self.counter) }
+        };
+        while let Tried::TooMuch(tokens) = with(least).fit_cutting(case, cache)? {
+            least = tokens.max(least.saturating_add(1));
+        }
+        while least > 0
+            && let Tried::Fits(_) = with(least - 1).fit_cutting(case, cache)?
+        {
+            least -= 1;
+        }
+        Err(self.exceeded(least, case, cache)?)
+    }
+
+    /// Drafts the prompt of texts that are cut shorter only where they must be.
+    fn fit_cutting(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
+        let mut tried = self.fit_giving_way(case, cache)?;
+        cache.counts.forget_unasked();
+        let mut shorter = case.composer.truncate.clone();
+        // To make room for more of the history texts are cut down to a sixteenth; down to a single
+        // character where the prompt can't be sent otherwise.
+        let shortest = shorter.as_ref().map_or(0, Truncate::limit) / 16;
+        let mut least = usize::MAX;
+        let mut best = None;
+        loop {
+            match tried {
+                Tried::TooMuch(tokens) => least = least.min(tokens),
+                Tried::Fits(draft) => {
+                    let leaves_out = self.budget.cut_first && leaves_out(&draft);
                     best = Some(draft);
-                    if is_enough {
+                    if !leaves_out || shorter.as_ref().is_none_or(|it| it.limit() <= shortest) {
                         break;
                     }
                 }
-                Tried::TooMuch { tokens, .. } => least = least.map(|it| it.min(tokens)),
+            }
+            shorter = shorter.as_ref().and_then(Truncate::shorter);
+            let Some(truncate) = &shorter else { break };
+            let composer = Composer { truncate: shorter.clone(), ..case.composer.clone() };
+            // Texts that are cut shorter have other counts, which are not remembered.
+            let nothing = &mut ComposerCache::default();
+            tried = self.fit_giving_way(Case { composer: &composer, ..case }, nothing)?;
+            if let Tried::Fits(draft) = &mut tried
+                && let Some(tokens) = &mut draft.report.tokens
+            {
+                tokens.cut_to = Some(truncate.limit());
             }
         }
-        if let Some(draft) = best {
-            return Ok(draft);
-        }
-        let tools = composer.tools_of(case.temporaries);
-        let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
-        Err(self.exceeded(least.unwrap_or_default(), tools.map_or(Ok(0), count)?, beside).into())
+        Ok(best.map_or(Tried::TooMuch(least), Tried::Fits))
     }
 
-    /// Drafts the prompt of as much as fits. What is kept free for recall gives way, as far as it
-    /// must, before anything that must be sent.
+    /// Drafts the prompt of as much as fits. What is kept free for recall gives way before anything
+    /// that must be sent.
     fn fit_giving_way(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
         let tried = self.fit_units(case, cache)?;
-        let Tried::TooMuch { tokens, .. } = tried else { return Ok(tried) };
-        let Some(left) = self.budget.available().checked_sub(tokens) else { return Ok(tried) };
-        // With less kept free more units fit, and the prompt may be too large again: then it is
-        // tried with nothing kept free.
-        for still_free in [left, 0] {
-            let temporaries = Temporaries { still_free, ..case.temporaries };
-            let fits = self.fit_units(Case { temporaries, ..case }, cache)?;
-            if matches!(fits, Tried::Fits(_)) {
-                return Ok(fits);
-            }
+        if matches!(tried, Tried::Fits(_)) || case.temporaries.still_free == 0 {
+            return Ok(tried);
         }
-        Ok(tried)
+        let temporaries = Temporaries { still_free: 0, ..case.temporaries };
+        self.fit_units(Case { temporaries, ..case }, cache)
     }
 
     /// Drafts the prompt of as many units of the history as fit.
     fn fit_units(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
-        let Case { composer, snapshot, temporaries, .. } = case;
-        let system = composer.system_message(snapshot, temporaries.messages);
-        let mut attempt = |most| self.attempt(case, &system, cache, most);
-        let (mut least, units) = match attempt(usize::MAX)? {
-            Tried::TooMuch { tokens, units } => (tokens, units),
-            fits @ Tried::Fits(_) => return Ok(fits),
-        };
-        // A note and what the provider demands count too, and are known only now. As many of the
-        // oldest units are left out for them as it takes, and no more.
-        let (mut fits, mut too_many) = (0, units);
-        let mut best = None;
-        while fits + 1 < too_many {
-            let middle = if fits == 0 && too_many == units { 1 } else { fits.midpoint(too_many) };
-            match attempt(middle)? {
-                Tried::Fits(draft) => {
-                    fits = middle;
-                    best = Some(draft);
-                }
-                Tried::TooMuch { tokens, .. } => {
-                    too_many = middle;
-                    least = least.min(tokens);
-                }
+        let budget = self.budget.available();
+        let mut least = usize::MAX;
+        let mut most = usize::MAX;
+        loop {
+            let Attempt { draft, tokens, units } = self.attempt(case, cache, most)?;
+            let needed = tokens.saturating_add(case.temporaries.still_free);
+            let is_least = most <= 1;
+            if needed <= budget || (is_least && tokens <= budget) {
+                return Ok(Tried::Fits(draft));
             }
+            least = least.min(tokens);
+            if is_least {
+                return Ok(Tried::TooMuch(least));
+            }
+            // A note and what the provider demands count too, and are known only now. As many of
+            // the oldest units are left out for them as it takes, and no more: one by one, since
+            // with another one in front less may be demanded.
+            most = most.min(units).saturating_sub(1).max(1);
         }
-        Ok(best.map_or(Tried::TooMuch { tokens: least, units: too_many }, Tried::Fits))
     }
 
     /// Drafts a prompt of at most `most` units of the history, and counts all of it.
     fn attempt(
         &self,
         case: Case<'_>,
-        system: &System,
         cache: &mut ComposerCache,
         most: usize,
-    ) -> Result<Tried, NotReady> {
+    ) -> Result<Attempt, NotReady> {
+        let Case { composer, snapshot, temporaries, .. } = case;
+        let system = composer.system_message(snapshot, temporaries.messages);
         let ComposerCache { counts, copies, .. } = cache;
-        let mut room = TokenRoom::new(self, case, system, counts, most)?;
+        let mut room = TokenRoom::new(self, case, &system, counts, most)?;
         let choice = case.choose(&mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut draft = case.take(system.clone(), choice, Some(copies))?;
-        let items = draft.pieces.items(&case.snapshot.records);
+        let mut draft = case.drafted(system, choice, Some(copies))?;
+        let items = draft.pieces.items(&snapshot.records);
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
-        draft.report.message_tokens = message_tokens.into();
-        Ok(if total.saturating_add(case.temporaries.still_free) <= budget {
-            Tried::Fits(draft)
-        } else {
-            Tried::TooMuch { tokens: total, units }
-        })
+        draft.report.message_tokens = message_tokens;
+        Ok(Attempt { draft, tokens: total, units })
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
-    fn exceeded(&self, needed: usize, tools: usize, beside: &Beside) -> Error {
+    fn exceeded(
+        &self,
+        needed: usize,
+        case: Case<'_>,
+        cache: &mut ComposerCache,
+    ) -> Result<NotReady> {
+        let Case { composer, extras, temporaries, .. } = case;
+        let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
+        let tools = composer.tools_of(temporaries).map_or(Ok(0), count)?;
         let budget = self.budget.available();
-        let pins = named(&beside.pinned);
+        let pins = named(&extras.pinned);
         let of_tools = if tools == 0 { String::new() } else { format!(" ({tools} of tools)") };
         let text = format!(
             "what must be sent{pins} has {needed} tokens{of_tools}, and the budget is {budget}"
         );
-        Error::new(ErrorKind::Budget { needed, budget }, "compose", text)
+        Ok(Error::new(ErrorKind::Budget { needed, budget }, "compose", text).into())
     }
 }
 
@@ -302,9 +309,13 @@ fn leaves_out(draft: &Draft) -> bool {
 /// The outcome of a draft within a budget.
 enum Tried {
     Fits(Box<Draft>),
-    /// The prompt does not fit: the tokens that it has, and its units of the history.
-    TooMuch {
-        tokens: usize,
-        units: usize,
-    },
+    /// The prompt does not fit: the least tokens that it had.
+    TooMuch(usize),
+}
+
+/// A draft with all its tokens, and the number of units of the history that it was made of.
+struct Attempt {
+    draft: Box<Draft>,
+    tokens: usize,
+    units: usize,
 }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::beside::Beside;
+use super::extras::Extras;
 use super::shape::says_nothing;
 use super::{Case, Composer};
-use crate::composed::Reason;
 use crate::error::Result;
 use crate::message::Message;
+use crate::prompt::Reason;
 use crate::provider::{Opens, Provider};
-use crate::record::{Records, Snapshot};
+use crate::record::{Records, Snapshot, places};
 use crate::window::{
     Fate, Matches, NotReady, ToolGroups, WindowStart, last_question, more, whole_groups,
 };
@@ -33,9 +33,9 @@ pub(super) struct Choice<'a> {
     pub(super) matches: Matches<'a>,
     /// The position before which nothing was looked for, where something was missed.
     pub(super) search_ended: Option<u64>,
-    /// True where the history begins with the provider's own compaction of what was before it.
+    /// True if the history begins with the provider's own compaction of what was before it.
     pub(super) is_compacted: bool,
-    /// True where the room and not the window decided where the history begins.
+    /// True if the room and not the window decided where the history begins.
     pub(super) is_full: bool,
 }
 
@@ -62,15 +62,16 @@ pub(super) enum Fit {
 
 /// The bound on how much of the history is sent.
 pub(super) trait Room {
-    /// Begins a walk from the newest unit back, with these questions sent besides.
-    fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()>;
+    /// Begins a walk from the newest unit back, with room kept for what is owed a place: the newest
+    /// unit, which comes first, and questions.
+    fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
 
-    /// Decides on the next older unit. The newest of all is always taken.
+    /// Decides on the next older unit. What is owed a place is always taken.
     fn fit(
         &mut self,
         records: &Records,
         unit: &Unit,
-        is_newest: bool,
+        is_owed: bool,
         matches: &Matches<'_>,
     ) -> Result<Fit>;
 
@@ -79,8 +80,9 @@ pub(super) trait Room {
         end
     }
 
-    /// Returns how many messages of a question in several pieces are sent.
-    fn pieces(&mut self, records: &Records, question: &[usize]) -> Result<usize>;
+    /// Returns how many messages of a question in several pieces are sent besides the newest unit
+    /// and the questions `owed`. With none of those it is owed a place itself, with one at least.
+    fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize>;
 
     /// Returns whether the room is a budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
@@ -105,8 +107,8 @@ impl MessageRoom {
 }
 
 impl Room for MessageRoom {
-    fn begin(&mut self, _: &Records, questions: &[usize]) -> Result<()> {
-        self.taken = questions.len();
+    fn begin(&mut self, _: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
+        self.taken = owed.iter().map(|unit| unit.members(matches)).sum();
         Ok(())
     }
 
@@ -114,15 +116,18 @@ impl Room for MessageRoom {
         &mut self,
         _: &Records,
         unit: &Unit,
-        is_newest: bool,
+        is_owed: bool,
         matches: &Matches<'_>,
     ) -> Result<Fit> {
+        if is_owed {
+            return Ok(Fit::Taken);
+        }
         self.taken += unit.members(matches);
         let is_full = self.most.is_some_and(|most| self.taken > most);
-        Ok(if is_full && !is_newest { Fit::Ends } else { Fit::Taken })
+        Ok(if is_full { Fit::Ends } else { Fit::Taken })
     }
 
-    fn pieces(&mut self, _: &Records, question: &[usize]) -> Result<usize> {
+    fn pieces(&mut self, _: &Records, question: &[usize], _: &[usize]) -> Result<usize> {
         Ok(question.len().min(self.half))
     }
 
@@ -135,10 +140,16 @@ impl Room for MessageRoom {
 struct Choosing<'a, 'r> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
-    beside: &'a Beside,
+    extras: &'a Extras,
     room: &'r mut dyn Room,
     choice: Choice<'a>,
-    /// True where tool groups are looked at.
+    /// The places of the newest turn's question, which is sent whatever gives way.
+    owed: Vec<usize>,
+    /// The place where the running turn begins: its question is looked for as far back as that.
+    turn: usize,
+    /// The number of records to read, where that place is not among those that were read.
+    unread_turn: usize,
+    /// True if tool groups are looked at.
     checks: bool,
     /// The start of the window, as far as there is room.
     window: WindowStart,
@@ -149,7 +160,7 @@ struct Choosing<'a, 'r> {
     /// The place from which `bound` counts: where the window starts; for a budget, where it
     /// started first.
     base: Option<usize>,
-    /// The place from which on late results were matched; `None` where only results directly behind
+    /// The place from which on late results were matched; `None` if only results directly behind
     /// their calls were.
     matched: Option<usize>,
     /// The place that the last walk reached: behind the newest member of the unit that it refused.
@@ -159,10 +170,13 @@ struct Choosing<'a, 'r> {
 impl<'a> Case<'a> {
     /// Chooses what of the history is sent.
     pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
-        let Case { composer, snapshot, beside, .. } = self;
+        let Case { composer, snapshot, extras, temporaries, .. } = self;
         let bound = composer.search_bound();
         let have = snapshot.records.len();
-        let (window, unread) = match composer.window_start(snapshot, beside, bound) {
+        let turn = temporaries.turn.filter(|position| *position >= snapshot.start);
+        let unread_turn = turn.filter(|position| *position < snapshot.oldest_row());
+        let turn = turn.and_then(|position| snapshot.records.place(position));
+        let (window, unread) = match composer.window_start(snapshot, extras, bound) {
             Ok(window) => (window, None),
             // The window starts before what was read; or, where it counts turns, at the first one
             // that was read or before it. Only what is full by then is settled.
@@ -183,9 +197,12 @@ impl<'a> Case<'a> {
         Choosing {
             composer,
             snapshot,
-            beside,
+            extras,
             room,
             choice,
+            owed: Vec::new(),
+            turn: turn.map_or(usize::MAX, |(place, _)| place),
+            unread_turn: unread_turn.map_or(0, |position| places(snapshot.end - position)),
             checks: composer.checks_groups(),
             window,
             unread,
@@ -208,11 +225,11 @@ impl Composer {
     pub(super) fn window_start(
         &self,
         snapshot: &Snapshot,
-        beside: &Beside,
+        extras: &Extras,
         bound: usize,
     ) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
-        let by_itself = match &beside.summary {
+        let by_itself = match &extras.summary {
             Some(summary) => self.start_behind(snapshot, summary, bound),
             None => window.start(snapshot, bound).map(|start| (start, true)),
         };
@@ -226,7 +243,7 @@ impl Composer {
         let whole = whole_groups(snapshot, start, is_free && window.is_stable())?;
         // What is covered is not sent again for results of nobody that stand behind it.
         let first = snapshot.position(whole.start);
-        let covered = beside.summary.as_ref().map_or(0, |summary| summary.covers);
+        let covered = extras.summary.as_ref().map_or(0, |summary| summary.covers);
         Ok(if first < covered { start } else { whole })
     }
 
@@ -260,7 +277,7 @@ impl<'a> Choosing<'a, '_> {
             self.question()?;
             // A summary is a message of the user, and a compaction opens a prompt as it is.
             let is_opened = self.is_compaction(self.choice.start);
-            if self.beside.summary.is_none() && !is_opened && self.composer.wants_user_first() {
+            if self.extras.summary.is_none() && !is_opened && self.composer.wants_user_first() {
                 self.user_first()?;
             }
         }
@@ -285,14 +302,18 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Takes as much as there is room for beside these questions: walks back with the late results
-    /// that are known. Where the walk reaches further back than they were matched, or holds a
-    /// result whose call is further back, they are matched again from as far back as may be
+    /// Takes as much as there is room for beside the questions that are owed a place and `more`:
+    /// walks back with the late results that are known. Where the walk reaches further back than
+    /// they were matched, or holds a result whose call is further back, they are matched again from
+    /// as far back as may be
     /// searched, and it walks again. Each round matches from further back, and none from before
     /// that bound, so it ends.
-    fn fill(&mut self, questions: &[usize]) -> Result<(), NotReady> {
+    fn fill(&mut self, more_questions: &[usize]) -> Result<(), NotReady> {
+        let mut questions = [more_questions, &self.owed].concat();
+        questions.sort_unstable();
+        questions.dedup();
         loop {
-            self.walk(questions)?;
+            self.walk(&questions)?;
             if let Some(n) = self.unread.filter(|_| !self.choice.is_full) {
                 return Err(NotReady::ReadMore(n.min(more(self.snapshot.records.len()))));
             }
@@ -317,18 +338,28 @@ impl<'a> Choosing<'a, '_> {
         }
     }
 
-    /// Adds the question of the newest turn, where the window has lost it.
+    /// Sees to it that the question of the newest turn is sent, where the window has lost it.
     fn question(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
-        let from = |place: usize| records.messages().rev().take(records.len() - place);
+        let have = records.len();
+        let from = |place: usize| records.messages().rev().take(have - place);
         let is_work = |message: &Message| message.is_tool() || message.has_tool_calls();
-        if from(self.choice.start).any(Message::begins_turn) {
+        let is_sent = |choice: &Choice<'_>, place: usize| {
+            place >= choice.start && choice.omits(place).is_none()
+        };
+        let held = from(self.choice.start).position(Message::begins_turn);
+        let held = held.map(|newer| have - 1 - newer).filter(|it| is_sent(&self.choice, *it));
+        // A budget that is full may have parted a question in several pieces.
+        if let Some(place) = held.filter(|_| !self.choice.is_full) {
+            self.owed = vec![place];
             return Ok(());
         }
         // Of a conversation without tools the last n messages are sent and nothing else, unless
-        // none of them is sent at all.
-        let counts_messages = !self.room.is_budget()
-            && self.beside.summary.is_none()
+        // none of them is sent at all, or a turn runs: then they are what the user has added to it.
+        let is_running = self.turn < usize::MAX || self.unread_turn > 0;
+        let counts_messages = !is_running
+            && !self.room.is_budget()
+            && self.extras.summary.is_none()
             && self.composer.effective_window().most().is_some();
         if counts_messages
             && !from(self.window.window_from).any(is_work)
@@ -336,72 +367,80 @@ impl<'a> Choosing<'a, '_> {
         {
             return Ok(());
         }
-        let (question, is_whole) = last_question(records, self.searched(), self.choice.start);
-        if question.is_empty() {
-            return self.missed();
-        }
-        if !is_whole {
-            self.search_before()?;
-        }
-        let question = self.newest_pieces(question)?;
-        self.fill(&question)
+        self.owed = self.question_before(have, &[])?;
+        let is_whole = self.owed.iter().all(|place| is_sent(&self.choice, *place));
+        if is_whole { Ok(()) } else { self.fill(&[]) }
     }
 
     /// Adds the question of the turn in which the window starts, for a model that wants the user
-    /// first; else leaves out the rest of that turn.
+    /// first; else leaves out what was said before the first question that is sent.
     fn user_first(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
-        let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
-            return Ok(());
-        };
-        if !self.leaves_older_out() {
-            return self.search_before();
-        }
-        let next = records.cursor(first).position(|record| record.message().begins_turn());
-        let next = next.map(|passed| first + passed);
-        let (question, is_whole) = last_question(records, self.searched(), first);
-        if question.is_empty() {
-            self.missed()?;
-        } else {
-            if !is_whole {
-                self.search_before()?;
+        let mut asked = Vec::new();
+        // With a question that needs room, another that is too large may be left out, and the
+        // window begins in an older turn.
+        while let Some(first) = self.first_sent().filter(|first| !is_user(*first)) {
+            if !self.leaves_out_before(first) {
+                return self.search_before();
             }
-            let question = self.newest_pieces(question)?;
-            let asked = question.last().copied().unwrap_or(0);
-            let asked_before = self.choice.questions.clone();
-            // The newest question stays too, where the window holds it.
-            let mut newest = records.messages().rev().take(records.len() - self.choice.start);
-            let newest = newest.position(Message::begins_turn).map(|i| records.len() - 1 - i);
-            let newest = newest.filter(|_| asked_before.is_empty());
-            let questions = question.iter().chain(&asked_before).copied().chain(newest);
-            self.fill(&questions.collect::<Vec<_>>())?;
-            let turn = asked + 1..next.unwrap_or(records.len());
-            if self.sent_units().any(|unit| turn.contains(&unit.head)) {
-                return Ok(());
+            let question = self.question_before(first, &asked)?;
+            let Some(last) = question.last() else { break };
+            let next = records.cursor(first).position(|record| record.message().begins_turn());
+            let turn = last + 1..next.map_or(records.len(), |passed| first + passed);
+            let with_it = [&*question, &asked].concat();
+            self.fill(&with_it)?;
+            if !self.sent_units().any(|unit| turn.contains(&unit.head)) {
+                self.fill(&asked)?;
+                break;
             }
-            self.fill(&asked_before)?;
+            asked = with_it;
         }
-        if let Some(next) = next {
-            let start = self.choice.start;
-            let is_pinned = |unit: &Unit| {
-                records.get(unit.head).is_some_and(|record| self.beside.pinned.holds(record.seq()))
-            };
-            let rest = self.sent_units().filter(|it| it.newest < next && it.newest >= start);
-            let rest = rest.filter(|unit| !is_pinned(unit));
-            let rest: Vec<_> = rest.map(|it| (it.head, Reason::RestOfTurn)).collect();
-            self.choice.omitted.extend(rest);
+        if self.first_sent().is_some_and(|first| !is_user(first)) {
+            self.begin_at_question();
         }
         Ok(())
     }
 
-    /// Returns whether anything that might be sent stands before the window, as far as that was
-    /// searched.
-    fn leaves_older_out(&self) -> bool {
+    /// Returns the newest question before this place, as far as it is found and there is room for
+    /// it beside the question of the newest turn and those `asked` behind it.
+    fn question_before(&mut self, place: usize, asked: &[usize]) -> Result<Vec<usize>, NotReady> {
+        let records = &self.snapshot.records;
+        let (mut question, is_whole) = last_question(records, self.searched(), place);
+        if question.is_empty() {
+            self.missed()?;
+        } else if !is_whole {
+            self.search_before()?;
+        }
+        let others = [asked, &self.owed].concat();
+        let pieces = self.room.pieces(records, &question, &others)?;
+        Ok(question.split_off(question.len() - pieces))
+    }
+
+    /// Leaves out what was said before the first question that is sent, unless it is pinned.
+    fn begin_at_question(&mut self) {
+        let records = &self.snapshot.records;
+        let message = |unit: &Unit| records.get(unit.head).map(|record| record.message());
+        let asks = |unit: &Unit| message(unit).is_some_and(Message::begins_turn);
+        let questions = self.choice.questions.iter().copied();
+        let asked = self.sent_units().filter(asks).map(|unit| unit.head).chain(questions).min();
+        let Some(asked) = asked else { return };
+        let is_pinned = |unit: &Unit| {
+            records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.seq()))
+        };
+        let rest = self.sent_units().filter(|unit| unit.newest < asked && !is_pinned(unit));
+        let rest: Vec<_> = rest.map(|unit| (unit.head, Reason::RestOfTurn)).collect();
+        self.choice.omitted.extend(rest);
+    }
+
+    /// Returns whether anything that might be sent stands before this place and is left out, as far
+    /// as that was searched.
+    fn leaves_out_before(&self, place: usize) -> bool {
         let records = &self.snapshot.records;
         let (searched, window_from) = (self.searched(), self.choice.window_from);
         let before = records.messages().rev().skip(records.len() - window_from);
         before.take(window_from.saturating_sub(searched)).any(|it| !it.is_private())
+            || self.choice.omitted.range(..place).next().is_some()
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
@@ -417,20 +456,24 @@ impl<'a> Choosing<'a, '_> {
         self.reached = self.window.start;
         // Otherwise the window is as large as it may be, without a walk.
         if self.room.is_budget() || !questions.is_empty() || !none_before {
-            self.room.begin(records, questions)?;
+            let units = || units(self.composer, records, matches, self.window.start);
+            let newest = units().next();
+            let asked = questions.iter().filter(|place| newest.is_none_or(|it| it.head != **place));
+            let asked = asked.map(|place| Unit { head: *place, newest: *place, group: None });
+            let owed: Vec<Unit> = newest.into_iter().chain(asked).collect();
+            self.room.begin(records, &owed, matches)?;
             let mut end = records.len();
-            for (i, unit) in units(self.composer, records, matches, self.window.start).enumerate() {
-                if questions.binary_search(&unit.head).is_err() {
-                    match self.room.fit(records, &unit, i == 0, matches)? {
-                        Fit::Taken => {}
-                        // Without it nothing would stand for what is before.
-                        Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
-                        Fit::Omitted | Fit::Ends => {
-                            // Results of a newer group may stand before its newest member.
-                            self.reached = unit.newest + 1;
-                            start = Some(self.room.start(end).max(self.reached));
-                            break;
-                        }
+            for unit in units() {
+                let is_owed = owed.iter().any(|it| it.head == unit.head);
+                match self.room.fit(records, &unit, is_owed, matches)? {
+                    Fit::Taken => {}
+                    // Without it nothing would stand for what is before.
+                    Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
+                    Fit::Omitted | Fit::Ends => {
+                        // Results of a newer group may stand before its newest member.
+                        self.reached = unit.newest + 1;
+                        start = Some(self.room.start(end).max(self.reached));
+                        break;
                     }
                 }
                 end = end.min(unit.start(matches));
@@ -476,24 +519,18 @@ impl<'a> Choosing<'a, '_> {
         front
     }
 
-    /// Returns the newest messages of a question in several pieces, as far as there is room.
-    fn newest_pieces(&mut self, mut question: Vec<usize>) -> Result<Vec<usize>> {
-        let pieces = self.room.pieces(&self.snapshot.records, &question)?;
-        Ok(question.split_off(question.len() - pieces))
-    }
-
     fn base(&self) -> usize {
         self.base.unwrap_or(self.choice.start)
     }
 
     /// Returns the place where a search before the window ends.
     fn searched(&self) -> usize {
-        self.base().saturating_sub(self.bound)
+        self.base().saturating_sub(self.bound).min(self.turn)
     }
 
     /// Returns whether all that may be searched before the window was read.
     fn is_searched(&self) -> bool {
-        self.base() >= self.bound || self.snapshot.is_complete()
+        (self.base() >= self.bound && self.unread_turn == 0) || self.snapshot.is_complete()
     }
 
     /// Stops unless all that may be searched before the window was read.
@@ -502,7 +539,7 @@ impl<'a> Choosing<'a, '_> {
             return Ok(());
         }
         let behind = self.snapshot.records.len() - self.base();
-        Err(NotReady::ReadMore(behind.saturating_add(self.bound)))
+        Err(NotReady::ReadMore(behind.saturating_add(self.bound).max(self.unread_turn)))
     }
 
     /// Stops where reading more may help; else notes that the search ended without success, if

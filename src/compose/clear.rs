@@ -7,7 +7,7 @@ mod settings;
 use std::sync::Arc;
 
 use super::Composer;
-use super::beside::Beside;
+use super::extras::Extras;
 use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
@@ -16,7 +16,7 @@ use crate::window::NotReady;
 ///
 /// In a tool loop most of a prompt is what tools said rounds ago. A placeholder in its place names
 /// the position and the length of what was there, so that a model that needs it again can
-/// [read it back](crate::history::ReadBack). Calls and groups stay whole, and nothing changes in
+/// [read it back](crate::recall::tools::ReadBack). Calls and groups stay whole, and nothing changes in
 /// the memory.
 ///
 /// ```
@@ -120,7 +120,7 @@ impl Clear {
     /// Moves the boundary only once in so many messages; 32 unless set. 0 counts as 1.
     ///
     /// Each move is paid for by writing what stands behind the boundary into the provider's cache
-    /// anew. `cargo run --release --example replay` says what a step costs on your conversations.
+    /// again. `cargo run --release --example replay` says what a step costs on your conversations.
     /// Beside a [stepped budget](crate::Budget::stepped) take a power of two, of at least as many
     /// messages as fill its `low` tokens: a smaller one makes the start of the history go back and
     /// forth.
@@ -144,7 +144,7 @@ impl Clear {
         self
     }
 
-    /// Clears the results of [`read_back`](crate::history::ReadBack) too. Unless this is set they
+    /// Clears the results of [`read_back`](crate::recall::tools::ReadBack) too. Unless set they
     /// stay: a model that asked for what was cleared would ask for it again.
     #[must_use]
     pub fn and_read_back(mut self) -> Self {
@@ -276,12 +276,12 @@ impl Composer {
     pub(super) fn clearing<'a>(
         &'a self,
         snapshot: &Snapshot,
-        beside: &'a Beside,
+        extras: &'a Extras,
     ) -> Result<Clearing<'a>, NotReady> {
         let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
-        let results = self.boundary(clear, snapshot, beside, ClearedPart::Result)?;
-        let media = self.boundary(clear, snapshot, beside, ClearedPart::Media)?;
-        let pinned = beside.pinned.members();
+        let results = self.boundary(clear, snapshot, extras, ClearedPart::Result)?;
+        let media = self.boundary(clear, snapshot, extras, ClearedPart::Media)?;
+        let pinned = extras.pinned.members();
         Ok(Clearing { clear: Some(clear), results, media, pinned })
     }
 }

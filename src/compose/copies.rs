@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::clear::ClearedPart;
-use crate::composed::{Cleared, Truncated};
 use crate::message::Message;
+use crate::prompt::{Cleared, Truncated};
 use crate::record::{Record, RecordIdentity};
 
 /// The changed copies of one prompt, for the next one: a sliding window sends most messages
@@ -29,7 +29,7 @@ pub(super) struct KnownCopy {
     pub(super) change: Change,
     /// The part of it that is cleared.
     cleared: Option<ClearedPart>,
-    /// True where the prompt that is being composed has asked for it.
+    /// True if the prompt that is being composed has asked for it.
     asked: bool,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Counts {
 #[derive(Clone, Copy)]
 struct Counted {
     /// Tells the message that was counted from another one in its position: a row may be edited in
-    /// place, and a conversation deleted and begun anew, within a millisecond.
+    /// place, and a conversation deleted and begun again, within a millisecond.
     hash: u64,
     form: Form,
     tokens: usize,
@@ -49,7 +49,7 @@ struct Counted {
 /// it is cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
-    /// True where it is not cut, though others of its length are.
+    /// True if it is not cut, though others of its length are.
     pub(super) whole: bool,
     /// The part of it that is cleared.
     pub(super) cleared: Option<ClearedPart>,
@@ -58,7 +58,7 @@ pub(super) struct Form {
 struct Shared {
     message: Arc<Message>,
     tokens: usize,
-    /// True where it was asked for since [`Counts::forget_unasked`].
+    /// True if it was asked for since [`Counts::forget_unasked`].
     asked: bool,
 }
 
@@ -103,7 +103,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of the summary, which is made anew for each prompt.
+    /// Returns the count of the summary, which is made again for each prompt.
     pub(super) fn summary(
         &mut self,
         message: &Message,

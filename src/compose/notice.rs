@@ -9,8 +9,9 @@ use crate::message::Message;
 /// A line before the window that says how many earlier messages are not shown.
 ///
 /// A model that does not know that there is more can neither ask for it nor
-/// [search it](crate::history::SearchHistory). The number is rounded down to steps, so that the
-/// line changes no more often than that; it counts positions, of which the application may keep
+/// [search it](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that the
+/// line changes no more often than that; under a [budget](crate::Budget) it takes room only where
+/// it is sent. It counts positions, of which the application may keep
 /// some for itself. The summary and pins of what is older stand before it, and stay in a cache when
 /// it changes.
 ///
@@ -57,7 +58,7 @@ impl Notice {
         self
     }
 
-    /// Returns the number that is told where so many messages are not shown; none where all are.
+    /// Returns the number that is told where so many messages are not shown; none if all are.
     pub(super) fn count(&self, not_shown: u64) -> Option<u64> {
         (not_shown > 0).then(|| (not_shown / self.step * self.step).max(1))
     }

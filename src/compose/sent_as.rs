@@ -6,9 +6,9 @@ use super::Composer;
 use super::clear::{ClearedPart, Clearing};
 use super::copies::Change;
 use super::counts::Form;
-use crate::composed::{Cleared, Gap, Truncated};
 use crate::error::Result;
 use crate::message::Message;
+use crate::prompt::{Cleared, Gap, Truncated};
 use crate::record::Record;
 use crate::truncate::{Cutting, Truncate, Verdict};
 

@@ -19,9 +19,9 @@ use std::mem;
 use std::sync::Arc;
 
 use super::Composer;
-use crate::composed::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
+use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
 use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
 use crate::record::Records;
 use crate::window::ToolGroups;
@@ -52,7 +52,7 @@ struct Shaping<'a> {
     last: Last,
     /// The answer that was sent last.
     answer: Option<Item<'a>>,
-    /// True where the provider goes on with what it asked its own tools in the last answer.
+    /// True if the provider goes on with what it asked its own tools in the last answer.
     waits_for_hosted: bool,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn shape(
         let item = item.shared();
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
         if let Some(item) = shaping.without_gone(item, &hosted)? {
-            shaping.take(item)?;
+            shaping.add(item)?;
         }
     }
     if cacheable >= pieces.len() && unsettled.is_none() {
@@ -122,7 +122,7 @@ pub(super) fn shape(
 }
 
 impl<'a> Shaping<'a> {
-    fn take(&mut self, item: Item<'a>) -> Result<()> {
+    fn add(&mut self, item: Item<'a>) -> Result<()> {
         match item.message() {
             Message::Custom(_) if !self.side.is_empty() => {
                 self.aside.push(item);
@@ -253,7 +253,7 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Returns the message without blank text, or `None` where nothing is left of it.
+    /// Returns the message without blank text, or `None` if nothing is left of it.
     fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
@@ -282,7 +282,7 @@ impl<'a> Shaping<'a> {
         Ok(Some(self.shortened(&item, copy)))
     }
 
-    /// Returns the message without the parts that are another provider's own, or `None` where
+    /// Returns the message without the parts that are another provider's own, or `None` if
     /// nothing is left of it.
     fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
@@ -297,7 +297,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns the message without the provider's own compaction, unless it opens the history: what
-    /// is pinned would else stand for everything before it. `None` where nothing is left of it.
+    /// is pinned would else stand for everything before it. `None` if nothing is left of it.
     fn with_one_compaction(&mut self, item: Item<'a>) -> Option<Item<'a>> {
         if is_temporary(&item) || item.origin().seq() == self.draft.report.compaction {
             return Some(item);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::composed::SystemSource;
 use crate::message::Message;
+use crate::prompt::SystemSource;
 use crate::record::Snapshot;
 
 /// The system message of a prompt, and where it came from.
@@ -11,7 +11,7 @@ use crate::record::Snapshot;
 pub(super) struct System {
     pub(super) message: Option<Arc<Message>>,
     pub(super) source: SystemSource,
-    /// True where the memory has one that is not sent.
+    /// True if the memory has one that is not sent.
     pub(super) overridden: bool,
 }
 
@@ -50,7 +50,7 @@ fn joined(base: Option<&Arc<Message>>, temporaries: &[Arc<Message>]) -> Option<A
 }
 
 /// Returns the same history with the system record that begins it as its system message; `None`
-/// where there is no such record, or the memory keeps a system message in its slot.
+/// if there is no such record, or the memory keeps a system message in its slot.
 pub(super) fn first_as_system(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;
     if snapshot.system.is_some() || first.seq() != snapshot.start {

@@ -131,7 +131,7 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
 /// An append of nothing is not remembered.
 pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    // First where there is no conversation yet, then in one.
+    // First if there is no conversation yet, then in one.
     for (id, end) in [("one", 0), ("two", 1)] {
         for _ in 0..2 {
             let nothing = memory.append_with(&mut Append::default().with_id(id)).unwrap();

@@ -175,7 +175,7 @@ impl Model {
         }
     }
 
-    /// Does `op` here and there, and compares. True where the memory failed, as it may.
+    /// Does `op` here and there, and compares. True if the memory failed, as it may.
     pub(super) fn step(
         &mut self,
         memory: &dyn ChatMemory,

@@ -8,9 +8,9 @@ use super::support::{
     ID, append, holds, hostile_ids, later, numbered, paged, refused, rows, times,
 };
 use crate::error::{ErrorKind, Result};
-use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion};
+use crate::record::{Incarnation, Slot, SlotVersion};
 use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
 
 /// Returns every id with this prefix, in pages of `n`.
@@ -66,6 +66,95 @@ pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
         let wanted: Vec<_> =
             found.iter().filter(|id| id.as_str().starts_with("support:")).collect();
         assert_eq!(rest.iter().collect::<Vec<_>>(), wanted, "after {after:?} of {expected:?}");
+    }
+}
+
+/// Slots of many conversations are those of each, in the order of the ids and of their names, in
+/// pages.
+pub fn slots_of_many_conversations_are_paged<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    assert!(slots(&*store, "", "", 10).is_empty());
+    #[rustfmt::skip]
+    let names = [
+        "turn:1", "turn:10", "turn:2", "turn:é", "turn:", "turn", "turns", "Turn:1", "a", "turn%",
+    ];
+    let ids = ["a:1", "a:10", "a:2", "a:3", "a:4", "a:5", "a%1", "A:1", "b:1"];
+    for (i, id) in ids.into_iter().enumerate() {
+        let memory = store.memory(id.into()).unwrap();
+        if i % 2 == 0 {
+            append(&*memory, 0..3); // else slots are all it has
+        }
+        for name in names.iter().filter(|name| (name.len() + i) % 3 != 0) {
+            memory.set_slot(*name, format!("{id} {name}"), Expected::Absent).unwrap();
+        }
+    }
+    store.memory("a:3".into()).unwrap().clear().unwrap();
+    store.delete(&"a:4".into()).unwrap();
+    create(&*store, "a:6");
+    let all: Vec<(MemoryId, Slot)> = store
+        .ids(None, 100)
+        .unwrap()
+        .into_iter()
+        .flat_map(|id| {
+            let memory = store.memory(id.clone()).unwrap();
+            let names = memory.slots().unwrap().into_iter().map(|(name, _)| name);
+            let slot = |name: String| (id.clone(), memory.slot(&name).unwrap().unwrap());
+            names.map(slot).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(all.len() > 30);
+    for prefix in ["", "a:", "a:1", "A", "a%", "nobody"] {
+        for names in ["", "turn:", "turn:1", "turn%", "é"] {
+            let wanted = |it: &&(MemoryId, Slot)| {
+                it.0.as_str().starts_with(prefix) && it.1.name().starts_with(names)
+            };
+            let expected: Vec<_> = all.iter().filter(wanted).cloned().collect();
+            for n in [1, 5, 100] {
+                let found = slots(&*store, prefix, names, n);
+                assert_eq!(found, expected, "{prefix:?} {names:?} by {n}");
+            }
+            assert!(store.slots_with_prefix(prefix, names, None, 0).unwrap().is_empty());
+        }
+    }
+    // What one goes on from need not exist, nor begin so.
+    let ids = store.ids(None, 100).unwrap();
+    for id in ["a:10", "A:1"] {
+        let id = MemoryId::from(id);
+        for name in ["a", "turn:15", "zzz"] {
+            let place = |of: &MemoryId| ids.iter().position(|it| it == of).unwrap();
+            let is_after = |it: &&(MemoryId, Slot)| {
+                it.0.as_str().starts_with("a:") && (place(&it.0), it.1.name()) > (place(&id), name)
+            };
+            let expected: Vec<_> = all.iter().filter(is_after).cloned().collect();
+            let found = store.slots_with_prefix("a:", "", Some((&id, name)), 100).unwrap();
+            assert_eq!(found, expected, "after {name:?} of {id:?}");
+        }
+    }
+    let gone = MemoryId::from("a:4");
+    let rest = store.ids(Some(&gone), 100).unwrap();
+    let found = store.slots_with_prefix("", "turn:", Some((&gone, "turn:2")), 100).unwrap();
+    let behind = |it: &&(MemoryId, Slot)| rest.contains(&it.0) && it.1.name().starts_with("turn:");
+    assert_eq!(found, all.iter().filter(behind).cloned().collect::<Vec<_>>());
+}
+
+/// Returns every slot with such a name of the conversations with this prefix, in pages of `n`.
+#[track_caller]
+fn slots(
+    store: &dyn ChatMemoryStore,
+    prefix: &str,
+    names: &str,
+    n: usize,
+) -> Vec<(MemoryId, Slot)> {
+    let mut all: Vec<(MemoryId, Slot)> = Vec::new();
+    loop {
+        let after = all.last().map(|(id, slot)| (id, slot.name()));
+        let page = store.slots_with_prefix(prefix, names, after, n).expect("slots are listed");
+        assert!(page.len() <= n && all.len() < 1_000, "the list has no end");
+        let is_last = page.len() < n;
+        all.extend(page);
+        if is_last {
+            return all;
+        }
     }
 }
 

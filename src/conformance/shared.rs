@@ -33,7 +33,7 @@ pub fn what_was_appended_is_there_after_reopening<F: SharedFixture>(fixture: &F,
     assert_eq!(times(&after), times(&before));
 }
 
-/// Positions go on after reopening, even where nothing is left.
+/// Positions go on after reopening, even if nothing is left.
 pub fn positions_go_on_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
     append(&*fixture.memory(ID), 0..5);
     fixture.memory(ID).clear().unwrap();

@@ -14,7 +14,7 @@ use super::support::{
 use crate::error::ErrorKind;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot};
+use crate::record::{Incarnation, SlotVersion, Snapshot};
 
 /// Returns the slots of these names, in the order of the names.
 #[track_caller]
@@ -424,12 +424,19 @@ pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     too_late(&seen, "it was cleared");
     append(&*memory, 8..9);
     too_late(&seen, "it was cleared and goes on");
+    memory.evict(u64::MAX).unwrap();
+    let hollow = memory.read(None, 0).unwrap();
+    memory.append_with(&mut Append::new([numbered(9)]).since(&hollow)).unwrap();
+    memory.clear().unwrap();
+    too_late(&hollow, "it was cleared, and held nothing before");
     let other = fixture.memory("another");
     append(&*other, 0..20);
     too_late(&other.read(None, 0).unwrap(), "that is another conversation");
-    // Where nothing was seen, not even the incarnation, nothing can be forgotten.
-    memory.append_with(&mut Append::new([numbered(9)]).since(&empty)).unwrap();
-    holds(&*memory, 8..10);
+    // If nothing was seen, not even the incarnation, nothing can be forgotten.
+    let mut empty = empty;
+    empty.incarnation = None;
+    memory.append_with(&mut Append::new([numbered(10)]).since(&empty)).unwrap();
+    holds(&*memory, 10..11);
 }
 
 /// Single records come with the newest: those that are there, oldest first, each once.
@@ -465,13 +472,15 @@ pub fn single_records_come_with_the_newest<F: Fixture>(fixture: &F) {
     assert_eq!(times(all.picked()), times(&memory.all().unwrap()));
 }
 
-/// A snapshot of a conversation that exists names its incarnation, which stays while it exists.
-pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &F) {
+/// A snapshot of a conversation that exists names its incarnation. An eviction is no clear: the
+/// incarnation stays until the conversation is cleared, and none comes back.
+pub fn an_incarnation_lasts_until_a_clear<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);
-    let seen = memory.read(None, 1).unwrap().incarnation;
+    let now = || memory.read(None, 1).unwrap().incarnation;
+    let seen = now();
     assert!(seen.is_some());
-    let still = |when: &str| {
+    let still = |seen: Option<Incarnation>, when: &str| {
         for snapshot in [
             memory.read(None, 0).unwrap(),
             memory.read(Some(1), 5).unwrap(),
@@ -481,22 +490,29 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
             assert_eq!(snapshot.incarnation, seen, "{when}");
         }
     };
-    still("at once");
+    still(seen, "at once");
     append(&*memory, 2..3);
     memory.add(Message::system("Be brief.")).unwrap();
     memory.set_slot("a", "x", Expected::Any).unwrap();
-    still("after appends");
+    still(seen, "after appends");
     memory.evict(2).unwrap();
-    still("after an eviction");
+    still(seen, "after an eviction");
     memory.evict(u64::MAX).unwrap();
-    still("after everything was evicted");
-    memory.clear().unwrap();
-    still("after it was cleared");
-    append(&*memory, 3..4);
-    still("after it went on");
+    still(seen, "after everything was evicted");
+    let mut lives = vec![seen];
+    for end in 4..7 {
+        memory.clear().unwrap();
+        let cleared = now();
+        assert!(cleared.is_some() && !lives.contains(&cleared), "a clear begins another one");
+        still(cleared, "after it was cleared");
+        append(&*memory, end - 1..end);
+        still(cleared, "after it went on");
+        lives.push(cleared);
+    }
     let other = fixture.memory("another");
     append(&*other, 0..1);
-    assert_ne!(other.read(None, 1).unwrap().incarnation, seen, "another conversation has its own");
+    let another = other.read(None, 1).unwrap().incarnation;
+    assert!(!lives.contains(&another), "another conversation has its own");
 }
 
 /// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of

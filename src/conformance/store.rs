@@ -251,7 +251,11 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
         append(&*memory, 0..1);
         let then = later();
         thread::scope(|scope| {
-            scope.spawn(|| memory.add(Message::user("new")).unwrap());
+            scope.spawn(|| {
+                // In some rounds before the purge, in others while it is under way.
+                thread::sleep(Duration::from_micros(50 << (round % 8)));
+                memory.add(Message::user("new")).unwrap()
+            });
             scope.spawn(|| store.purge_inactive(then).unwrap());
         });
         // Deleted before it was appended to, or not deleted: either way the new message is there.

@@ -1,29 +1,36 @@
 //! Conversations over async memories.
 
-use std::future::poll_fn;
+mod late;
+
+use std::future::{poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use self::late::Late;
 use super::gate::{Gate, Place};
 use super::kind::Kind;
-use super::model::{Asking, AsyncModel, Heard};
+use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
-use super::tools::{Outcome, panicked, timed_out};
-use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
+use super::tools::{Outcome, TOO_MANY, panicked, timed_out};
+use super::{Approval, Begin, Conversation, Failed, Settings, WhenBusy, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
+use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
-use crate::prompt::MemoryPrompt;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, ToolError, Turn};
+use crate::turn::{Call, Done, NOT_RUN, Next, Reply, ToolError, Turn};
 use crate::wire::Event;
+
+/// Asks a person about a call.
+pub(super) type Approver = dyn Fn(&Call) -> BoxFuture<'static, Approval> + Send + Sync;
+
+/// Runs a task to its end, whoever waits for it.
+pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
 
 /// Ends after some time.
 pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
@@ -32,7 +39,7 @@ impl Kind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
-    type Late = (); // a future that took too long is dropped
+    type Late = Late;
 
     fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
         Arc::new(move |call| {
@@ -93,8 +100,8 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Bounds the time of each call by a sleep of the executor: `tokio::time::sleep`, say. There is
     /// no bound unless set.
     ///
-    /// A future that took too long is dropped. Nobody knows what came of it, and the model is told
-    /// so.
+    /// Nobody knows what comes of a future that took too long, and the model is told so. It is
+    /// dropped, unless it may [go on](Self::go_on_by).
     #[must_use]
     pub fn call_timeout_by<S>(
         mut self,
@@ -109,35 +116,102 @@ impl Conversation<dyn AsyncChatMemory> {
         self
     }
 
-    /// Asks the model, runs what it calls until it has answered, and stores the whole. To drop the
-    /// future stops it: nothing is stored then but what a tool has done.
+    /// Lets a call that took too long go on, as a task of the executor. Its result, when it comes,
+    /// is appended behind the turn, also where the conversation was dropped meanwhile, and takes
+    /// that place in later prompts. While 32 of them go on, no other call is run, and the model is
+    /// told so.
     ///
-    /// # Errors
+    /// ```
+    /// # #[cfg(feature = "tokio")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// use std::time::Duration;
     ///
-    /// As `say` over a blocking memory.
-    pub async fn say(&self, question: impl Into<Turn>) -> Result<Done> {
-        self.stream(question, |_| {}).await
+    /// use memory_prompt::adapt::ToAsync;
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
+    /// use tokio::time::sleep;
+    ///
+    /// let model = Scripted::new().calls("pay", serde_json::json!({})).says("I don't know yet.");
+    /// let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
+    /// let conversation = Conversation::new_async(prompt, model)
+    ///     .call_timeout_by(Duration::from_millis(5), sleep)
+    ///     .go_on_by(|task| drop(tokio::spawn(task)))
+    ///     .tool_async(Tool::new("pay", "Pays."), |()| async {
+    ///         sleep(Duration::from_millis(50)).await;
+    ///         Ok("paid")
+    ///     });
+    /// conversation.say("Pay.").await?;
+    /// assert_eq!(conversation.finish(Duration::from_secs(30)).await, 0);
+    /// assert_eq!(conversation.prompt().preview().await?[2].text(), "paid"); // behind its call
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// # })?;
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn go_on_by(
+        mut self,
+        spawn: impl Fn(BoxFuture<'static, ()>) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.spawn = Some(Box::new(spawn));
+        self
     }
 
-    /// Does what [`say`](Self::say) does, and tells on the way what comes.
-    ///
-    /// # Errors
-    ///
-    /// As [`say`](Self::say).
-    pub async fn stream(
+    /// Bounds the time of each call by tokio, where a call that took too long
+    /// [goes on](Self::go_on_by).
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn call_timeout(self, timeout: Duration) -> Self {
+        self.call_timeout_by(timeout, tokio::time::sleep).go_on_by(|task| drop(tokio::spawn(task)))
+    }
+
+    /// Waits so long for the tools that [took too long](Self::go_on_by) and go on, and returns the
+    /// number of results that are not stored by then, as `finish` of a conversation over a blocking
+    /// memory does.
+    pub async fn finish(&self, timeout: Duration) -> usize {
+        let mut time = self.settings.sleep.as_ref().map(|sleep| sleep(timeout));
+        poll_fn(|context| match (self.late.poll_ended(context), &mut time) {
+            (Poll::Pending, Some(time)) => time.as_mut().poll(context),
+            (ended, _) => ended,
+        })
+        .await;
+        self.late.settle().await
+    }
+
+    /// Asks this of each call that [needs approval](Tool::needing_approval), in place of
+    /// [`approve_by`](Self::approve_by).
+    #[must_use]
+    pub fn approve_by_async<A>(
+        mut self,
+        approver: impl Fn(&Call) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Approval> + Send + 'static,
+    {
+        self.settings.async_approver = Some(Box::new(move |call| Box::pin(approver(call))));
+        self
+    }
+
+    pub(super) async fn answer(
         &self,
-        question: impl Into<Turn>,
+        begin: Begin<'_>,
         on_event: impl FnMut(Event) + Send + 'static,
     ) -> Result<Done> {
-        let question = question.into();
         let work = async {
             let _held = self.enter().await?;
-            let mut lent = self.begin(question);
+            let mut lent = self.lend(begin).await?;
+            let runs = self.late.runs(&lent.turn, false);
             match caught(Box::pin(self.drive(&mut lent.turn, on_event))).await {
-                Ok(done) => Ok(lent.spend(done)),
+                Ok(done) => {
+                    self.late.end(&lent.turn, runs, &done).await;
+                    Ok(lent.spend(done))
+                }
                 Err(failed) => {
                     let was_over = lent.turn.is_over();
                     let next = lent.fail().next_async(&self.prompt).await;
+                    match &next {
+                        Ok(Next::Done(done)) => self.late.end(&lent.turn, runs, done).await,
+                        _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
+                    }
                     ended(was_over, &lent.turn, next, failed)
                 }
             }
@@ -162,65 +236,60 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Result<Done> {
         let work = async {
             let _held = self.enter().await?;
-            self.drive(turn, on_event).await
+            let runs = self.late.runs(turn, true);
+            let done = self.drive(turn, on_event).await;
+            match &done {
+                Ok(done) => self.late.end(turn, runs, done).await,
+                Err(_) => self.late.fail(turn, self.prompt.memory(), true),
+            }
+            done
         };
         self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
     async fn enter(&self) -> Result<Option<Place<'_>>> {
-        match self.settings.at_once {
-            AtOnce::Behind => Ok(None),
-            AtOnce::Wait => Ok(Some(self.gate.enter().await)),
-            AtOnce::Busy => self.gate.try_enter().map(Some).ok_or_else(busy_error),
+        match self.settings.when_busy {
+            WhenBusy::Proceed => Ok(None),
+            WhenBusy::Wait => Ok(Some(self.gate.enter().await)),
+            WhenBusy::Fail => self.gate.try_enter().map(Some).ok_or_else(busy_error),
         }
     }
 
-    async fn drive(
-        &self,
-        turn: &mut Turn,
-        on_event: impl FnMut(Event) + Send + 'static,
-    ) -> Result<Done> {
-        self.equip(turn);
-        let heard: Arc<Mutex<Heard<'static>>> = Heard::by(on_event);
-        let before = self.stops.load(Ordering::Relaxed);
-        loop {
-            self.stop(turn, before);
-            match turn.next_async(&self.prompt).await? {
-                Next::Ask(ask) => {
-                    let asking = Asking::new(ask, &heard, &self.stops, before);
-                    if asking.is_stopped() {
-                        continue;
-                    }
-                    let span = self.settings.watch.model(&asking);
-                    let reply = self.model.ask(asking.clone());
-                    let reply = span.run_async(Span::tell_reply, reply).await;
-                    self.asked(turn, &asking, reply)?;
-                }
-                Next::Call(calls) => match self.to_run(turn, calls, before)? {
-                    ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs, before).await?,
-                },
-                Next::Done(done) => return Ok(done),
-            }
+    pub(super) async fn ask(&self, asking: &Asking<'static>) -> Result<Reply, ModelError> {
+        let reply = asking.unless_stopped(self.model.ask(asking.clone()));
+        self.settings.watch.model(asking).run_async(Span::tell_reply, reply).await
+    }
+
+    /// Asks whoever approves.
+    pub(super) async fn approval(&self, call: &Call) -> Approval {
+        let Settings { approver, async_approver, .. } = &self.settings;
+        match (async_approver, approver) {
+            (Some(approver), _) => approver(call).await,
+            (None, Some(approver)) => approver(call),
+            (None, None) => Approval::Later,
         }
     }
 
-    async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
+    pub(super) async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         if self.settings.is_parallel {
             return self.call_at_once(turn, jobs).await;
         }
         for (place, (call, handler)) in jobs.into_iter().enumerate() {
             if self.is_stopped(before) {
-                turn.refuse(call.id(), NOT_RUN)?;
+                turn.not_run(call.id(), NOT_RUN)?;
                 continue;
             }
             // Writes the result of the one before down, and looks whether this one is still to run.
             if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
                 return Ok(());
             }
-            turn.begin(&call);
-            let (call, outcome) = self.run_one(call, handler).await;
-            take(turn, &call, outcome)?;
+            if self.is_full() {
+                turn.not_run(call.id(), TOO_MANY)?;
+                continue;
+            }
+            turn.begin(&call)?;
+            let came = self.run_one(call, handler).await;
+            self.take(turn, came)?;
         }
         Ok(())
     }
@@ -228,16 +297,20 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Runs them at once. What comes of each is the turn's as soon as it is there: where this is
     /// dropped while others run, whoever keeps the turn keeps it.
     async fn call_at_once(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
-        for (call, _) in &jobs {
-            turn.begin(call);
+        let mut running = Vec::new();
+        for (call, handler) in jobs {
+            if self.is_full() {
+                turn.not_run(call.id(), TOO_MANY)?;
+                continue;
+            }
+            turn.begin(&call)?;
+            running.push(Box::pin(self.run_one(call, handler)));
         }
-        let runs = jobs.into_iter().map(|(call, handler)| Box::pin(self.run_one(call, handler)));
-        let mut running: Vec<_> = runs.collect();
         let mut taken = Ok(());
         poll_fn(|context| {
             running.retain_mut(|run| {
-                let Poll::Ready((call, outcome)) = run.as_mut().poll(context) else { return true };
-                if let Err(error) = take(turn, &call, outcome) {
+                let Poll::Ready(came) = run.as_mut().poll(context) else { return true };
+                if let Err(error) = self.take(turn, came) {
                     taken = Err(error);
                 }
                 false
@@ -248,34 +321,62 @@ impl Conversation<dyn AsyncChatMemory> {
         taken
     }
 
-    async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
-        let span = self.settings.watch.tool(&call);
-        let outcome = self.run_handler(&call, &*handler);
-        let outcome = span.run_async(Span::tell_timed, outcome).await;
-        (call, outcome)
+    /// Returns true if no call may be begun that could go on.
+    fn is_full(&self) -> bool {
+        self.settings.spawn.is_some() && self.late.is_full()
     }
 
-    /// Runs a tool; `Err` with what the model is told where it took too long.
-    async fn run_handler(&self, call: &Call, handler: &Handler) -> Result<Outcome, String> {
+    /// Runs a tool; with the tool itself where it took too long.
+    async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, Slow>) {
+        let span = self.settings.watch.tool(&call);
+        let begin = catch_unwind(AssertUnwindSafe(|| handler(&call)));
+        let mut running = match begin {
+            Ok(running) => guarded(running),
+            Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
+        };
         let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
         let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
-        let begin = || catch_unwind(AssertUnwindSafe(|| handler(call)));
-        let mut running = match begin() {
-            Ok(running) => running,
-            Err(panic) => return Ok(Err(panicked(&*panic))),
-        };
-        poll_fn(|context| {
-            let poll = || running.as_mut().poll(context);
-            match catch_unwind(AssertUnwindSafe(poll)) {
-                Ok(Poll::Ready(outcome)) => return Poll::Ready(Ok(outcome)),
-                Err(panic) => return Poll::Ready(Ok(Err(panicked(&*panic)))),
-                Ok(Poll::Pending) => {}
+        let outcome = poll_fn(|context| match (running.as_mut().poll(context), &mut time) {
+            (Poll::Ready(outcome), _) => Poll::Ready(Ok(outcome)),
+            (Poll::Pending, None) => Poll::Pending,
+            (Poll::Pending, Some((timeout, sleep))) => {
+                sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
             }
-            let Some((timeout, sleep)) = &mut time else { return Poll::Pending };
-            sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
-        })
-        .await
+        });
+        let outcome = span.run_async(Span::tell_timed, outcome).await;
+        (call, outcome.map_err(|why| Slow { why, running, span }))
     }
+
+    /// Takes what came of a call: a late one goes on, if it may.
+    fn take(&self, turn: &mut Turn, (call, outcome): (Call, Result<Outcome, Slow>)) -> Result<()> {
+        match outcome {
+            Ok(outcome) => turn.result(call.id(), outcome),
+            Err(Slow { why, running, span }) => {
+                let told = turn.outcome_unknown(call.id(), &why);
+                if let Some(spawn) = &self.settings.spawn {
+                    let memory = self.prompt.memory();
+                    spawn(self.late.go_on(turn, memory, (call, running, span)));
+                }
+                told
+            }
+        }
+    }
+}
+
+/// A call whose time was up.
+struct Slow {
+    why: String,
+    running: BoxFuture<'static, Outcome>,
+    span: Span,
+}
+
+/// The same, whose panic is an error of the tool.
+fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outcome> {
+    Box::pin(poll_fn(move |context| {
+        let poll = || running.as_mut().poll(context);
+        catch_unwind(AssertUnwindSafe(poll))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    }))
 }
 
 /// Catches a panic of the model, or of whoever approves or listens.
@@ -292,10 +393,3 @@ where
 
 type Handler = <dyn AsyncChatMemory as Kind>::Handler;
 type Jobs = Vec<(Call, Arc<Handler>)>;
-
-fn take(turn: &mut Turn, call: &Call, outcome: Result<Outcome, String>) -> Result<()> {
-    match outcome {
-        Ok(outcome) => turn.result(call.id(), outcome),
-        Err(why) => turn.unknown(call.id(), &why),
-    }
-}

@@ -2,21 +2,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 
-use super::late::{Overdue, Running};
-use super::model::{Asking, Heard, Model};
+use super::late::Running;
+use super::model::{Asking, Model, ModelError};
 use super::observe::Span;
-use super::tools::{Handler, run, timed_out};
-use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
+use super::tools::{Handler, TOO_MANY, run, timed_out};
+use super::{Approval, Begin, Conversation, Failed, WhenBusy, busy_error, ended};
 use crate::error::Result;
+use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
-use crate::prompt::MemoryPrompt;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Ended, NOT_RUN, Next, ToolError, Turn};
+use crate::turn::{Call, Done, NOT_RUN, Next, Reply, ToolError, Turn};
 use crate::wire::Event;
 
 impl Conversation {
@@ -53,66 +52,27 @@ impl Conversation {
         self
     }
 
-    /// Asks the model, runs what it calls until it has answered, and stores the whole.
-    ///
-    /// A text is a question of the user; a [`Turn`] brings settings of its own.
-    ///
-    /// # Errors
-    ///
-    /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
-    /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not
-    /// repeatable. [`Error::remains`](crate::Error::remains) says which.
-    /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::at_once). And those of
-    /// [`Turn::next`].
-    pub fn say(&self, question: impl Into<Turn>) -> Result<Done> {
-        self.stream(question, |_| {})
-    }
-
-    /// Does what [`say`](Self::say) does, and tells on the way what comes.
-    ///
-    /// ```
-    /// use memory_prompt::conversation::{Conversation, Scripted};
-    /// use memory_prompt::wire::Event;
-    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
-    ///
-    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    /// let conversation = Conversation::new(prompt, Scripted::new().says("In Norway."));
-    /// let done = conversation.stream("Where is Oslo?", |event| match event {
-    ///     Event::Text(piece) => print!("{piece}"),
-    ///     Event::Call { name, .. } => println!("({name})"),
-    ///     _ => {}
-    /// })?;
-    /// assert_eq!(done.text(), "In Norway.");
-    /// # Ok::<(), memory_prompt::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`say`](Self::say).
-    pub fn stream(
+    pub(super) fn answer(
         &self,
-        question: impl Into<Turn>,
+        begin: Begin<'_>,
         on_event: impl FnMut(Event) + Send,
     ) -> Result<Done> {
-        let question = question.into();
         self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
-            let mut lent = self.begin(question);
-            let mut late = Vec::new();
-            match caught(|| self.drive(&mut lent.turn, on_event, &mut late)) {
+            let mut lent = self.lend(begin)?;
+            match caught(|| self.drive(&mut lent.turn, on_event)) {
                 Ok(done) => {
-                    self.late.end(&lent.turn, self.prompt.memory(), late, &done);
+                    self.late.end(&lent.turn, &done);
                     Ok(lent.spend(done))
                 }
                 Err(failed) => {
                     let was_over = lent.turn.is_over();
                     let next = lent.fail().next(&self.prompt);
-                    let (turn, memory) = (&lent.turn, self.prompt.memory());
                     match &next {
-                        Ok(Next::Done(done)) => self.late.end(turn, memory, late, done),
-                        _ => self.late.fail(turn, memory, late, false),
+                        Ok(Next::Done(done)) => self.late.end(&lent.turn, done),
+                        _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
                     }
-                    ended(was_over, turn, next, failed)
+                    ended(was_over, &lent.turn, next, failed)
                 }
             }
         })
@@ -128,12 +88,10 @@ impl Conversation {
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
         self.settings.watch.turn().run(Span::tell_turn, || {
             let _held = self.enter()?;
-            let mut late = Vec::new();
-            let done = caught(|| self.drive(turn, on_event, &mut late));
-            let memory = self.prompt.memory();
+            let done = caught(|| self.drive(turn, on_event));
             match &done {
-                Ok(done) => self.late.end(turn, memory, late, done),
-                Err(_) => self.late.fail(turn, memory, late, true),
+                Ok(done) => self.late.end(turn, done),
+                Err(_) => self.late.fail(turn, self.prompt.memory(), true),
             }
             done.map_err(Failed::into_error)
         })
@@ -177,57 +135,30 @@ impl Conversation {
     }
 
     fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
-        match self.settings.at_once {
-            AtOnce::Behind => Ok(None),
-            AtOnce::Wait => Ok(Some(self.gate.lock())),
-            AtOnce::Busy => self.gate.try_lock().map(Some).ok_or_else(busy_error),
+        match self.settings.when_busy {
+            WhenBusy::Proceed => Ok(None),
+            WhenBusy::Wait => Ok(Some(self.gate.lock())),
+            WhenBusy::Fail => self.gate.try_lock().map(Some).ok_or_else(busy_error),
         }
     }
 
-    fn drive(
-        &self,
-        turn: &mut Turn,
-        on_event: impl FnMut(Event) + Send,
-        late: &mut Vec<Overdue>,
-    ) -> Result<Done> {
-        self.equip(turn);
-        let heard: Arc<Mutex<Heard<'_>>> = Heard::by(on_event);
-        let before = self.stops.load(Ordering::Relaxed);
-        loop {
-            self.stop(turn, before);
-            match turn.next(&self.prompt)? {
-                Next::Ask(ask) => {
-                    let asking = Asking::new(ask, &heard, &self.stops, before);
-                    if asking.is_stopped() {
-                        continue;
-                    }
-                    let span = self.settings.watch.model(&asking);
-                    let reply = span.run(Span::tell_reply, || self.model.ask(&asking));
-                    self.asked(turn, &asking, reply)?;
-                }
-                Next::Call(calls) => match self.to_run(turn, calls, before)? {
-                    ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs, before, late)?,
-                },
-                Next::Done(done) => return Ok(done),
-            }
-        }
+    pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {
+        self.settings.watch.model(asking).run(Span::tell_reply, || self.model.ask(asking))
+    }
+
+    /// Asks whoever approves.
+    pub(super) fn approval(&self, call: &Call) -> Approval {
+        self.settings.approver.as_ref().map_or(Approval::Later, |approver| approver(call))
     }
 
     /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
     /// this one or run at once.
-    fn call(
-        &self,
-        turn: &mut Turn,
-        jobs: Jobs,
-        before: u64,
-        late: &mut Vec<Overdue>,
-    ) -> Result<()> {
+    pub(super) fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
         for (place, (call, handler)) in jobs.into_iter().enumerate() {
             if self.is_stopped(before) {
-                turn.refuse(call.id(), NOT_RUN)?;
+                turn.not_run(call.id(), NOT_RUN)?;
                 continue;
             }
             // Writes the result of the one before down, and looks whether this one is still to run.
@@ -236,29 +167,38 @@ impl Conversation {
             }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
-                turn.begin(&call);
+                turn.begin(&call)?;
                 let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
                 turn.result(call.id(), outcome)?;
                 continue;
             }
             if timeout.is_some() && self.late.is_full() {
-                turn.refuse(call.id(), TOO_MANY)?;
+                turn.not_run(call.id(), TOO_MANY)?;
                 continue;
             }
-            turn.begin(&call);
+            turn.begin(&call)?;
             let running = Running::begin(call, handler, span, &self.late);
             if is_parallel {
                 all.push(running);
             } else {
-                take(turn, running, timeout, late)?;
+                self.take(turn, running)?;
             }
         }
-        all.into_iter().try_for_each(|running| take(turn, running, timeout, late))
+        all.into_iter().try_for_each(|running| self.take(turn, running))
+    }
+
+    /// Waits for what comes of a call; where the time is up it becomes a late one.
+    fn take(&self, turn: &mut Turn, running: Running) -> Result<()> {
+        let timeout = self.settings.timeout;
+        if let Some(outcome) = running.wait(timeout) {
+            return turn.result(running.call.id(), outcome);
+        }
+        let why = timed_out(timeout.unwrap_or_default());
+        let told = turn.outcome_unknown(running.call.id(), &why);
+        self.late.add(turn, self.prompt.memory(), running);
+        told
     }
 }
-
-/// The text for the model about a call while too many others go on.
-const TOO_MANY: &str = "Not run: too many earlier calls took too long and still run.";
 
 /// Catches a panic of the model, or of whoever approves or listens.
 fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
@@ -269,20 +209,3 @@ fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
 }
 
 type Jobs = Vec<(Call, Arc<Handler>)>;
-
-/// Waits for what comes of a call; where the time is up it becomes a late one.
-fn take(
-    turn: &mut Turn,
-    running: Running,
-    timeout: Option<Duration>,
-    late: &mut Vec<Overdue>,
-) -> Result<()> {
-    match running.wait(timeout) {
-        Ok((call, outcome)) => turn.result(call.id(), outcome),
-        Err(overdue) => {
-            let told = turn.unknown(overdue.call.id(), &timed_out(timeout.unwrap_or_default()));
-            late.push(*overdue);
-            told
-        }
-    }
-}

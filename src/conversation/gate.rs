@@ -25,7 +25,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Gate {
-    /// Goes in; `None` where somebody is inside.
+    /// Goes in; `None` if somebody is inside.
     pub(super) fn try_enter(&self) -> Option<Place<'_>> {
         let mut queue = self.0.lock();
         queue.line.is_empty().then(|| self.line_up(&mut queue))

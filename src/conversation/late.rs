@@ -1,405 +1,365 @@
 //! Calls on threads of their own, and results that come late.
+//!
+//! A call whose time is up stands in one list until its turn is over and its tool has ended. Then
+//! it is looked for in the memory, and its result is appended where it is lacking: when the tool
+//! ends, when a turn does, and at `finish`.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::mem::{replace, take};
-use std::sync::Arc;
+use std::mem::take;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
-use super::counts::{Counts, Open, RunsOn};
 use super::observe::Span;
-use super::tools::{Handler, Outcome, run};
+use super::tools::{Handler, Outcome, panicked, run};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory};
+use crate::memory::{ChatMemory, Limits};
 use crate::message::{Message, ToolMessage};
-use crate::record::{Incarnation, Snapshot};
-use crate::turn::{Call, CallSearch, Done, Ended, Turn, Unwritten, WantedCall, excess, too_large};
+use crate::record::Incarnation;
+use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, Turn, Unwritten, excess, too_large};
 
-/// A call that runs on a thread of its own, while somebody waits for it.
+/// A call that runs on a thread of its own.
 pub(super) struct Running {
-    call: Call,
-    shared: Arc<Shared>,
+    pub(super) call: Call,
+    outcome: Receiver<Outcome>,
+    alive: Weak<Alive>,
     since: Instant,
     span: Span,
 }
 
-/// A call whose time is up.
-pub(super) struct Overdue {
-    pub(super) call: Call,
-    shared: Arc<Shared>,
-    /// The call as it is looked for in the memory before its result is stored.
-    wanted: WantedCall,
-    open: Open,
-}
+/// A thread that runs a tool.
+struct Alive(Arc<Shared>);
 
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    left: Arc<Left>,
-}
-
-enum State {
-    /// Somebody waits for it.
-    Runs,
-    /// Its time is up. Where its turn is stored, its thread appends what comes of it.
-    RunsOn(RunsOn, Option<Box<(Place, Open)>>),
-    Ended(Outcome),
-    /// Somebody has taken what came of it.
-    Taken,
-}
-
-/// The conversation in which the call of a late result is stored.
-#[derive(Clone)]
-struct Place {
-    memory: Arc<dyn ChatMemory>,
-    seen: Snapshot,
+impl Drop for Alive {
+    fn drop(&mut self) {
+        drop(self.0.list.lock()); // whoever is about to wait has looked
+        self.0.changed.notify_all();
+    }
 }
 
 impl Running {
-    /// Begins it. Where the system has no thread for it, it has failed.
+    /// Begins it. If the system has no thread for it, it has failed.
     pub(super) fn begin(call: Call, handler: Arc<Handler>, span: Span, late: &Late) -> Self {
-        let left = Arc::clone(&late.left);
-        let (state, changed) = (Mutex::new(State::Runs), Condvar::new());
-        let shared = Arc::new(Shared { state, changed, left });
+        let (to, outcome) = sync_channel(1);
+        let shared = Arc::clone(&late.0);
+        let alive = Arc::new(Alive(Arc::clone(&late.0)));
+        let is_alive = Arc::downgrade(&alive);
         let job = {
-            let (call, shared, span) = (call.clone(), Arc::clone(&shared), span.clone());
+            let (call, span, to) = (call.clone(), span.clone(), to.clone());
             move || {
-                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
-                shared.ended(&call, outcome);
+                send(&to, span.run(Span::tell_outcome, || run(&*handler, &call)));
+                shared.settle();
+                drop(alive);
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
-            *shared.state.lock() = State::Ended(Err(error.into()));
+            send(&to, Err(error.into()));
         }
-        Self { call, shared, since: Instant::now(), span }
+        Self { call, outcome, alive: is_alive, since: Instant::now(), span }
     }
 
-    /// Waits for what comes of it; `Err` where the time is up.
-    pub(super) fn wait(self, timeout: Option<Duration>) -> Result<(Call, Outcome), Box<Overdue>> {
-        let Self { call, shared, since, span } = self;
-        let until = timeout.and_then(|timeout| since.checked_add(timeout));
-        let mut state = shared.state.lock();
-        let runs = |state: &mut State| matches!(state, State::Runs);
-        match until {
-            None => shared.changed.wait_while(&mut state, runs),
-            Some(until) => _ = shared.changed.wait_while_until(&mut state, runs, until),
+    /// Waits for what comes of it; `None` if the time is up.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
+        let left = timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()));
+        let outcome = match left {
+            None => self.outcome.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(left) => self.outcome.recv_timeout(left),
+        };
+        match outcome {
+            Ok(outcome) => Some(outcome),
+            Err(RecvTimeoutError::Disconnected) => Some(Err(panicked(&()))),
+            Err(RecvTimeoutError::Timeout) => None,
         }
-        if let State::Ended(outcome) = replace(&mut *state, State::Taken) {
-            return Ok((call, outcome));
-        }
-        span.timed_out();
-        let open = shared.left.counts.open(span);
-        *state = State::RunsOn(shared.left.counts.runs_on(), None);
-        drop(state);
-        let wanted = WantedCall::late(&call);
-        Err(Box::new(Overdue { call, shared, wanted, open }))
     }
+}
+
+fn send(to: &SyncSender<Outcome>, outcome: Outcome) {
+    let _ = to.try_send(outcome); // where nobody waits any more, nobody wants it
+}
+
+/// A call whose result is to be stored.
+struct Overdue {
+    call: Call,
+    late: LateCall,
+    comes: Receiver<Outcome>,
+    outcome: Option<Outcome>,
+    /// The id under which its result is appended.
+    id: String,
+    tries: u32,
+    span: Span,
+    /// Its turn: the life, the slot, and the position where it began.
+    life: String,
+    slot: String,
+    began_at: u64,
+    memory: Arc<dyn ChatMemory>,
+    /// True while its owner runs the turn, or is to run it again and nobody else knows of it.
+    waits: bool,
 }
 
 impl Overdue {
-    /// One that came in time, of a turn that could not be stored.
-    fn of(unwritten: Unwritten, left: &Arc<Left>) -> Self {
-        let Unwritten { call, outcome, wanted } = unwritten;
-        let open = left.counts.open(Span::current());
-        let (state, left) = (Mutex::new(State::Ended(outcome)), Arc::clone(left));
-        let shared = Arc::new(Shared { state, changed: Condvar::new(), left });
-        Self { call, shared, wanted, open }
-    }
-
-    /// Returns true where its result is wanted behind these messages: one of them has made the
-    /// call, and neither is its result among them, nor has anybody run it again.
-    fn is_wanted(&self, messages: &[Message]) -> bool {
-        let mut search = CallSearch::new(vec![self.wanted.clone()], 0);
-        search.look_at(messages.iter());
-        search.found().any(|(_, is_open)| is_open)
-    }
-
-    /// Appends what comes of it when it comes, if the conversation is still there by then.
-    fn append(self, place: Place) {
-        let Self { call, shared, open, .. } = self;
-        let mut state = shared.state.lock();
-        match replace(&mut *state, State::Taken) {
-            State::RunsOn(on, _) => *state = State::RunsOn(on, Some(Box::new((place, open)))),
-            State::Ended(outcome) => {
-                drop(state);
-                shared.left.append(place, &call, outcome, open);
-            }
-            State::Runs | State::Taken => {} // nobody else has it
+    /// Stores its result, where it is lacking in the memory; `Some` where it is to be tried again.
+    ///
+    /// # Errors
+    ///
+    /// That of the memory, where it is lost.
+    fn settle(mut self) -> Result<Option<Self>> {
+        let is_there = |slots: Vec<(String, _)>| slots.iter().any(|it| it.0 == self.slot);
+        if self.memory.limits().has_slots() && self.memory.slots().map_or(true, is_there) {
+            return Ok(Some(self)); // somebody has still to end the turn
         }
+        match self.appended() {
+            Ok(Lacks::Call) => self.span.late_result_is_gone(),
+            Ok(Lacks::Nothing) => {}
+            Ok(Lacks::Result) => return Ok(Some(self)),
+            Err(error) if error.kind() == ErrorKind::Forgotten => return Ok(Some(self)),
+            Err(error) => {
+                self.tries += 1;
+                let goes_on = may_pass(&error, &self.memory.limits()) && self.tries < MOST_TRIES;
+                return if goes_on { Ok(Some(self)) } else { Err(error) };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns what the memory lacks of it in the end: the result where its tool has not ended.
+    fn appended(&mut self) -> Result<Lacks> {
+        let mut stored = Stored::since(self.began_at);
+        while let Some(page) = stored.next() {
+            stored.take(&self.memory.read_with(&page)?);
+        }
+        let lacks = stored.lacks(&self.late);
+        if lacks != Lacks::Result {
+            return Ok(lacks);
+        }
+        match self.comes.try_recv() {
+            Ok(outcome) => self.outcome = Some(outcome),
+            Err(TryRecvError::Disconnected) if self.outcome.is_none() => {
+                self.outcome = Some(Err(panicked(&())));
+            }
+            Err(_) => {}
+        }
+        let Some(outcome) = &self.outcome else { return Ok(Lacks::Result) };
+        let limits = self.memory.limits();
+        let result = result(&self.call, outcome, &limits);
+        let mut append = stored.append(&self.late, [result], self.id.clone());
+        if !limits.recognises_ids() {
+            (append.since, append.id) = (None, None);
+        }
+        self.memory.append_with(&mut append)?;
+        Ok(Lacks::Nothing)
     }
 }
 
+/// Returns what a memory of these limits is given of what came of a call.
+pub(super) fn result(call: &Call, outcome: &Outcome, limits: &Limits) -> Message {
+    let (id, name) = (call.id(), call.name());
+    let error = |text: String| ToolMessage::new(id, name, text).with_error(true);
+    let result = match outcome {
+        Ok(content) => ToolMessage::new(id, name, content.clone()),
+        Err(text) => error(text.to_string()),
+    };
+    let result = call.late(result);
+    match excess(limits, [&result], 0) {
+        Some(why) => call.late(error(too_large(&why))),
+        None => result,
+    }
+}
+
+pub(super) fn may_pass(error: &Error, limits: &Limits) -> bool {
+    match error.kind() {
+        ErrorKind::Storage => true,
+        ErrorKind::Unacknowledged => limits.recognises_ids(),
+        _ => false,
+    }
+}
+
+#[derive(Default)]
+struct List {
+    overdue: Vec<Overdue>,
+    /// True while one of them is taken out, to be looked for.
+    is_looking: bool,
+    /// The threads of tools whose time was up.
+    alive: Vec<Weak<Alive>>,
+    /// The results that were lost since somebody asked.
+    lost: usize,
+}
+
+impl List {
+    /// The number of tools that run on.
+    fn alive(&mut self) -> usize {
+        self.alive.retain(|it| it.strong_count() > 0);
+        self.alive.len()
+    }
+
+    /// The number of results that are neither stored nor let go.
+    fn open(&self) -> usize {
+        self.overdue.len() + usize::from(self.is_looking)
+    }
+
+    /// Keeps it; returns the span of the oldest one where there are too many.
+    fn put(&mut self, overdue: Overdue) -> Option<Span> {
+        self.overdue.push(overdue);
+        let oldest = (self.overdue.len() > MOST_KEPT).then(|| self.overdue.remove(0).span);
+        self.lost += usize::from(oldest.is_some());
+        oldest
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        self.overdue.iter().for_each(|it| it.span.late_result_is_lost());
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    list: Mutex<List>,
+    changed: Condvar,
+    /// Held by whoever looks where results belong.
+    settling: Mutex<()>,
+}
+
 impl Shared {
-    /// Takes what came of the call, on its thread.
-    fn ended(&self, call: &Call, outcome: Outcome) {
-        let mut state = self.state.lock();
-        match replace(&mut *state, State::Taken) {
-            // Whoever waits for the tools that run on waits until it is appended.
-            State::RunsOn(_on, Some(place)) => {
-                drop(state);
-                let (place, open) = *place;
-                self.left.append(place, call, outcome, open);
+    fn settle(&self) {
+        let _settling = self.settling.lock();
+        let mut left = self.list.lock().overdue.iter().filter(|it| !it.waits).count();
+        while left > 0 {
+            left -= 1;
+            let mut list = self.list.lock();
+            let Some(at) = list.overdue.iter().position(|it| !it.waits) else { break };
+            let overdue = list.overdue.remove(at);
+            list.is_looking = true;
+            drop(list);
+            // Where the memory panics it is lost.
+            let mut looked =
+                LookedFor { shared: self, again: None, lost: Some(overdue.span.clone()) };
+            if let Ok(again) = overdue.settle() {
+                (looked.again, looked.lost) = (again, None);
             }
-            _ => *state = State::Ended(outcome),
         }
         self.changed.notify_all();
     }
 }
 
-/// The results still to come of calls that took too long.
+/// A late result that was looked for: it goes back to the list, or is lost, or is over.
+struct LookedFor<'a> {
+    shared: &'a Shared,
+    again: Option<Overdue>,
+    lost: Option<Span>,
+}
+
+impl Drop for LookedFor<'_> {
+    fn drop(&mut self) {
+        let mut list = self.shared.list.lock();
+        list.is_looking = false;
+        list.lost += usize::from(self.lost.is_some());
+        let oldest = self.again.take().and_then(|again| list.put(again));
+        drop(list);
+        self.lost.iter().chain(&oldest).for_each(Span::late_result_is_lost);
+    }
+}
+
+/// The calls that took too long, of turns that are not stored yet or whose tools run on.
 #[derive(Default)]
-struct Left {
-    counts: Arc<Counts>,
-    /// The results that the memory has refused for now.
-    refused: Mutex<VecDeque<Refused>>,
-}
+pub struct Late(Arc<Shared>);
 
-type Refused = (Arc<dyn ChatMemory>, Append, Open);
-
-impl Left {
-    fn append(&self, place: Place, call: &Call, outcome: Outcome, open: Open) {
-        let Place { memory, seen } = place;
-        let error = |text: String| ToolMessage::new(call.id(), call.name(), text).with_error(true);
-        let result = match outcome {
-            Ok(content) => ToolMessage::new(call.id(), call.name(), content),
-            Err(text) => error(text.to_string()),
-        };
-        let result = call.late(result);
-        let result = match excess(&memory.limits(), [&result], 0) {
-            None => result,
-            Some(why) => call.late(error(too_large(&why))),
-        };
-        let mut append = Append::new([result]);
-        if memory.limits().recognises_ids() {
-            let own = || format!("late:{}", Incarnation::random());
-            let id = call.late_id().unwrap_or_else(own);
-            append = append.since(&seen).with_id(id);
-        }
-        self.send((memory, append, open));
-    }
-
-    /// Appends a result, or keeps it for another try. Of one that is not kept the outcome stays
-    /// unknown, as the memory says.
-    fn send(&self, (memory, mut append, open): Refused) {
-        let Err(error) = memory.append_with(&mut append) else { return open.over() };
-        if error.kind() == ErrorKind::Forgotten {
-            open.gone();
-        } else if may_be_sent_again(&error, &append) {
-            let mut refused = self.refused.lock();
-            refused.push_back((memory, append, open));
-            let oldest = if refused.len() > MOST_KEPT { refused.pop_front() } else { None };
-            drop(refused);
-            drop(oldest); // and tells it
-        }
-    }
-
-    fn send_again(&self) {
-        let count = self.refused.lock().len();
-        for _ in 0..count {
-            let next = self.refused.lock().pop_front();
-            if let Some(next) = next {
-                self.send(next);
-            }
-        }
-    }
-}
-
-fn may_be_sent_again(error: &Error, append: &Append) -> bool {
-    match error.kind() {
-        ErrorKind::Storage => true,
-        ErrorKind::Unacknowledged => append.id.is_some(),
-        _ => false,
-    }
-}
-
-/// The calls that took too long, while it is not known where their results belong: a result is
-/// stored behind its call or not at all.
-#[derive(Default)]
-pub struct Late {
-    waiting: Mutex<VecDeque<Waiting>>,
-    /// Held by whoever looks where they belong.
-    settling: Mutex<()>,
-    left: Arc<Left>,
-}
-
-/// The calls of one turn that took too long.
-struct Waiting {
-    slot: String,
-    memory: Arc<dyn ChatMemory>,
-    /// The position where the turn began.
-    began_at: u64,
-    until: Until,
-    late: Vec<Overdue>,
-}
-
-/// The event for which the late results of a turn wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// A moment in which the memory can be read: the turn is stored.
-    Read,
-    /// The end of the turn, which is in its slot, or is no more: whoever ends it removes that.
-    Ended,
-    /// The next run of the turn by its owner: it has no slot, so nobody else knows of it.
-    RunAgain,
-}
-
-/// The most results that are kept for turns not yet stored, and the most for another try. Nobody
-/// says when a turn is given up, so the oldest one is lost then, and that is told.
-const MOST_KEPT: usize = 256;
+/// The most results that are kept. Nobody says when a turn is given up, so the oldest one is lost
+/// then, and that is told.
+pub(super) const MOST_KEPT: usize = 256;
 
 /// The most tools that may run on; each has a thread. While there are so many, no call that could
 /// run on is begun.
-const MOST_RUNNING: usize = 32;
+pub(super) const MOST_RUNNING: usize = 32;
 
-impl Waiting {
-    fn new(turn: &Turn, memory: &Arc<dyn ChatMemory>, until: Until, late: Vec<Overdue>) -> Self {
-        let (slot, began_at) = (turn.slot().to_owned(), turn.began_at());
-        Self { slot, memory: Arc::clone(memory), began_at, until, late }
-    }
-
-    /// Appends the results whose calls are stored, and lets go of those whose calls are gone;
-    /// `Some` where nobody can tell yet.
-    fn settle(mut self) -> Option<Self> {
-        match self.find() {
-            Ok(true) => {}
-            Ok(false) | Err(_) => return Some(self),
-        }
-        if self.late.is_empty() {
-            return None;
-        }
-        // Where the rest can't be read now, that much is known.
-        self.until = Until::Read;
-        let Ok(seen) = self.memory.read(None, 0) else { return Some(self) };
-        let place = Place { memory: self.memory, seen };
-        self.late.into_iter().for_each(|overdue| overdue.append(place.clone()));
-        None
-    }
-
-    /// Looks for the calls, and keeps those that are stored and open. Returns false where the turn
-    /// has not ended.
-    fn find(&mut self) -> Result<bool> {
-        match self.until {
-            Until::Read => return Ok(true),
-            Until::RunAgain => return Ok(false),
-            Until::Ended => {}
-        }
-        if self.memory.limits().has_slots() {
-            let slots = self.memory.slots()?;
-            if slots.iter().any(|(name, _)| *name == self.slot) {
-                return Ok(false);
-            }
-        }
-        let wanted = self.late.iter().map(|it| it.wanted.clone()).collect();
-        let mut search = CallSearch::new(wanted, self.began_at);
-        while let Some(page) = search.next() {
-            search.take(&self.memory.read_with(&page)?);
-        }
-        for (overdue, found) in take(&mut self.late).into_iter().zip(search.found()) {
-            match found {
-                (_, true) => self.late.push(overdue),
-                // Its result is there already.
-                (true, false) => overdue.open.over(),
-                (false, false) => overdue.open.gone(),
-            }
-        }
-        Ok(true)
-    }
-}
+/// The number of times that a result is tried to be stored.
+pub(super) const MOST_TRIES: u32 = 8;
 
 impl Late {
-    /// Takes the late results of a turn that has come to this.
-    pub(super) fn end(
-        &self,
-        turn: &Turn,
-        memory: &Arc<dyn ChatMemory>,
-        mut late: Vec<Overdue>,
-        done: &Done,
-    ) {
-        late.extend(self.take(turn.slot()));
-        let until = match done.ended {
-            Ended::Parked | Ended::Adopted => Until::Ended,
-            _ => {
-                let is_unwanted = |it: &mut Overdue| !it.is_wanted(&done.messages);
-                late.extract_if(.., is_unwanted).for_each(|it| it.open.over());
-                Until::Read
-            }
-        };
-        self.put(Waiting::new(turn, memory, until, late));
-        drop(self.settle());
+    /// Takes a call of this turn whose time is up.
+    pub(super) fn add(&self, turn: &Turn, memory: &Arc<dyn ChatMemory>, running: Running) {
+        let Running { call, outcome: comes, alive, span, .. } = running;
+        span.timed_out();
+        self.0.list.lock().alive.push(alive);
+        let late = LateCall::of(&call);
+        self.put(turn, memory, (call, late, comes, span), true);
     }
 
-    /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
-    /// owner runs it again. Where nobody can, those that came in time and are written nowhere are
+    /// The turn has come to this: its late results are looked for.
+    pub(super) fn end(&self, turn: &Turn, done: &Done) {
+        let is_whole = !matches!(done.ended, Ended::Parked | Ended::Adopted);
+        let calls = || done.messages.iter().flat_map(Message::tool_calls);
+        self.0.list.lock().overdue.retain_mut(|it| {
+            let is_own = it.life == turn.life();
+            it.waits &= !is_own;
+            // What is not in it has come to nothing.
+            !is_own || !is_whole || calls().any(|call| call.id == it.call.id())
+        });
+        self.0.settle();
+    }
+
+    /// The turn has failed: its late results are kept until somebody has ended it, or until its
+    /// owner runs it again. If nobody can, those that came in time and are written nowhere are
     /// kept with them.
-    pub(super) fn fail(
+    pub(super) fn fail(&self, turn: &Turn, memory: &Arc<dyn ChatMemory>, may_run_again: bool) {
+        let waits = may_run_again && !turn.has_slot();
+        let mut list = self.0.list.lock();
+        list.overdue.iter_mut().filter(|it| it.life == turn.life()).for_each(|it| it.waits = waits);
+        drop(list);
+        let unwritten = if may_run_again { Vec::new() } else { turn.unwritten() };
+        for Unwritten { call, outcome, late } in unwritten {
+            let (to, comes) = sync_channel(1);
+            send(&to, outcome);
+            self.put(turn, memory, (call, late, comes, Span::current()), false);
+        }
+    }
+
+    fn put(
         &self,
         turn: &Turn,
         memory: &Arc<dyn ChatMemory>,
-        mut late: Vec<Overdue>,
-        may_run_again: bool,
+        (call, late, comes, span): (Call, LateCall, Receiver<Outcome>, Span),
+        waits: bool,
     ) {
-        if !may_run_again {
-            late.extend(turn.unwritten().into_iter().map(|it| Overdue::of(it, &self.left)));
-        }
-        let until = if may_run_again && !turn.has_slot() { Until::RunAgain } else { Until::Ended };
-        self.put(Waiting::new(turn, memory, until, late));
+        let overdue = Overdue {
+            call,
+            late,
+            comes,
+            outcome: None,
+            id: format!("late:{}", Incarnation::random()),
+            tries: 0,
+            span,
+            life: turn.life().to_owned(),
+            slot: turn.slot(),
+            began_at: turn.began_at(),
+            memory: Arc::clone(memory),
+            waits,
+        };
+        let lost = self.0.list.lock().put(overdue);
+        lost.iter().for_each(Span::late_result_is_lost);
     }
 
-    /// Keeps these; the oldest go where there are too many.
-    fn put(&self, waiting: Waiting) {
-        if waiting.late.is_empty() {
-            return;
-        }
-        let mut kept = self.waiting.lock();
-        kept.push_back(waiting);
-        let mut results: usize = kept.iter().map(|it| it.late.len()).sum();
-        let mut lost = Vec::new();
-        while kept.len() > 1 && results > MOST_KEPT {
-            let oldest = kept.pop_front();
-            results -= oldest.as_ref().map_or(0, |it| it.late.len());
-            lost.extend(oldest);
-        }
-        drop(kept); // and then what is lost is told
-    }
-
-    /// Takes out those of the turn with this slot.
-    fn take(&self, slot: &str) -> Vec<Overdue> {
-        let _settling = self.settling.lock();
-        let mut kept = self.waiting.lock();
-        let (own, others) = take(&mut *kept).into_iter().partition(|it| it.slot == slot);
-        *kept = others;
-        VecDeque::into_iter(own).flat_map(|it| it.late).collect()
-    }
-
-    /// Appends what can be, and tries once more what the memory has refused. While what is returned
-    /// is held, nobody else does.
-    fn settle(&self) -> MutexGuard<'_, ()> {
-        let settling = self.settling.lock();
-        self.left.send_again();
-        let count = self.waiting.lock().len();
-        for _ in 0..count {
-            let next = self.waiting.lock().pop_front();
-            if let Some(waits) = next.and_then(Waiting::settle) {
-                self.put(waits);
-            }
-        }
-        settling
-    }
-
-    /// Returns true where no other tool may be begun that could run on.
+    /// Returns true if no other tool may be begun that could run on.
     pub(super) fn is_full(&self) -> bool {
-        self.left.counts.running() >= MOST_RUNNING
+        self.0.list.lock().alive() >= MOST_RUNNING
     }
 
     /// Waits so long for the tools that run on, and returns the number of results that are not
-    /// stored.
+    /// stored. A lost result is in the next number that is returned, and in no later one.
     pub(super) fn finish(&self, timeout: Duration) -> usize {
-        self.left.counts.wait(timeout);
-        let _settling = self.settle();
-        self.left.counts.not_stored()
+        let until = Instant::now().checked_add(timeout);
+        let mut list = self.0.list.lock();
+        let goes_on = |list: &mut List| list.alive() > 0 && list.open() > 0;
+        match until {
+            None => self.0.changed.wait_while(&mut list, goes_on),
+            Some(until) => _ = self.0.changed.wait_while_until(&mut list, goes_on, until),
+        }
+        drop(list);
+        self.0.settle();
+        let mut list = self.0.list.lock();
+        list.open() + take(&mut list.lost)
     }
 }
 

@@ -4,29 +4,24 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::stops::Stops;
 #[cfg(feature = "async")]
 use crate::memory::BoxFuture;
 use crate::message::{AiMessage, Message};
 use crate::provider::Provider;
 use crate::turn::{Ask, Reply};
-use crate::wire::{Event, Stop};
+use crate::wire::{Event, Metadata, Stop};
 
 /// The error of a model: any error.
 pub type ModelError = Box<dyn StdError + Send + Sync>;
 
 /// Something that answers a prompt.
 ///
-/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests. A model that many
-/// conversations share is handed to each as a closure, `move |ask: &Asking<'_>| model.ask(ask)`; a
-/// `Transport` is cloned.
-#[diagnostic::on_unimplemented(
-    note = "a model behind an `Arc` is handed over as `move |ask: &Asking<'_>| model.ask(ask)`; a \
-            `Transport` is cloned, and its clones share the connections"
-)]
+/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests. Many conversations
+/// share one in an `Arc`; a `Transport` is cloned.
 pub trait Model: Send + Sync {
     /// Answers, and [tells](Asking::tell) on the way what comes, if it streams.
     ///
@@ -58,10 +53,24 @@ where
     }
 }
 
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
+        (**self).ask(ask)
+    }
+
+    fn provider(&self) -> Option<Provider> {
+        (**self).provider()
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
+    }
+}
+
 /// Something that answers a prompt, asynchronously.
 ///
 /// Closures that return futures are such models, and so is a [`Scripted`](super::Scripted) one for
-/// tests.
+/// tests. Many conversations share one in an `Arc`; a `Transport` is cloned.
 #[cfg(feature = "async")]
 pub trait AsyncModel: Send + Sync {
     /// Answers, and [tells](Asking::tell) on the way what comes, if it streams. A future that is
@@ -96,6 +105,21 @@ where
     }
 }
 
+#[cfg(feature = "async")]
+impl<M: AsyncModel + ?Sized> AsyncModel for Arc<M> {
+    fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>> {
+        (**self).ask(ask)
+    }
+
+    fn provider(&self) -> Option<Provider> {
+        (**self).provider()
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
+    }
+}
+
 /// An [`Ask`] to a model, and a place for what it says on the way.
 ///
 /// Who scripts a model of tests: the newest user message need not be the question. What others have
@@ -104,7 +128,7 @@ where
 pub struct Asking<'a> {
     ask: Ask,
     heard: Arc<Mutex<Heard<'a>>>,
-    stops: Arc<AtomicU64>,
+    stops: Arc<Stops>,
     /// The number of stops when the turn began.
     before: u64,
 }
@@ -127,7 +151,7 @@ impl<'a> Asking<'a> {
     pub(super) fn new(
         ask: Ask,
         heard: &Arc<Mutex<Heard<'a>>>,
-        stops: &Arc<AtomicU64>,
+        stops: &Arc<Stops>,
         before: u64,
     ) -> Self {
         let mut listener = heard.lock();
@@ -136,7 +160,7 @@ impl<'a> Asking<'a> {
         Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
     }
 
-    /// Asks where nobody listens, and nobody stops it.
+    /// Asks if nobody listens, and nobody stops it.
     pub(super) fn alone(ask: Ask) -> Self {
         Self::new(ask, &Heard::by(|_| {}), &Arc::default(), 0)
     }
@@ -145,7 +169,7 @@ impl<'a> Asking<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stopped`] where nobody wants the rest: return it, and what was told so far is kept.
+    /// [`Stopped`] if nobody wants the rest: return it, and what was told so far is kept.
     pub fn tell(&self, event: Event) -> Result<(), Stopped> {
         let mut heard = self.heard.lock();
         heard.has_told = true;
@@ -157,21 +181,34 @@ impl<'a> Asking<'a> {
         if self.is_stopped() { Err(Stopped(())) } else { Ok(()) }
     }
 
-    /// Returns true where nobody wants the answer any more.
+    /// Returns true if nobody wants the answer any more.
     pub fn is_stopped(&self) -> bool {
-        self.stops.load(Ordering::Relaxed) != self.before
+        self.stops.count() != self.before
     }
 
-    /// Returns what is left to tell of an answer: all of it where the model has told nothing.
+    /// Awaits the answer of a model, unless it is stopped before.
+    #[cfg(feature = "async")]
+    pub(super) async fn unless_stopped(
+        &self,
+        answer: impl Future<Output = Result<Reply, ModelError>>,
+    ) -> Result<Reply, ModelError> {
+        let answer = self.stops.unless(self.before, answer).await;
+        answer.unwrap_or_else(|| Err(Stopped(()).into()))
+    }
+
+    /// Returns what is left to tell of an answer: all of it where the model has told nothing, and
+    /// what stands beside it.
     pub(super) fn untold(&self, reply: &Reply) -> Vec<Event> {
+        let beside = Some(&reply.metadata).filter(|told| **told != Metadata::default());
+        let beside = beside.map(|told| Event::Metadata(Box::new(told.clone())));
         if self.heard.lock().has_told {
-            return Vec::new();
+            return Vec::from_iter(beside);
         }
         let text = reply.message.text().into_owned();
         let calls = reply.message.has_tool_calls();
         let stop = reply.stop.unwrap_or(if calls { Stop::Calls } else { Stop::End });
         let text = Some(text).filter(|text| !text.is_empty()).map(Event::Text);
-        text.into_iter().chain([Event::Done(stop)]).collect()
+        text.into_iter().chain([Event::Done(stop)]).chain(beside).collect()
     }
 
     pub(super) fn tell_rest(&self, untold: Vec<Event>) {

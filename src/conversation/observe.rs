@@ -49,7 +49,7 @@ mod told {
     use super::{Ask, Call, Done, ModelError, Outcome, Reply, Span, Watch};
     use crate::error::{Error, ErrorKind, Result};
     use crate::message::{Message, ToolCall};
-    use crate::wire::{Stop, Usage};
+    use crate::wire::{Metadata, Stop, Usage};
     use serde_json::{Value, json};
 
     const TARGET: &str = "memory_prompt::conversation";
@@ -82,6 +82,8 @@ mod told {
                 "gen_ai.provider.name" = Empty,
                 "gen_ai.request.model" = model,
                 "gen_ai.response.finish_reasons" = Empty,
+                "gen_ai.response.id" = Empty,
+                "gen_ai.response.model" = Empty,
                 "gen_ai.usage.input_tokens" = Empty,
                 "gen_ai.usage.output_tokens" = Empty,
                 "gen_ai.usage.cache_read.input_tokens" = Empty,
@@ -145,6 +147,10 @@ mod told {
                 }
             };
             self.usage(reply.usage);
+            let Metadata { id, model, .. } = &reply.metadata;
+            for (name, told) in [("gen_ai.response.id", id), ("gen_ai.response.model", model)] {
+                self.span.record(name, told.as_deref());
+            }
             let stop = reply.stop.map(finish_reason);
             if let Some(stop) = stop {
                 self.span.record("gen_ai.response.finish_reasons", debug([stop]));
@@ -171,21 +177,36 @@ mod told {
 
         /// The late result of the call belongs nowhere any more.
         pub(in super::super) fn late_result_is_gone(&self) {
-            tracing::warn!(
-                target: TARGET,
-                parent: &self.span,
-                "a late result is not stored: its call is not in the memory"
-            );
+            self.to_its_listener(|| {
+                tracing::warn!(
+                    target: TARGET,
+                    parent: &self.span,
+                    "a late result is not stored: its call is not in the memory"
+                );
+            });
         }
 
         /// The late result of the call was thrown away.
         pub(in super::super) fn late_result_is_lost(&self) {
-            tracing::warn!(
-                target: TARGET,
-                parent: &self.span,
-                "a late result is lost: too many wait, the memory refuses it, or the conversation \
-                 was dropped"
-            );
+            self.to_its_listener(|| {
+                tracing::warn!(
+                    target: TARGET,
+                    parent: &self.span,
+                    "a late result is lost: too many wait, the memory refuses it, or the \
+                     conversation was dropped"
+                );
+            });
+        }
+
+        /// Emits an event to whoever listened when the span began: a late result may end on the
+        /// thread of its tool, where another default holds.
+        fn to_its_listener(&self, emit: impl Fn()) {
+            let emitted = self.span.with_subscriber(|(_, dispatch)| {
+                tracing::dispatcher::with_default(dispatch, &emit);
+            });
+            if emitted.is_none() {
+                emit();
+            }
         }
 
         pub(super) fn failed(&self, kind: &str) {
@@ -243,7 +264,7 @@ mod told {
             Stop::End | Stop::Sequence => "stop",
             Stop::Calls => "tool_call",
             Stop::Length => "length",
-            Stop::Filtered => "content_filter",
+            Stop::Filtered | Stop::Refused => "content_filter",
             Stop::Malformed | Stop::Broken => "error",
             Stop::Paused => "pause",
             Stop::Unknown => "unknown",
@@ -357,7 +378,7 @@ impl Span {
     }
 
     /// Tells what came of a tool; `Err` where it took too long.
-    pub(super) fn tell_timed(&self, outcome: &Result<Outcome, String>) {
+    pub(super) fn tell_timed<E>(&self, outcome: &Result<Outcome, E>) {
         match outcome {
             Ok(outcome) => self.tell_outcome(outcome),
             Err(_) => self.timed_out(),

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::model::{Asking, Model, ModelError};
-use crate::composed::Prompt;
 use crate::message::{AiMessage, AiPart, ToolCall};
+use crate::prompt::Prompt;
 use crate::turn::Reply;
 use crate::wire::Event;
 

@@ -27,3 +27,6 @@ pub(super) fn panicked(_: &dyn Any) -> ToolError {
 pub(super) fn timed_out(timeout: Duration) -> String {
     format!("It took longer than {timeout:?}.")
 }
+
+/// The text for the model about a call while too many others go on.
+pub(super) const TOO_MANY: &str = "Not run: too many earlier calls took too long and still run.";

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
 use super::text::{escaped, push};
-use crate::composed::{Break, Gap, Prompt, Tokens};
 use crate::message::Message;
+use crate::prompt::{Break, Gap, Prompt, Tokens};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 use crate::wire::Usage;

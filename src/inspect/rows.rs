@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::composed::{Gap, Origin, Prompt, Report};
 use crate::message::{AiPart, Content, Message, Part, Source, ToolCall};
+use crate::prompt::{Gap, Origin, Prompt, Report};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 
@@ -41,6 +41,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    #[cfg(feature = "inspect")]
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -75,7 +76,7 @@ impl Kind {
 pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let report = prompt.report();
     let mut notes = notes(report);
-    let mut gaps = gaps(report);
+    let mut gaps = gaps(prompt);
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
         let seq = origin.seq();
@@ -142,7 +143,7 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
             } else {
                 &mut lines.alone
             };
-            // Where an answer was split, the first has its texts.
+            // If an answer was split, the first has its texts.
             lines.entry(seq).or_insert(line);
         }
     }
@@ -213,14 +214,14 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
 }
 
 /// Returns what was left out, by the position before which it stood.
-fn gaps(report: &Report) -> BTreeMap<u64, Vec<String>> {
+fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
+    let report = prompt.report();
     let mut gaps: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut gap = |seq: u64, text: String| gaps.entry(seq).or_default().push(text);
-    if report.older > 0 {
-        gap(0, format!("{} before the window", Grouped(report.older)));
-    }
-    if report.over_budget > 0 {
-        gap(0, format!("{} over the token budget", Grouped(report.over_budget)));
+    for (stretch, fate) in prompt.before_window() {
+        let (first, last) = (stretch.start, stretch.end - 1);
+        let which = if first == last { first.to_string() } else { format!("{first} to {last}") };
+        gap(first, format!("{which}: {fate}"));
     }
     if report.private > 0 {
         gap(0, format!("{} of the application, which nobody is sent", report.private));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{IsTerminal, stdout};
 
 use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
-use crate::composed::{Prompt, Report};
+use crate::prompt::{Prompt, Report};
 use crate::text::deceives;
 
 /// A line shows no more characters of a text.

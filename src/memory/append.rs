@@ -111,10 +111,10 @@ pub struct Appended {
     pub positions: Range<u64>,
     /// The version of each slot that it wrote, where it wrote any.
     pub version: Option<SlotVersion>,
-    /// True where this memory recognises ids. Where it does not, the same append is appended each
+    /// True if this memory recognises ids. If it does not, the same append is appended each
     /// time that it comes.
     pub recognised: bool,
-    /// True where the id had been appended before, so that nothing was changed now.
+    /// True if the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
 }
 
@@ -144,7 +144,7 @@ impl Append {
     ///
     /// It appends nothing. Where others have appended messages with a position meanwhile it is a
     /// conflict, and the conversation is active by their appends. Of a system message or slots that
-    /// others have written meanwhile, and of a conversation that was deleted and begun anew up to
+    /// others have written meanwhile, and of a conversation that was deleted and begun again up to
     /// the same position, it knows nothing: close an import before anybody else uses it, or with
     /// [`since`](Self::since) what the import saw last.
     ///
@@ -209,7 +209,7 @@ impl Append {
     }
 
     /// Appends only if the conversation that this snapshot shows still goes on: it was neither
-    /// deleted nor begun anew, and not all records that were there are forgotten.
+    /// deleted nor begun again, and not all records that were there are forgotten.
     #[must_use]
     pub fn since(mut self, snapshot: &Snapshot) -> Self {
         let newest = snapshot.end.checked_sub(1).filter(|newest| *newest >= snapshot.start);
@@ -253,7 +253,7 @@ impl Append {
         self.messages.is_empty() && self.slots.is_empty() && self.active.is_none()
     }
 
-    /// Returns whether it begins a conversation where there is none: one that only removes slots,
+    /// Returns whether it begins a conversation if there is none: one that only removes slots,
     /// or only closes, does so where it has an id that is to be recognised, and else does not.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
@@ -266,7 +266,7 @@ impl Append {
         self.slots.iter().any(|change| change.content.is_some())
     }
 
-    /// Refuses what can't be done where there is no conversation yet.
+    /// Refuses what can't be done if there is no conversation yet.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     ///

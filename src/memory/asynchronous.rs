@@ -88,7 +88,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
     ///
-    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch
+    /// As [`ChatMemory::append`](super::ChatMemory::append). If the future is dropped, the batch
     /// is as it was, or empty if it is known to be appended.
     ///
     /// # Errors
@@ -115,7 +115,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     /// As [`ChatMemory::evict`](super::ChatMemory::evict).
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>>;
 
-    /// Forgets everything, the system message included. Positions go on from where they were.
+    /// Forgets everything, the system message included. Positions go on from where they were, in
+    /// another incarnation.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `append` with all that goes with them, and takes them out of it.
     ///
-    /// As [`ChatMemory::append_with`](super::ChatMemory::append_with). Where the future is dropped,
+    /// As [`ChatMemory::append_with`](super::ChatMemory::append_with). If the future is dropped,
     /// `append` is as it was, or its messages are taken if they are known to be appended.
     ///
     /// # Errors

@@ -209,7 +209,7 @@ impl State {
         if !self.runs.back().is_some_and(|run| fits && used(run) < run.cells.len()) {
             let size = if bytes > MAX_BYTES { 1 } else { self.next_size() };
             let cells: Cells = (0..size).map(|_| OnceLock::new()).collect();
-            self.runs.push_back(Run { cells, seq: self.end, from: 0, len: 0 });
+            self.runs.push_back(Run::new(cells, self.end, 0, 0));
             self.bytes = 0;
         }
         if let Some(run) = self.runs.back_mut() {
@@ -260,12 +260,8 @@ impl State {
         let mut records = Records::default();
         for i in first..last {
             let run = &self.runs[i];
-            records.push(Run {
-                cells: Arc::clone(&run.cells),
-                seq: run.seq + skip as u64,
-                from: run.from + skip,
-                len: len(run) - skip,
-            });
+            let cells = Arc::clone(&run.cells);
+            records.push(Run::new(cells, run.seq + skip as u64, run.from + skip, len(run) - skip));
             skip = 0;
         }
         records

@@ -29,9 +29,9 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// - A tool group, that is an answer with tool calls and the results directly behind it, is evicted
 ///   whole or not at all, so up to a group less than the limit may be left. A late result, which
 ///   something else stands before, is a message of its own here: it outlives its evicted call.
-/// - The newest message or tool group stays, even where it is larger than the limit by itself.
-/// - The application's own [records](crate::message::CustomMessage::is_private), which nobody is
-///   sent, do not count and part no group. They go with the message that they stand behind.
+/// - The newest message or tool group stays, even if it is larger than the limit by itself.
+/// - The application's own [records](crate::message::CustomMessage::is_private), which are sent to
+///   no model, do not count and part no group. They go with the message that they stand behind.
 /// - What was once out of the window never comes back, even if the limit grows again.
 ///
 /// # How it evicts
@@ -46,10 +46,11 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// what this handle has not seen, because it was there before or others appended it, is looked at
 /// once, from the newest back until the window is full.
 ///
-/// Where others delete the conversation and begin it anew, this handle finds out by its positions
-/// or by its messages, and starts over. Without a callback, an append to a conversation that was
-/// begun anew and has come to the very end that was known may part its oldest tool group: it has
-/// read nothing of it.
+/// Appends and reads through one handle wait for each other. If others delete the conversation and
+/// begin it again, a read finds out by its
+/// [incarnation](crate::record::Snapshot::incarnation), or by positions that moved back, and the
+/// handle starts over. Without a callback an append reads nothing: if the new conversation ends
+/// exactly where the known one did, the append may part its oldest tool group.
 ///
 /// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
 /// that asks for [single records](crate::memory::Read::positions) gets those in the window.
@@ -57,7 +58,7 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// # Errors
 ///
 /// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes
-/// what the window owes to the [callback](Self::on_evict), and fails where that fails;
+/// what the window owes to the [callback](Self::on_evict), and fails if that fails;
 /// [`clear`](ChatMemory::clear) does not.
 ///
 /// # Example
@@ -88,7 +89,7 @@ impl<M: ChatMemory> MessageWindowChatMemory<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the limit is 0.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the limit is 0.
     pub fn new(memory: M, limit: usize) -> Result<Self> {
         let limit = Limit::fixed(limit, "message window")?;
         Ok(Self { inner: Evicting::new(memory, limit, None) })

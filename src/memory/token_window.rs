@@ -50,7 +50,7 @@ impl<M: ChatMemory> TokenWindowChatMemory<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the limit is 0.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the limit is 0.
     pub fn new(memory: M, limit: usize, counter: impl TokenCounter + 'static) -> Result<Self> {
         let limit = Limit::fixed(limit, "token window")?;
         Ok(Self { inner: Evicting::new(memory, limit, Some(Box::new(counter))) })

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::attributes::Attributes;
 use super::content::{Part, TextPart, changed, join, tight};
 use super::details::{Details, detailed};
-use super::names::is_same_tool;
+use super::names::agree;
 use super::tool::ToolMessage;
 
 /// An answer of the model.
@@ -137,7 +137,7 @@ impl AiMessage {
         Self { body: Body::normal(parts), details: self.details.clone() }
     }
 
-    /// Returns the answer without the parts of which this is true; `None` where it is of none.
+    /// Returns the answer without the parts of which this is true; `None` if it is of none.
     pub(crate) fn without(&self, is_left_out: impl Fn(&AiPart) -> bool) -> Option<Self> {
         if !self.parts().iter().any(&is_left_out) {
             return None;
@@ -146,7 +146,7 @@ impl AiMessage {
         Some(self.with_other_parts(left.collect()))
     }
 
-    /// Returns the answer with those of its calls changed that this function changes; `None` where
+    /// Returns the answer with those of its calls changed that this function changes; `None` if
     /// it changes none.
     pub(crate) fn with_calls(
         &self,
@@ -182,7 +182,7 @@ impl AiMessage {
         if let Body::Text(text) = &self.body { Some(text) } else { None }
     }
 
-    /// Returns the parts in order; none where the answer is plain text.
+    /// Returns the parts in order; none if the answer is plain text.
     pub fn parts(&self) -> &[AiPart] {
         match &self.body {
             Body::Text(_) => &[],
@@ -250,7 +250,7 @@ impl AiPart {
         if let Self::Content(part) = self { part.as_text() } else { None }
     }
 
-    fn as_bare_text(&self) -> Option<&str> {
+    pub(crate) fn as_bare_text(&self) -> Option<&str> {
         match self {
             Self::Content(Part::Text(TextPart { text, extra })) if extra.is_empty() => Some(text),
             _ => None,
@@ -273,12 +273,10 @@ impl Reasoning {
 }
 
 impl ToolCall {
-    /// Returns whether a result is meant for this call: it has its id, and where both name a tool,
+    /// Returns whether a result is meant for this call: it has its id, and if both name a tool,
     /// the same one, be it under the name that a provider was sent.
     pub(crate) fn is_answered_by(&self, result: &ToolMessage) -> bool {
-        let (name, tool) = (self.name.as_str(), result.tool_name());
-        self.id == result.call_id()
-            && (name.is_empty() || tool.is_empty() || is_same_tool(name, tool))
+        self.id == result.call_id() && agree(&self.name, result.tool_name())
     }
 
     /// Returns a call of the tool `name`. `arguments` is JSON text, kept as it is.

@@ -10,22 +10,28 @@ pub type Attributes = Map<String, Value>;
 /// read again.
 const MAX_DEPTH: usize = 100;
 
-fn fits(value: &Value, levels: usize) -> bool {
+type IsText = dyn Fn(&Attributes, &str) -> bool;
+
+fn fits(value: &Value, levels: usize, is_text: &IsText) -> bool {
+    let below = |value| fits(value, levels - 1, is_text);
     match value {
-        Value::Array(list) => levels > 0 && list.iter().all(|v| fits(v, levels - 1)),
-        Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
+        Value::Array(list) => levels > 0 && list.iter().all(below),
+        Value::Object(map) => {
+            levels > 0 && map.iter().all(|(key, value)| is_text(map, key) || below(value))
+        }
         _ => true,
     }
 }
 
-/// Returns whether all of a document is so shallow that any part of it may be kept in a message.
-pub(crate) fn is_shallow(document: &Value) -> bool {
-    fits(document, MAX_DEPTH)
+/// Returns whether all of a document is so shallow that any part of it may be kept in a message,
+/// but for the fields that are kept as text.
+pub(crate) fn is_shallow(document: &Value, is_text: &IsText) -> bool {
+    fits(document, MAX_DEPTH, is_text)
 }
 
 /// Refuses data that could be written but not read again.
 pub(crate) fn bounded(fields: &Attributes) -> Result<(), String> {
-    let fits = fields.values().all(|value| fits(value, MAX_DEPTH));
+    let fits = fields.values().all(|value| fits(value, MAX_DEPTH, &|_, _| false));
     if fits { Ok(()) } else { Err(format!("a field is nested deeper than {MAX_DEPTH} levels")) }
 }
 

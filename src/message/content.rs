@@ -112,7 +112,7 @@ impl Content {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Returns the parts; none where the content is one text.
+    /// Returns the parts; none if the content is one text.
     pub fn parts(&self) -> &[Part] {
         match self {
             Self::Text(_) => &[],
@@ -120,7 +120,7 @@ impl Content {
         }
     }
 
-    /// Returns the content with those of its parts changed that this function changes; `None` where
+    /// Returns the content with those of its parts changed that this function changes; `None` if
     /// it changes none.
     pub(crate) fn with_parts(&self, change: impl FnMut(&Part) -> Option<Part>) -> Option<Self> {
         changed(self.parts(), change).map(Self::from)
@@ -232,7 +232,7 @@ pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str>
     }
 }
 
-/// Returns the list with those changed that this function changes; `None` where it changes none,
+/// Returns the list with those changed that this function changes; `None` if it changes none,
 /// without an allocation: most lists are asked about and not changed.
 pub(super) fn changed<T: Clone>(
     list: &[T],

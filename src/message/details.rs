@@ -38,7 +38,7 @@ pub(crate) fn unknown(details: &Details) -> &Attributes {
 /// The attributes that a message without details lends out.
 static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);
 
-/// Reads details in their normal form, which damaged bytes need not have: none where all is empty.
+/// Reads details in their normal form, which damaged bytes need not have: none if all is empty.
 pub(super) fn normal_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
     Ok(Details::deserialize(from)?.and_then(|details| details.boxed()))
 }

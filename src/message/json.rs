@@ -5,8 +5,10 @@
 //! an unknown field stand there twice, and name no field whose type is wrong.
 
 mod check;
+pub(crate) mod fields;
 mod read;
 pub(crate) mod refuse;
+mod strict;
 
 pub(super) use check::Check;
 use check::Order;

@@ -8,6 +8,11 @@ pub(crate) fn is_same_tool(one: &str, other: &str) -> bool {
     one == other || stands_for(one, other) || stands_for(other, one)
 }
 
+/// Returns whether a call and a result, or two results, are of one tool, as far as they name one.
+pub(crate) fn agree(one: &str, other: &str) -> bool {
+    one.is_empty() || other.is_empty() || is_same_tool(one, other)
+}
+
 fn stands_for(said: &str, name: &str) -> bool {
     let end = said.rsplit_once('_').map(|(_, end)| end);
     end.is_some_and(|end| end.len() == 9 && end == nine(name, 0))

@@ -8,7 +8,8 @@ use crate::tool::Tool;
 
 /// A view of a tool that is written as its definition in a format's request, with a cache mark
 /// where one is given.
-pub(crate) struct Definition<'a, M = ()> {
+#[derive(Debug)]
+pub struct Definition<'a, M = ()> {
     tool: &'a Tool,
     format: Format,
     mark: Option<M>,
@@ -21,9 +22,9 @@ impl<'a> Definition<'a> {
 }
 
 impl<'a, M> Definition<'a, M> {
-    /// Returns a definition of Anthropic's format, in which it can be marked.
-    pub(crate) fn marked(tool: &'a Tool, mark: Option<M>) -> Self {
-        Self { tool, format: Format::Anthropic, mark }
+    /// Returns a definition with a cache mark, which is written in Anthropic's format.
+    pub(crate) fn with(tool: &'a Tool, format: Format, mark: Option<M>) -> Self {
+        Self { tool, format, mark }
     }
 
     fn schema(&self, taken: Taken) -> Schema<'a> {

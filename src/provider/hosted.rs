@@ -35,7 +35,7 @@ fn takes_blocks(ai: &AiMessage, row: &Row) -> bool {
         && row.takes_from(origin(ai))
 }
 
-/// Returns the answer without the hosted calls of these ids and their results; `None` where it has
+/// Returns the answer without the hosted calls of these ids and their results; `None` if it has
 /// nothing of them. The application's tools that they called are then called by the model itself.
 pub(crate) fn without_hosted(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> {
     let is_one = |id: Option<&str>| id.is_some_and(|id| ids.contains(&id));

@@ -1,6 +1,7 @@
 //! The rules of a provider that depend on the model.
 
 use super::Provider;
+use super::name::Name;
 use super::row::{Ends, Format, Opens, Row};
 
 impl Row {
@@ -27,6 +28,9 @@ impl Row {
                 self.opens = Opens::WithMessage;
             }
         }
+        // It does not think.
+        self.forced_calls |= self.name() == "deepseek" && model == "deepseek-chat";
+        self.model = Name::of_model(model);
         self
     }
 }

@@ -7,17 +7,15 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The most bytes of a name.
-const ROOM: usize = 31;
-
-/// A short name, held in place so that a row stays plain data that is copied.
+/// A short name, held in place so that a row stays plain data that is copied: of a provider, or,
+/// with more room, of a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Name {
+pub(super) struct Name<const ROOM: usize = 31> {
     bytes: [u8; ROOM],
     len: u8,
 }
 
-impl Name {
+impl<const ROOM: usize> Name<ROOM> {
     /// Returns the name of a row that is written here, or one that was found to be a name.
     pub(super) const fn known(name: &str) -> Self {
         let text = name.as_bytes();
@@ -27,19 +25,14 @@ impl Name {
             bytes[i] = text[i];
             i += 1;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most 31")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most 95")]
         let len = i as u8;
         Self { bytes, len }
     }
 
-    /// Returns the name that somebody chose: letters, digits, `_`, `-` and `.`, at most 31.
-    pub(super) fn of(name: &str) -> Result<Self> {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-        if name.is_empty() || name.len() > ROOM || !name.bytes().all(is_plain) {
-            let rule = "the name has 1 to 31 letters, digits, `_`, `-` and `.`";
-            return Err(Error::invalid("provider", rule));
-        }
-        Ok(Self::known(name))
+    /// Returns the name of a model, if there is room for it.
+    pub(super) fn of_model(name: &str) -> Option<Self> {
+        (name.len() <= ROOM).then(|| Self::known(name))
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -48,13 +41,25 @@ impl Name {
     }
 }
 
-impl fmt::Debug for Name {
+impl Name {
+    /// Returns the name that somebody chose: letters, digits, `_`, `-` and `.`, at most 31.
+    pub(super) fn of(name: &str) -> Result<Self> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        if name.is_empty() || name.len() > 31 || !name.bytes().all(is_plain) {
+            let rule = "the name has 1 to 31 letters, digits, `_`, `-` and `.`";
+            return Err(Error::invalid("provider", rule));
+        }
+        Ok(Self::known(name))
+    }
+}
+
+impl<const ROOM: usize> fmt::Debug for Name<ROOM> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }
 }
 
-impl Serialize for Name {
+impl<const ROOM: usize> Serialize for Name<ROOM> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
@@ -64,5 +69,12 @@ impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Self::of(&name).map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name<95> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::of_model(&name).ok_or_else(|| de::Error::custom("the name of a model is too long"))
     }
 }

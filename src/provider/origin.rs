@@ -113,7 +113,7 @@ fn holds_private(part: &AiPart) -> bool {
 /// Decides which private parts of a message go back to a provider.
 struct PrivateFilter<'a> {
     row: &'a Row,
-    /// True where it is from the provider itself, or one of its family.
+    /// True if it is from the provider itself, or one of its family.
     own: bool,
     mark: &'static str,
     /// The attribute under which fields beside the content are kept.
@@ -136,7 +136,7 @@ impl<'a> PrivateFilter<'a> {
         self.own && self.row.private.takes(name)
     }
 
-    /// Returns the fields that are left of these; `None` where all are.
+    /// Returns the fields that are left of these; `None` if all are.
     fn fields(&self, fields: &Attributes) -> Option<Attributes> {
         if self.all() {
             return None;
@@ -168,7 +168,7 @@ impl<'a> PrivateFilter<'a> {
         changed.then_some(left)
     }
 
-    /// Returns all these fields with what is left of those under this key; `None` where nothing
+    /// Returns all these fields with what is left of those under this key; `None` if nothing
     /// changes.
     fn under(&self, key: &str, all: &Attributes) -> Option<Attributes> {
         if all.is_empty() {
@@ -184,7 +184,7 @@ impl<'a> PrivateFilter<'a> {
         Some(all)
     }
 
-    /// Returns what is left of a part of a user's message or a result; `None` where nothing
+    /// Returns what is left of a part of a user's message or a result; `None` if nothing
     /// changes. But for its fields, it is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
@@ -204,34 +204,49 @@ impl<'a> PrivateFilter<'a> {
         }
     }
 
-    /// Returns what is left of a message, but for what stands beside its content; `None` where
-    /// nothing changes.
-    fn message(&self, message: &Message) -> Option<Message> {
+    /// Returns what is left of a message, but for what stands beside its content, and the places
+    /// of the parts that are left of an answer; `None` if nothing changes.
+    fn message(&self, message: &Message) -> Option<(Message, Option<Vec<usize>>)> {
         match message {
-            Message::Ai(ai) => self.answer(ai).map(Message::Ai),
+            Message::Ai(ai) => {
+                let (left, places) = self.answer(ai)?;
+                Some((left.into(), Some(places)))
+            }
             other => {
                 let content = other.content()?.with_parts(|part| self.part(part))?;
-                Some(other.with_content(content))
+                Some((other.with_content(content), None))
             }
         }
     }
 
-    fn answer(&self, ai: &AiMessage) -> Option<AiMessage> {
+    fn answer(&self, ai: &AiMessage) -> Option<(AiMessage, Vec<usize>)> {
         let said: Vec<_> = ai.parts().iter().map(|part| self.said(part)).collect();
         if said.iter().all(|said| matches!(said, Said::AsItIs)) {
             return None;
         }
-        let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
-            Said::AsItIs => Some(part.clone()),
-            Said::Changed(part) => Some(part),
-            Said::LeftOut => None,
+        let parts = ai.parts().iter().zip(said).enumerate().filter_map(|(i, (part, said))| {
+            let left = match said {
+                Said::AsItIs => part.clone(),
+                Said::Changed(part) => part,
+                Said::LeftOut => return None,
+            };
+            // An answer holds no bare text that is empty.
+            let is_empty = left.as_bare_text().is_some_and(str::is_empty);
+            (!is_empty).then_some((left, i))
         });
-        Some(ai.with_other_parts(parts.collect()))
+        let (parts, places) = parts.unzip();
+        Some((ai.with_other_parts(parts), places))
     }
 
     fn said(&self, part: &AiPart) -> Said {
         match part {
             AiPart::Content(part) if self.leaves_out(part) => Said::LeftOut,
+            // A text of another provider's that was but a signature.
+            AiPart::Content(Part::Text(TextPart { text, extra }))
+                if text.is_empty() && !extra.contains_key(self.mark) =>
+            {
+                Said::LeftOut
+            }
             AiPart::Content(part @ Part::Audio(media))
                 if matches!(media.source, Source::FileId(_)) =>
             {
@@ -299,6 +314,11 @@ impl<'a> PrivateFilter<'a> {
             return Said::AsItIs;
         }
         match self.under(self.mark, &thought.extra) {
+            Some(extra)
+                if extra.is_empty() && thought.text.is_empty() && thought.signature.is_none() =>
+            {
+                Said::LeftOut
+            }
             Some(extra) => Said::Changed(Reasoning { extra, ..thought.clone() }.into()),
             None => Said::AsItIs,
         }
@@ -320,6 +340,11 @@ impl<'a> PrivateFilter<'a> {
         match (self.row.format, &media.source) {
             (Format::Gemini, Source::FileId(_)) => self.own,
             (Format::Gemini, _) => true,
+            // One that its model made.
+            (Format::Responses, Source::Base64(_)) => {
+                self.own
+                    && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
+            }
             (Format::Ollama, Source::Base64(_)) => matches!(part, Part::Image(_)),
             (Format::Ollama, Source::Url(url)) => {
                 matches!(part, Part::Image(_)) && url.starts_with("data:")
@@ -346,9 +371,10 @@ enum Said {
     LeftOut,
 }
 
-/// Returns the message as a provider is sent it, without what it does not take back; `None` where
-/// nothing is to be left out.
-pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
+/// Returns the message as a provider is sent it, without what it does not take back, and the places
+/// of the parts that are left of an answer, if not all are; `None` if nothing is to be left
+/// out.
+pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
     if !may_be_private(message) {
         return None;
     }
@@ -358,11 +384,11 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     if beside.is_none() && copy.is_none() {
         return None;
     }
-    let mut copy = copy.unwrap_or_else(|| message.clone());
+    let (mut copy, places) = copy.unwrap_or_else(|| (message.clone(), None));
     if let (Some(Some(details)), Some(beside)) = (copy.details_mut(), beside) {
         details.attributes = beside;
     }
-    Some(copy)
+    Some((copy, places))
 }
 
 /// Returns whether an answer holds the provider's own compaction of all that was said before. One
@@ -373,11 +399,11 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
         return false;
     }
     let taken = PrivateFilter::of(origin_of(message), row);
-    // Where it is not sent back, it stands for nothing.
+    // If it is not sent back, it stands for nothing.
     taken.all() && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
 
-/// Returns the answer without the provider's own compaction; `None` where it holds none.
+/// Returns the answer without the provider's own compaction; `None` if it holds none.
 pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
     let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
     let taken = PrivateFilter::of(origin(ai), row);
@@ -404,7 +430,7 @@ fn is_common(part: &AiPart) -> bool {
     !is_media && !holds_private(part)
 }
 
-/// Returns the answer without the parts that are another provider's own; `None` where it has none.
+/// Returns the answer without the parts that are another provider's own; `None` if it has none.
 pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessage> {
     if ai.parts().is_empty() {
         return None;

@@ -33,6 +33,9 @@ use crate::error::Result;
 #[non_exhaustive]
 pub struct Row {
     pub(super) name: Name,
+    /// The model, where one was [named](Provider::model).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<Name<95>>,
     /// The shape of its requests and answers.
     pub format: Format,
     /// The beginning that a prompt needs.
@@ -44,29 +47,29 @@ pub struct Row {
     /// The texts that count as blank and are refused.
     #[serde(default)]
     pub blank: Blank,
-    /// True where user and model must alternate: no two neighbours of one side, no user behind a
+    /// True if user and model must alternate: no two neighbours of one side, no user behind a
     /// tool result.
     #[serde(default)]
     pub alternates: bool,
-    /// True where an answer may end in reasoning, with nothing said or called behind it.
+    /// True if an answer may end in reasoning, with nothing said or called behind it.
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,
     /// The form of call ids.
     #[serde(default)]
     pub ids: Ids,
-    /// True where neighbouring answers with calls are one answer with all their calls.
+    /// True if neighbouring answers with calls are one answer with all their calls.
     #[serde(default)]
     pub joins_calls: bool,
-    /// True where an answer may hold several calls. Where not, each goes with its result as an
+    /// True if an answer may hold several calls. Where not, each goes with its result as an
     /// answer of its own.
     #[serde(default = "yes")]
     pub parallel_calls: bool,
-    /// True where there is a system message. Where not, its text goes in front of the first user
+    /// True if there is a system message. Where not, its text goes in front of the first user
     /// message.
     #[serde(default = "yes")]
     pub system: bool,
-    /// True where a system message may stand among the others: OpenAI, Azure, xAI and Ollama say
-    /// so. Where nobody does it is false, as for a server that runs the model's own chat template:
+    /// True if a system message may stand among the others: OpenAI, Azure, xAI and Ollama say
+    /// so. If nobody does it is false, as for a server that runs the model's own chat template:
     /// many of those answer 400 ("System message must be at the beginning"). A model whose template
     /// takes it gets a row of its own.
     ///
@@ -105,40 +108,40 @@ pub struct Row {
     /// ```
     #[serde(default)]
     pub late_system: bool,
-    /// True where the server reads the arguments of earlier calls again, and fails on those that
+    /// True if the server reads the arguments of earlier calls again, and fails on those that
     /// are no JSON object: the model was cut off within them.
     #[serde(default)]
     pub parses_arguments: bool,
-    /// True where a message may carry the name of who speaks.
+    /// True if a message may carry the name of who speaks.
     #[serde(default = "yes")]
     pub names: bool,
-    /// True where an answer may hold what the model refused as a block of its own. Where not, it is
+    /// True if an answer may hold what the model refused as a block of its own. Where not, it is
     /// a text like others.
     #[serde(default)]
     pub refusals: bool,
     /// The images that a user may send as data.
     #[serde(default)]
     pub images: Images,
-    /// True where the models look at media at any public address.
+    /// True if the models look at media at any public address.
     #[serde(default = "yes")]
     pub addresses: bool,
-    /// True where a picture may say how closely it is to be looked at.
+    /// True if a picture may say how closely it is to be looked at.
     #[serde(default = "yes")]
     pub detail: bool,
-    /// True where a user may send audio.
+    /// True if a user may send audio.
     #[serde(default = "yes")]
     pub audio: bool,
     /// The shape of files.
     #[serde(default)]
     pub files: Files,
-    /// True where media that a tool gave stand in its result. Where not, they stand behind it: of
+    /// True if media that a tool gave stand in its result. Where not, they stand behind it: of
     /// Google's models those before Gemini 3 refuse them in it.
     #[serde(default = "yes")]
     pub media_in_results: bool,
-    /// True where reasoning without a signature is refused.
+    /// True if reasoning without a signature is refused.
     #[serde(default)]
     pub signed_reasoning: bool,
-    /// True where the first call of an answer is refused without a signature: those that another
+    /// True if the first call of an answer is refused without a signature: those that another
     /// model made are marked with the one that the reference names for them. In OpenAI's format it
     /// stands in `extra_content`, as Google's server has it.
     #[serde(default)]
@@ -146,35 +149,49 @@ pub struct Row {
     /// The names that a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,
-    /// True where the schema of a tool's parameters may be a choice of others at its root: `oneOf`,
+    /// True if the schema of a tool's parameters may be a choice of others at its root: `oneOf`,
     /// `anyOf`, `allOf`.
     #[serde(default = "yes")]
     pub any_root: bool,
-    /// True where the system message is called `developer`.
+    /// True if the system message is called `developer`.
     #[serde(default)]
     pub developer: bool,
-    /// The field in which a server of OpenAI's format takes reasoning back; none where it takes
+    /// The field in which a server of OpenAI's format takes reasoning back; none if it takes
     /// none.
     #[serde(default)]
     pub reasoning: Option<ReasoningField>,
-    /// True where content is always a string, never a list of texts.
+    /// True if content is always a string, never a list of texts.
     #[serde(default)]
     pub flat_text: bool,
-    /// True where nothing may be said beside calls.
+    /// True if nothing may be said beside calls.
     #[serde(default)]
     pub calls_alone: bool,
+    /// True if a request may demand a call. Where not, a
+    /// [choice](crate::wire::ToolChoice::Required) that does is an error: DeepSeek's models refuse
+    /// it while they think, which they do unless a request turns it off.
+    #[serde(default = "yes")]
+    pub forced_calls: bool,
     /// The field in which a server of OpenAI's format takes the most tokens of an answer. The other
     /// formats have one name for it.
     #[serde(default)]
     pub max_tokens: MaxTokens,
-    /// True where a stream of OpenAI's format tells its usage only if it is asked to. Where not, it
+    /// True if a stream of OpenAI's format tells its usage only if it is asked to. Where not, it
     /// tells it in any case, or refuses to be asked.
     #[serde(default = "yes")]
     pub asks_for_usage: bool,
-    /// True where a server of OpenAI's format takes cache marks.
+    /// True if a stream of OpenAI's format may end in `[DONE]` without a word for why the answer
+    /// stops.
+    #[serde(default)]
+    pub ends_in_done: bool,
+    /// What of a request stands in its URL, and not in its body. Gemini's format has the model and
+    /// the stream there in any case.
+    #[serde(default)]
+    pub in_url: InUrl,
+    /// True if a server of OpenAI's format takes cache marks. Where not, texts of an answer or a
+    /// result with nothing beside them are one string: many a server takes no list there.
     #[serde(default)]
     pub cache_marks: bool,
-    /// True where the server compacts a long conversation by itself: an answer of it or its family
+    /// True if the server compacts a long conversation by itself: an answer of it or its family
     /// that holds an item (a block) of type `compaction` stands for everything before it, which is
     /// then not sent to it. Where not, such an item is one like others.
     #[serde(default)]
@@ -189,7 +206,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the name is not 1 to 31 letters,
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the name is not 1 to 31 letters,
     /// digits, `_`, `-` and `.`.
     pub fn like(provider: Provider, name: &str) -> Result<Self> {
         Ok(Self { name: Name::of(name)?, ..provider.row() })
@@ -198,6 +215,11 @@ impl Row {
     /// Returns the name.
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+
+    /// Returns the name of the model, where one was [named](Provider::model).
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_ref().map(Name::as_str)
     }
 
     /// Returns whether a system message may stand behind others.
@@ -293,6 +315,32 @@ pub enum Ids {
     DistinctAtMost64,
     /// Nine letters or digits, and distinct within one message.
     Nine,
+}
+
+/// The part of a request that stands in its URL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InUrl {
+    /// Nothing: all of it stands in the body.
+    #[default]
+    Nothing,
+    /// The model, as Vertex AI has it for Claude: the body names Vertex's version of the API.
+    Model,
+    /// The model and whether it streams, as Amazon Bedrock has it for Claude: the body names
+    /// Bedrock's version of the API.
+    ModelAndStream,
+}
+
+impl InUrl {
+    /// Returns the version of Anthropic's API that the body names.
+    pub(crate) fn anthropic_version(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Model => Some("vertex-2023-10-16"),
+            Self::ModelAndStream => Some("bedrock-2023-05-31"),
+        }
+    }
 }
 
 /// The names that a tool may have.

@@ -1,6 +1,7 @@
 //! The JSON schema of a tool, as far as a provider takes it.
 
 mod keywords;
+mod limits;
 mod merge;
 mod place;
 mod plain;
@@ -15,6 +16,7 @@ use keywords::{
     ANTHROPIC_FORMATS, HINTS, LISTED, LOOSE, NARROWING, NO_TYPE, OLD, OPEN, OPENAI_FORMATS,
     SCHEMAS, TOLD, TOLD_TO_GEMINI, TOLD_TO_OPENAI, TYPES,
 };
+pub(crate) use limits::over_limits;
 use place::Place;
 use plain::plain;
 
@@ -48,6 +50,9 @@ impl Serialize for Schema<'_> {
         };
         let plain = plain(self.tool.schema(), self.taken).map_err(S::Error::custom)?;
         let fields = plain.as_object().unwrap_or(fields);
+        if self.taken == Taken::Closed && limits::is_recursive(&plain) {
+            return Err(S::Error::custom("tools: a strict schema can't refer to itself"));
+        }
         // Every provider refuses parameters that are not said to be an object.
         if fields.contains_key("type") && !has_type(fields, "object") {
             return Err(S::Error::custom("tools: parameters can't be anything but an object"));
@@ -71,6 +76,11 @@ struct Empty {}
 impl Taken {
     fn is_strict(self) -> bool {
         matches!(self, Self::Closed | Self::AllRequired)
+    }
+
+    /// Returns whether an `allOf` is written as one schema.
+    fn merges(self) -> bool {
+        matches!(self, Self::Closed | Self::Listed)
     }
 
     /// Returns whether a provider has no place for what this keyword demands, so that it is told to

@@ -7,12 +7,12 @@ use super::{Format, Provider};
 /// Sources: the references and clients of the providers, as of 2026.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// The address unless somebody says otherwise.
+    /// The address unless the application names another.
     pub(crate) base: Option<&'static str>,
     /// The prefix of the path: of an address that has none of its own, or of any
     /// (see [`Self::is_versioned`]).
     pub(crate) version: &'static str,
-    /// True where addresses end in the version, by the custom of its clients; false where they end
+    /// True if addresses end in the version, by the custom of its clients; false if they end
     /// before it.
     pub(crate) is_versioned: bool,
     pub(crate) key: KeyHeader,
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     pub(crate) keys: &'static [&'static str],
     /// The same for the address.
     pub(crate) bases: &'static [&'static str],
-    /// True where nobody is answered without a key.
+    /// True if nobody is answered without a key.
     pub(crate) needs_key: bool,
 }
 
@@ -80,7 +80,7 @@ const OLLAMA: Server = Server {
 };
 
 impl Provider {
-    /// Returns the server; `None` where it takes more than a key to be let in.
+    /// Returns the server; `None` if it takes more than a key to be let in.
     ///
     /// A row of the application's own has the server of its format, at an address that it names.
     pub(crate) fn server(self) -> Option<Server> {

@@ -8,7 +8,8 @@ use super::private::PrivateField::{
 };
 use super::private::PrivateFields;
 use super::row::{
-    Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
+    Blank, Ends, Files, Format, Ids, Images, InUrl, MaxTokens, Opens, ReasoningField, Row,
+    ToolNames,
 };
 
 const fn named(name: &'static str, row: Row) -> Row {
@@ -20,6 +21,7 @@ const fn named(name: &'static str, row: Row) -> Row {
 /// beginning"), so a row says that it is taken only where the provider does.
 pub(super) const COMPATIBLE: Row = Row {
     name: Name::known("openai_compatible"),
+    model: None,
     format: Format::OpenAi,
     opens: Opens::WithAny,
     ends: Ends::Freely,
@@ -48,8 +50,11 @@ pub(super) const COMPATIBLE: Row = Row {
     reasoning: None,
     flat_text: false,
     calls_alone: false,
+    forced_calls: true,
     max_tokens: MaxTokens::MaxTokens,
     asks_for_usage: true,
+    ends_in_done: false,
+    in_url: InUrl::Nothing,
     cache_marks: false,
     compacts: false,
     private: PrivateFields::NONE,
@@ -83,6 +88,7 @@ pub(super) const RESPONSES: Row = Row {
     late_system: true,
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
+    names: false,
     any_root: false,
     // "You can drop items that came before the most recent compaction item."
     compacts: true,
@@ -118,11 +124,15 @@ pub(super) const ANTHROPIC: Row = Row {
 /// Its Converse API takes names of at most 64 characters.
 pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
     tool_names: ToolNames::AtMost64,
+    // InvokeModel: "`anthropic_version` .. must be bedrock-2023-05-31"
+    in_url: InUrl::ModelAndStream,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnVertex),
     ..named("claude_on_bedrock", ANTHROPIC)
 };
 
 pub(super) const CLAUDE_ON_VERTEX: Row = Row {
+    // "`model` is not passed in the request body .. `anthropic_version` is .. vertex-2023-10-16"
+    in_url: InUrl::Model,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnBedrock),
     ..named("claude_on_vertex", ANTHROPIC)
 };
@@ -199,6 +209,7 @@ pub(super) const DEEPSEEK: Row = Row {
     audio: false,
     files: Files::Never,
     reasoning: Some(ReasoningField::ReasoningContent),
+    forced_calls: false,
     private: PrivateFields::NONE.with(Prefix),
     ..named("deepseek", COMPATIBLE)
 };
@@ -230,7 +241,7 @@ pub(super) const LITELLM: Row = Row {
     ..named("litellm", COMPATIBLE)
 };
 
-/// It renders templates of its own, which refuse no order.
+/// It renders templates of its own, which refuse no order. It has no field for a choice of tools.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
@@ -241,6 +252,7 @@ pub(super) const OLLAMA: Row = Row {
     tool_names: ToolNames::Any,
     images: Images::Any,
     detail: false,
+    forced_calls: false,
     private: PrivateFields::ALL,
     ..named("ollama", COMPATIBLE)
 };

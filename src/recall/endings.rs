@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Endings {
     /// A few endings of English are cut off, and the commonest of words in Cyrillic and Arabic
-    /// letters.
+    /// letters; common irregular forms of English become the regular one.
     #[default]
     Light,
     /// Words stay as they are.
@@ -86,6 +86,8 @@ fn without<'a>(word: &'a str, endings: &[&str], least: usize) -> &'a str {
 
 fn english(word: &str) -> Cow<'_, str> {
     let word = word.strip_suffix("'s").unwrap_or(word);
+    let irregular = IRREGULAR.binary_search_by_key(&word, |(form, _)| *form);
+    let word = irregular.map_or(word, |place| IRREGULAR[place].1);
     if word.len() < 4 {
         return Cow::Borrowed(word);
     }
@@ -122,6 +124,29 @@ fn english(word: &str) -> Cow<'_, str> {
         _ => Cow::Borrowed(stem),
     }
 }
+
+/// Forms of common words of English that no rule leads back, in the order of the alphabet.
+#[rustfmt::skip]
+const IRREGULAR: &[(&str, &str)] = &[
+    ("ate", "eat"), ("became", "become"), ("began", "begin"), ("begun", "begin"),
+    ("bought", "buy"), ("broke", "break"), ("broken", "break"), ("brought", "bring"),
+    ("built", "build"), ("came", "come"), ("caught", "catch"), ("children", "child"),
+    ("chose", "choose"), ("chosen", "choose"), ("drank", "drink"), ("driven", "drive"),
+    ("drove", "drive"), ("eaten", "eat"), ("fallen", "fall"), ("feet", "foot"), ("fell", "fall"),
+    ("felt", "feel"), ("flew", "fly"), ("flown", "fly"), ("forgot", "forget"),
+    ("forgotten", "forget"), ("found", "find"), ("gave", "give"), ("given", "give"),
+    ("gone", "go"), ("got", "get"), ("gotten", "get"), ("grew", "grow"), ("grown", "grow"),
+    ("heard", "hear"), ("held", "hold"), ("kept", "keep"), ("knew", "know"), ("known", "know"),
+    ("led", "lead"), ("left", "leave"), ("lives", "life"), ("lost", "lose"), ("made", "make"),
+    ("men", "man"), ("met", "meet"), ("mice", "mouse"), ("paid", "pay"), ("ran", "run"),
+    ("said", "say"), ("sang", "sing"), ("saw", "see"), ("seen", "see"), ("sent", "send"),
+    ("slept", "sleep"), ("sold", "sell"), ("spent", "spend"), ("spoke", "speak"),
+    ("spoken", "speak"), ("stood", "stand"), ("swam", "swim"), ("taken", "take"),
+    ("taught", "teach"), ("teeth", "tooth"), ("thought", "think"), ("threw", "throw"),
+    ("told", "tell"), ("took", "take"), ("understood", "understand"), ("went", "go"),
+    ("wives", "wife"), ("women", "woman"), ("won", "win"), ("wore", "wear"), ("worn", "wear"),
+    ("written", "write"), ("wrote", "write"),
+];
 
 /// The longest first.
 const CYRILLIC: &[&str] = &[

@@ -1,22 +1,18 @@
-//! The index: which message of a conversation has which words.
+//! The index: the words of each message of a conversation, in their order.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::mem;
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::endings::Endings;
-use super::segment::{Doc, Postings, Segment, Unsealed};
 use super::words::{Word, each_word, fnv};
 use crate::message::Message;
-use crate::record::{Incarnation, Record, Records};
+use crate::record::{Incarnation, Record, Records, speaker};
 
 /// The words of one conversation by position: what [`Recall`](super::Recall) searches.
 ///
 /// It holds numbers that stand for words, and no text: what is recalled is read from the memory, so
 /// what the memory has forgotten is never sent. It grows by what is new.
-#[derive(Clone, Default)]
-pub struct RecallIndex {
+#[derive(Default)]
+pub(super) struct Index {
     /// The rules by which its words were made.
     pub(super) rules: u64,
     pub(super) incarnation: Option<Incarnation>,
@@ -26,40 +22,35 @@ pub struct RecallIndex {
     pub(super) end: u64,
     /// The text of the last record by a hash, to tell whether the conversation is still the same.
     pub(super) last: u64,
-    /// Of each message its position and the number of its words.
-    pub(super) docs: Vec<(u32, u16)>,
-    /// The number of the first of these messages: those before it are forgotten for good.
-    pub(super) gone: Doc,
     /// The position from which those of messages count.
-    pub(super) base: u64,
-    /// Shared, so that a copy of the index costs little.
-    pub(super) segments: Vec<Arc<Segment>>,
-    pub(super) unsealed: Unsealed,
-    pub(super) unsealed_from: Doc,
+    base: u64,
+    messages: Vec<Entry>,
+    words: Vec<Word>,
+    /// The days, each with the first message that was written on it, as a number from `base`.
+    days: Vec<(u32, u32)>,
 }
 
-/// The number of newest messages of which a segment is made.
-const SEAL: u32 = 512;
-/// The bytes of newest messages, for those that are very long.
-const SEAL_BYTES: usize = 4 << 20;
+/// A message that has words: its position, and where its words end.
+#[derive(Clone, Copy)]
+struct Entry {
+    position: u32,
+    end: u32,
+}
 
-impl RecallIndex {
+/// The most words of a message that are indexed.
+const MOST_WORDS: usize = u16::MAX as usize;
+
+impl Index {
     pub(super) fn new(rules: u64, incarnation: Option<Incarnation>, start: u64) -> Self {
         Self { rules, incarnation, start, end: start, base: start, ..Self::default() }
     }
 
-    /// Returns the position of the first record that is not indexed.
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// Returns about the bytes that it takes in memory.
-    pub fn bytes(&self) -> usize {
-        let segments: usize = self.segments.iter().map(|it| it.bytes()).sum();
+    /// Returns the bytes that it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.docs.len() * size_of::<(u32, u16)>()
-            + segments
-            + self.unsealed.bytes()
+            + self.messages.capacity() * size_of::<Entry>()
+            + self.words.capacity() * size_of::<Word>()
+            + self.days.capacity() * size_of::<(u32, u32)>()
     }
 
     /// Adds the next record.
@@ -70,43 +61,22 @@ impl RecallIndex {
         if !is_searched(record.message(), with_tools) {
             return;
         }
-        let mut words = BTreeMap::<Word, u32>::new();
-        let mut total = 0_u16;
+        let before = self.words.len();
         each_part(record.message(), |part| {
-            if total == u16::MAX {
-                return;
-            }
             each_word(part, endings, |word, _| {
-                *words.entry(word).or_default() += 1;
-                total = total.saturating_add(1);
+                if self.words.len() < before + MOST_WORDS {
+                    push(&mut self.words, word);
+                }
             });
         });
-        if total == 0 {
-            return;
+        let Ok(end) = u32::try_from(self.words.len()) else { return self.words.truncate(before) };
+        if self.words.len() > before {
+            push(&mut self.messages, Entry { position, end });
         }
-        let doc = self.docs();
-        self.docs.push((position, total));
-        for (word, times) in words {
-            self.unsealed.push(self.unsealed_from, word, doc, times);
+        let day = record.day().and_then(|day| u32::try_from(day).ok()).unwrap_or_default();
+        if self.days.last().map_or(0, |(_, last)| *last) != day {
+            push(&mut self.days, (position, day));
         }
-        if self.docs() - self.unsealed_from >= SEAL || self.unsealed.bytes() >= SEAL_BYTES {
-            self.seal();
-        }
-    }
-
-    /// Makes a segment of the newest messages, and one of neighbours as long as the older is not
-    /// much larger: each message is copied as often as its segment doubles.
-    pub(super) fn seal(&mut self) {
-        let end = self.docs();
-        if end == self.unsealed_from {
-            return;
-        }
-        let mut newest = mem::take(&mut self.unsealed).seal(self.unsealed_from, end);
-        self.unsealed_from = end;
-        while let Some(before) = self.segments.pop_if(|it| it.goes_with(&newest)) {
-            newest = before.joined(&newest);
-        }
-        self.segments.push(Arc::new(newest));
     }
 
     /// Returns whether these records show another message in the place of the last that is known:
@@ -124,70 +94,101 @@ impl RecallIndex {
         }
         self.start = self.start.max(start);
         let first = self.first();
-        self.segments.retain(|segment| segment.end > first);
-        let kept = self.segments.first().map_or(self.unsealed_from, |segment| segment.first);
-        self.docs.drain(..(kept - self.gone) as usize);
-        self.gone = kept;
+        let gone = self.words_before(first);
+        // Moving the rest costs less than what was forgotten did.
+        if gone > self.words.len() / 2 || first > self.messages.len() / 2 {
+            self.words.drain(..gone);
+            self.messages.drain(..first);
+            let gone = u32::try_from(gone).unwrap_or(u32::MAX);
+            for entry in &mut self.messages {
+                entry.end = entry.end.saturating_sub(gone);
+            }
+            self.words.shrink_to_fit();
+            self.messages.shrink_to_fit();
+        }
     }
 
-    /// Returns the first message that is not forgotten.
-    pub(super) fn first(&self) -> Doc {
+    /// Returns the place of the first message that is not forgotten.
+    fn first(&self) -> usize {
         let start = self.start.saturating_sub(self.base);
-        let forgotten = self.docs.partition_point(|(position, _)| u64::from(*position) < start);
-        self.gone.saturating_add(doc_of(forgotten))
+        self.messages.partition_point(|entry| u64::from(entry.position) < start)
     }
 
-    /// Returns the number behind that of the newest message.
-    pub(super) fn docs(&self) -> Doc {
-        self.gone.saturating_add(doc_of(self.docs.len()))
+    fn words_before(&self, place: usize) -> usize {
+        place.checked_sub(1).map_or(0, |before| self.messages[before].end as usize)
     }
 
-    fn doc(&self, doc: Doc) -> (u32, u16) {
-        let place = doc.checked_sub(self.gone).map(|place| place as usize);
-        place.and_then(|place| self.docs.get(place).copied()).unwrap_or_default()
-    }
-
-    pub(super) fn position(&self, doc: Doc) -> u64 {
-        self.base.saturating_add(self.doc(doc).0.into())
-    }
-
-    /// Returns the number of words of a message.
-    pub(super) fn length(&self, doc: Doc) -> u16 {
-        self.doc(doc).1
-    }
-
-    /// Returns the message at this position.
-    pub(super) fn doc_at(&self, position: u64) -> Option<Doc> {
-        let position = u32::try_from(position.checked_sub(self.base)?).ok()?;
-        let found = self.docs.binary_search_by_key(&position, |(position, _)| *position);
-        found.ok().map(|place| self.gone.saturating_add(doc_of(place)))
-    }
-
-    /// Returns the messages from `first` on that have this word, in order, with how often.
-    pub(super) fn having(&self, word: Word, first: Doc) -> impl Iterator<Item = (Doc, u32)> {
-        let docs = self.docs();
-        let segments = self.segments.iter().map(move |it| (it.list(word), it.first));
-        let unsealed = (self.unsealed.list(word), self.unsealed_from);
-        segments
-            .chain([unsealed])
-            .flat_map(|(list, from)| Postings::new(list, from))
-            .filter(move |(doc, _)| (first..docs).contains(doc))
+    /// Returns what is not forgotten.
+    pub(super) fn texts(&self) -> Texts<'_> {
+        Texts { index: self, first: self.first() }
     }
 }
 
-impl fmt::Debug for RecallIndex {
-    /// Says how much it knows, not what.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecallIndex")
-            .field("positions", &(self.start..self.end))
-            .field("messages", &self.docs.len())
-            .field("bytes", &self.bytes())
-            .finish_non_exhaustive()
+/// The messages of an index that are not forgotten, by their places among these.
+#[derive(Clone, Copy)]
+pub(super) struct Texts<'a> {
+    index: &'a Index,
+    first: usize,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn len(self) -> usize {
+        self.index.messages.len() - self.first
+    }
+
+    /// Returns the words of a message in their order; none if there is no such message.
+    pub(super) fn words(self, place: usize) -> &'a [Word] {
+        let place = self.first + place;
+        let end = self.index.messages.get(place).map_or(0, |entry| entry.end as usize);
+        self.index.words.get(self.index.words_before(place)..end).unwrap_or_default()
+    }
+
+    /// Returns the words of each message, oldest first.
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a [Word]> + Clone {
+        let mut from = self.index.words_before(self.first);
+        self.index.messages[self.first..].iter().map(move |entry| {
+            let words = &self.index.words[from..entry.end as usize];
+            from = entry.end as usize;
+            words
+        })
+    }
+
+    /// Returns the number of all words.
+    pub(super) fn total(self) -> usize {
+        self.index.words.len() - self.index.words_before(self.first)
+    }
+
+    pub(super) fn position(self, place: usize) -> u64 {
+        let entry = self.index.messages.get(self.first + place);
+        self.index.base + entry.map_or(0, |entry| u64::from(entry.position))
+    }
+
+    /// Returns the place of the message at this position.
+    pub(super) fn place(self, position: u64) -> Option<usize> {
+        let position = u32::try_from(position.checked_sub(self.index.base)?).ok()?;
+        let messages = &self.index.messages[self.first..];
+        messages.binary_search_by_key(&position, |entry| entry.position).ok()
+    }
+
+    /// Returns the places of the messages that were written on one of these days.
+    pub(super) fn of_days(self, days: Range<u64>) -> impl Iterator<Item = usize> {
+        let known = self.index.days.iter().enumerate();
+        let messages = &self.index.messages[self.first..];
+        let place = move |position| messages.partition_point(|entry| entry.position < position);
+        let known = known.filter(move |(_, (_, day))| days.contains(&u64::from(*day)));
+        known.flat_map(move |(i, (from, _))| {
+            let end = self.index.days.get(i + 1).map_or(messages.len(), |(end, _)| place(*end));
+            place(*from)..end
+        })
     }
 }
 
-fn doc_of(index: usize) -> Doc {
-    Doc::try_from(index).unwrap_or(Doc::MAX)
+/// Adds to a list that takes little more than what is in it.
+fn push<T>(to: &mut Vec<T>, item: T) {
+    if to.len() == to.capacity() {
+        to.reserve_exact(to.len() / 8 + 16);
+    }
+    to.push(item);
 }
 
 /// Returns whether a message can be recalled: it is neither an instruction nor the application's
@@ -201,19 +202,9 @@ pub(super) fn is_searched(message: &Message, with_tools: bool) -> bool {
 }
 
 /// Hands out what is searched of a message: its speaker's name, and its texts.
-pub(super) fn each_part(message: &Message, mut found: impl FnMut(&str)) {
+fn each_part(message: &Message, mut found: impl FnMut(&str)) {
     speaker(message).into_iter().for_each(&mut found);
     message.texts().for_each(found);
-}
-
-/// Returns the name of whoever speaks.
-pub(super) fn speaker(message: &Message) -> Option<&str> {
-    match message {
-        Message::User(user) => user.name(),
-        Message::Ai(ai) => ai.name(),
-        Message::Tool(tool) => Some(tool.tool_name()),
-        _ => None,
-    }
 }
 
 /// Returns a hash of what a message says; the same in every process of this version.

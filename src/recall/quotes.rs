@@ -4,45 +4,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::Size;
-use super::excerpt::{HEAD, write};
-use super::search::{Asked, Found};
-use crate::composed::Recalled;
+use super::excerpt::{HEAD, Passage, write};
+use super::found::{Asked, Found, Line, Unit};
+use super::{Recall, Size};
 use crate::error::Result;
 use crate::message::Message;
+use crate::text::first;
 use crate::token::{Estimate, TokenCounter};
-
-/// The line of a message.
-pub(super) struct Line {
-    pub(super) day: Option<u64>,
-    pub(super) text: String,
-    pub(super) recalled: Recalled,
-}
-
-/// Lines of which either all are quoted or none.
-pub(super) type Unit = Vec<Line>;
 
 /// The quotes so far.
 pub(super) struct Quotes {
     room: Space,
+    /// The most characters of a message.
+    most: usize,
     lines: BTreeMap<u64, Line>,
     /// The positions of each unit, the best first.
     taken: Vec<Vec<u64>>,
     /// The units for which there was no room.
     waiting: Vec<Unit>,
-    /// True where the room is exact: nothing was taken since all of it was counted.
+    /// True if the room is exact: nothing was taken since all of it was counted.
     is_weighed: bool,
 }
 
 impl Quotes {
-    pub(super) fn new(size: Size, asked: &Asked) -> Result<Self> {
+    pub(super) fn new(recall: &Recall, asked: &Asked) -> Result<Self> {
         Ok(Self {
-            room: Space::new(size, asked)?,
+            room: Space::new(recall.size, asked)?,
+            most: recall.passage,
             lines: BTreeMap::new(),
             taken: Vec::new(),
             waiting: Vec::new(),
             is_weighed: false,
         })
+    }
+
+    /// Returns the most messages that can fit.
+    pub(super) fn most_lines(&self) -> usize {
+        (self.room.tokens / 8).min(self.room.characters / 24).clamp(4, 256)
+    }
+
+    /// Returns how much of a text is quoted: so much that there is room for several hits.
+    pub(super) fn size_of(&self, text: &str) -> Result<Passage> {
+        let Space { tokens, characters, .. } = self.room;
+        let sample = first(text, SAMPLE);
+        let each = self.room.tokens_of(sample)?.max(1);
+        let room = (tokens / each).saturating_mul(sample.chars().count()).min(characters);
+        let part = (room / HITS).max(LEAST);
+        Ok(Passage { whole: (3 * part).min(self.most), part: part.min(self.most.div_ceil(2)) })
     }
 
     /// Returns whether the message at this position is quoted.
@@ -83,7 +91,7 @@ impl Quotes {
         Ok(())
     }
 
-    /// Returns the message of all that fits; none where nothing does.
+    /// Returns the message of all that fits; none if nothing does.
     pub(super) fn finish(mut self) -> Result<Option<Found>> {
         for unit in mem::take(&mut self.waiting) {
             if !unit.iter().any(|line| self.has(line.recalled.seq)) {
@@ -166,3 +174,9 @@ impl Space {
             && message.text().chars().count() <= self.characters)
     }
 }
+
+/// The hits for which there is room, however long they are, and the least that is quoted of each.
+const HITS: usize = 8;
+const LEAST: usize = 100;
+/// The characters by which it is told how many tokens a text has.
+const SAMPLE: usize = 400;

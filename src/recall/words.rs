@@ -6,58 +6,108 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::endings::Endings;
+use crate::text::floor_char_boundary;
 
 /// A word as the index knows it. Two words share a number by a chance of one in four billion:
 /// that costs a hit its rank at worst.
 pub(super) type Word = u32;
 
-/// The most words of a text that are looked at.
-pub(super) const MOST_WORDS: usize = u16::MAX as usize;
+/// The bytes of a text that are looked at.
+const MOST_BYTES: usize = 512 << 10;
 
-/// Hands out the words of a text with their places, up to [`MOST_WORDS`].
+/// Hands out the words of a text with their places; of one that is very long, those of its
+/// beginning.
 ///
-/// Scripts without spaces have no words that could be found without a dictionary: there it is each
-/// pair of neighbouring characters, or a character that stands alone.
+/// - An identifier is handed out whole and in its parts: `getUserById`, `ERR_SSL`, `main.rs`.
+/// - Scripts without spaces have no words that could be found without a dictionary: there, and in
+///   Korean, it is each pair of neighbouring characters, or a character that stands alone.
+/// - Of a language whose endings are not known, it is also each four letters of a longer word.
 pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Word, Range<usize>)) {
+    let text = text.split_at(floor_char_boundary(text, MOST_BYTES)).0;
     let mut run: Option<Run> = None;
-    let mut left = MOST_WORDS;
-    let mut found = |word, place| {
-        left = left.saturating_sub(1);
-        found(word, place);
-        left > 0
-    };
+    let by_fours = matches!(endings, Endings::Light) && is_foreign(text);
     for (start, word) in text.unicode_word_indices() {
         let end = start + word.len();
         if !word.chars().next().is_some_and(is_unspaced) {
-            let goes_on = finish(run.take(), &mut found)
-                && found(hash(&endings.strip(&fold(word))), start..end);
-            if !goes_on {
-                return;
+            finish(run.take(), &mut found);
+            let folded = fold(word);
+            found(hash(&endings.strip(&folded)), start..end);
+            for part in parts(word) {
+                let place = start + part.start..start + part.end;
+                found(hash(&endings.strip(&fold(&word[part]))), place);
+            }
+            if by_fours {
+                fours(&folded, |four| found(hash(four), start..end));
             }
             continue;
         }
-        if run.as_ref().is_some_and(|run| run.end != start) && !finish(run.take(), &mut found) {
-            return;
+        if run.as_ref().is_some_and(|run| run.end != start) {
+            finish(run.take(), &mut found);
         }
         for (at, character) in word.char_indices().filter(|(_, it)| it.is_alphanumeric()) {
             if PARTICLES.contains(character) {
-                if !finish(run.take(), &mut found) {
-                    return;
-                }
+                finish(run.take(), &mut found);
                 continue;
             }
             let next = Run { start: start + at, end, last: character, is_alone: run.is_none() };
             if let Some(before) = &run {
                 let pair = String::from_iter([before.last, character]);
-                let place = before.start..start + at + character.len_utf8();
-                if !found(hash(&pair), place) {
-                    return;
-                }
+                found(hash(&pair), before.start..start + at + character.len_utf8());
             }
             run = Some(next);
         }
     }
     finish(run, &mut found);
+}
+
+/// Returns the parts of an identifier: between its marks, its humps and its digits.
+fn parts(word: &str) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut from, mut before) = (0, ' ');
+    let mut characters = word.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let next = characters.peek().map_or(' ', |(_, next)| *next);
+        let is_mark = !c.is_alphanumeric() && !matches!(c, '\'' | '’');
+        let is_hump = c.is_uppercase()
+            && (before.is_lowercase() || (before.is_uppercase() && next.is_lowercase()));
+        let is_seam = before.is_alphanumeric()
+            && c.is_alphanumeric()
+            && before.is_numeric() != c.is_numeric();
+        if is_mark || is_hump || is_seam {
+            parts.push(from..at);
+            from = if is_mark { at + c.len_utf8() } else { at };
+        }
+        before = c;
+    }
+    if parts.is_empty() {
+        return parts;
+    }
+    parts.push(from..word.len());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Hands out each four letters of a word that has more.
+fn fours(word: &str, mut found: impl FnMut(&str)) {
+    let ends = word.char_indices().map(|(at, _)| at).chain([word.len()]).skip(4);
+    if ends.clone().nth(1).is_some() {
+        word.char_indices().zip(ends).for_each(|((from, _), to)| found(&word[from..to]));
+    }
+}
+
+/// Returns whether a text is of a language whose endings are not known: in a script without a rule,
+/// or in Latin letters with marks and none of the commonest words of English.
+fn is_foreign(text: &str) -> bool {
+    let is_marked = |c| matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
+    let is_other = |c| {
+        matches!(c, '\u{370}'..='\u{3ff}' | '\u{530}'..='\u{5ff}' | '\u{900}'..='\u{dff}'
+            | '\u{10a0}'..='\u{10ff}' | '\u{1200}'..='\u{137f}')
+    };
+    let is_english = || {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| matches!(word, "the" | "and" | "of" | "you" | "that" | "with" | "this"))
+    };
+    !text.is_ascii() && text.contains(is_other) || text.contains(is_marked) && !is_english()
 }
 
 /// Characters that stand between words of Chinese and Japanese more often than in them: a pair
@@ -73,21 +123,19 @@ struct Run {
     is_alone: bool,
 }
 
-fn finish(run: Option<Run>, found: &mut impl FnMut(Word, Range<usize>) -> bool) -> bool {
-    match run {
-        Some(Run { start, end, last, is_alone: true }) => {
-            found(hash(last.encode_utf8(&mut [0; 4])), start..end)
-        }
-        _ => true,
+fn finish(run: Option<Run>, found: &mut impl FnMut(Word, Range<usize>)) {
+    if let Some(Run { start, end, last, is_alone: true }) = run {
+        found(hash(last.encode_utf8(&mut [0; 4])), start..end);
     }
 }
 
-/// Returns whether words of this script stand side by side without a space.
+/// Returns whether words of this script are searched by pairs of characters.
 fn is_unspaced(character: char) -> bool {
     matches!(u32::from(character),
         0x0e00..=0x0eff // Thai, Lao
         | 0x1000..=0x109f | 0x1780..=0x17ff // Myanmar, Khmer
         | 0x3040..=0x30ff | 0x31f0..=0x31ff | 0xff66..=0xff9f // kana
+        | 0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7a3 // Hangul
         | 0x3005..=0x3007 | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Cell, Few, Record, Records, Run};
+use super::{Cell, Record, Records, Run};
 use crate::message::Message;
 
 /// A walk over records.
@@ -11,7 +11,7 @@ pub(crate) struct Cursor<'a> {
     /// The run of the next record, and the cells from it on: none only at the end.
     run: Option<&'a Run>,
     cells: &'a [OnceLock<Cell>],
-    runs: &'a Few<Run>,
+    runs: &'a [Run],
     next_run: usize,
     /// The place of the next among all records.
     at: usize,
@@ -21,12 +21,12 @@ impl Records {
     /// Returns a walk from the `skip`th record on.
     #[inline]
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
-        let (runs, run) = (&self.runs, self.runs.get(0));
+        let number = self.number_of_run(skip);
+        let (runs, run) = (&self.runs[..], self.runs.get(number));
+        let at = run.map_or(self.len, |run| run.end - run.len);
         let cells = run.map_or(&[][..], Run::filled);
-        let mut cursor = Cursor { run, cells, runs, next_run: 1, at: 0 };
-        if skip > 0 {
-            cursor.advance(skip);
-        }
+        let mut cursor = Cursor { run, cells, runs, next_run: number + 1, at };
+        cursor.advance(skip - at);
         cursor
     }
 }
@@ -62,14 +62,6 @@ impl<'a> Cursor<'a> {
                 return;
             }
         }
-    }
-
-    /// Passes the next records of one run, at most `n`, and returns their cells: none only at the
-    /// end.
-    pub(crate) fn cells(&mut self, n: usize) -> &'a [OnceLock<Cell>] {
-        let cells = self.cells.get(..n).unwrap_or(self.cells);
-        self.advance(cells.len());
-        cells
     }
 
     /// Passes `n` records.

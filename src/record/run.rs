@@ -42,9 +42,15 @@ pub(crate) struct Run {
     /// The cell of the first.
     pub(crate) from: usize,
     pub(crate) len: usize,
+    /// The place behind its last one among the [records](super::Records) that it was pushed to.
+    pub(super) end: usize,
 }
 
 impl Run {
+    pub(crate) fn new(cells: Cells, seq: u64, from: usize, len: usize) -> Self {
+        Self { cells, seq, from, len, end: 0 }
+    }
+
     #[inline]
     pub(super) fn filled(&self) -> &[OnceLock<Cell>] {
         self.cells.get(self.from..self.from + self.len).unwrap_or_default()
@@ -62,7 +68,7 @@ impl Run {
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
         let cells = Arc::clone(&self.cells);
-        Self { cells, seq: self.seq + skip as u64, from: self.from + skip, len: self.len - skip }
+        Self::new(cells, self.seq + skip as u64, self.from + skip, self.len - skip)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
@@ -72,12 +78,8 @@ impl Run {
     /// Parts the run in two before its `i`th record.
     pub(crate) fn split(self, i: usize) -> (Self, Self) {
         let i = i.min(self.len);
-        let rest = Self {
-            cells: Arc::clone(&self.cells),
-            seq: self.seq + i as u64,
-            from: self.from + i,
-            len: self.len - i,
-        };
+        let cells = Arc::clone(&self.cells);
+        let rest = Self::new(cells, self.seq + i as u64, self.from + i, self.len - i);
         (Self { len: i, ..self }, rest)
     }
 }

@@ -73,7 +73,7 @@ macro_rules! stamp {
 
 stamp! {
     /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not
-    /// after the slot was removed, the conversation cleared, or deleted and begun anew.
+    /// after the slot was removed, the conversation cleared, or deleted and begun again.
     ///
     /// It is written as 16 hexadecimal digits, in serialised form too.
     ///
@@ -89,11 +89,11 @@ stamp! {
 }
 
 stamp! {
-    /// One life of a conversation: another one after it was deleted and began anew, where positions
-    /// begin again at 0.
+    /// One life of a conversation: another one after it was cleared, and after it was deleted and
+    /// began again.
     ///
     /// For what is kept outside of a memory and refers to positions in it: an index, a turn that
-    /// waits. It stays the same where a conversation is evicted or cleared, since positions then go
-    /// on. It is written as 16 hexadecimal digits, in serialised form too.
+    /// waits. An eviction is no clear: it stays the same there. It is written as 16 hexadecimal
+    /// digits, in serialised form too.
     Incarnation, "an incarnation"
 }

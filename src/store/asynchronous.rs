@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::copy::{Copied, Transfer};
-use super::{Info, PAGE, check_prefix, unsupported};
+use super::{Info, PAGE, check_prefix, from, slots_of, unsupported, wanted};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
-use crate::record::Incarnation;
+use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId, Read};
+use crate::record::{Incarnation, Slot};
 
 /// Many conversations, each under its id, for async code.
 ///
@@ -76,7 +76,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Returns where the conversation under this id begins and ends and when it was last active;
-    /// `None` where there is no conversation.
+    /// `None` if there is no conversation.
     ///
     /// # Errors
     ///
@@ -84,6 +84,47 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         let _ = id;
         Box::pin(async { Err(unsupported("info")) })
+    }
+
+    /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
+    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`:
+    /// what lies beside the records of many conversations, without reading those.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::slots_with_prefix`](super::ChatMemoryStore::slots_with_prefix).
+    fn slots_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        names: &'a str,
+        after: Option<(&'a MemoryId, &'a str)>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<(MemoryId, Slot)>>> {
+        Box::pin(async move {
+            let (mut found, mut last, mut behind) = from(prefix, after);
+            loop {
+                let ids = match (&last, behind) {
+                    (Some(id), Some(_)) => vec![id.clone()],
+                    _ => self.ids_with_prefix(prefix, last.as_ref(), PAGE).await?,
+                };
+                for id in &ids {
+                    let memory = self.memory(id.clone())?;
+                    if found.len() < n && memory.limits().has_slots() {
+                        let slots = memory.slots().await?;
+                        let names = wanted(slots, names, behind, n - found.len());
+                        if !names.is_empty() {
+                            let snapshot = memory.read_with(&Read::newest(0).slots(names)).await?;
+                            found.extend(slots_of(id, &snapshot));
+                        }
+                    }
+                }
+                last = ids.into_iter().last();
+                if last.is_none() || found.len() >= n {
+                    return Ok(found);
+                }
+                behind = None;
+            }
+        })
     }
 
     /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
@@ -158,6 +199,15 @@ macro_rules! forward {
             fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>> {
                 (**self).info(id)
             }
+            fn slots_with_prefix<'b>(
+                &'b self,
+                prefix: &'b str,
+                names: &'b str,
+                after: Option<(&'b MemoryId, &'b str)>,
+                n: usize,
+            ) -> BoxFuture<'b, Result<Vec<(MemoryId, Slot)>>> {
+                (**self).slots_with_prefix(prefix, names, after, n)
+            }
             fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>> {
                 (**self).delete_prefix(prefix)
             }
@@ -227,7 +277,7 @@ async fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots)).await?;
-    // There is none where it was deleted since it was listed.
+    // There is none if it was deleted since it was listed.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());

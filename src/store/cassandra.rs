@@ -16,7 +16,7 @@
 //!
 //! | `seq` | row | columns |
 //! |--:|---|---|
-//! | 2⁶³ − 1 | the head | `version`, `log` (the second half of which is the incarnation), `start` and `end` (the positions it holds), `sealed` (what is before lies in buckets), `swept`, `ids`, `ended`, `active` (the last append), `system` |
+//! | 2⁶³ − 1 | the head | `version`, `log`, `incarnation`, `start` and `end` (the positions it holds), `sealed` (what is before lies in buckets), `swept`, `ids`, `ended`, `active` (the last append), `system` |
 //! | 0 and more | a message, at its position | `at`, `payload`, `attempt` |
 //! | −64 to −1 | the newest 64 ids of appends, each in the place of the one 64 before it | `name`, `start` and `end` (the positions it was told), `stamp` (the version of its slots), `attempt` |
 //! | below −64 | a slot, by a hash of its name | `name`, `stamp` (its version), `payload` |
@@ -34,11 +34,8 @@
 //!
 //! A keyspace that is not there is created; where many programs start at once let one of them do it
 //! first, since Cassandra itself does not order changes of a schema that several make at the same
-//! time. The version is looked at when a store is opened. One of a later version is refused, and
-//! nothing is written. One of version 1 is brought up to date, which takes a walk over all heads:
-//! stop the programs that use version 1 before. Any that is forgotten is refused by the server from
-//! then on, since a column is gone that all its statements name; that is how a later version keeps
-//! this one away, too, since the driver opens its connections by itself.
+//! time. The version is looked at when a store is opened; one that is later is refused, and nothing
+//! is written.
 //!
 //! # Why it holds
 //!
@@ -65,7 +62,7 @@
 //! - *An answer that gets lost* is no loss: the change is sent again as it was. The version which
 //!   it replaces never comes back, so it is made once at most; and if it turns out not to be the
 //!   latest any more, its id tells whether it was made, or the first message of a batch does by
-//!   `attempt`. Only where those are gone too, or where nobody answers, is an append
+//!   `attempt`. Only where those are gone too, or if nobody answers, is an append
 //!   [`Unacknowledged`](crate::ErrorKind::Unacknowledged): to do it once and once only, do it again
 //!   under the same id.
 //! - *What a crash leaves* the head knows. The buckets from `swept` on may still be there, though
@@ -114,10 +111,9 @@
 //!
 //! # The rights of an account
 //!
-//! Where the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the
+//! If the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the
 //! keyspace; `SELECT` alone reads, and each change is an error. To create the tables it needs
-//! `CREATE` on the keyspace, to bring those of version 1 up to date `ALTER` and `DROP` too, and to
-//! create the keyspace `CREATE` on all keyspaces:
+//! `CREATE` on the keyspace, and to create the keyspace `CREATE` on all keyspaces:
 //!
 //! ```sql
 //! GRANT SELECT ON KEYSPACE memory_prompt TO chat;
@@ -150,6 +146,7 @@
 
 mod append;
 mod ask;
+mod attempts;
 mod change;
 mod connect;
 mod failure;
@@ -162,8 +159,6 @@ mod rows;
 mod schema;
 mod statements;
 mod tidy;
-mod tries;
-mod upgrade;
 
 use std::fmt;
 use std::ops::Range;
@@ -185,7 +180,7 @@ use crate::memory::{
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use append::Batch;
-use ask::{Client, Sure};
+use ask::{Client, Consistency};
 use queue::{Queue, Queues};
 use read::Conversation;
 use rows::{Head, Listed};
@@ -249,7 +244,7 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where nobody answers there, or where the
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if nobody answers there, or where the
     /// keyspace is of a later version; then nothing was written.
     pub async fn open(addresses: impl AsRef<str>) -> Result<Self> {
         Self::options().open(addresses).await
@@ -265,7 +260,7 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the id is longer.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the id is longer.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<CassandraMemory> {
         let id = id.into();
         let key = key(&id, "memory")?.into();
@@ -277,7 +272,7 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where none comes within the
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if none comes within the
     /// [timeout](CassandraOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
         self.shared.watched("ping", self.shared.client.ping()).await
@@ -350,11 +345,11 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.watched("info", async move {
             let key = key(id, "info")?;
-            let head = self.conversation(&key).head("info", Sure::Acknowledged).await?;
+            let head = self.conversation(&key).head("info", Consistency::Quorum).await?;
             Ok(head.map(|head| {
                 let positions = unsigned(head.start)..unsigned(head.end);
                 let active = time_of(unsigned(head.active.0));
-                Info::new(positions, active).with_incarnation(head.incarnation())
+                Info::new(positions, active).with_incarnation(head.incarnation)
             }))
         })
     }

@@ -79,7 +79,7 @@ pub(super) fn check_expected(
     Ok(())
 }
 
-/// Returns the time of each message that gets a position, in milliseconds since 1970; none where
+/// Returns the time of each message that gets a position, in milliseconds since 1970; none if
 /// the append brings no times.
 pub(super) fn times_of_records(append: &Append) -> impl Iterator<Item = u64> + Clone {
     let timed = append.messages.iter().zip(&append.times);

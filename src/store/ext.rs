@@ -32,10 +32,10 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     ///
     /// # Errors
     ///
-    /// Those of both stores, [`ErrorKind::Exists`](crate::ErrorKind::Exists) where the other store
+    /// Those of both stores, [`ErrorKind::Exists`](crate::ErrorKind::Exists) if the other store
     /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// where one of them lacks what a copy needs, and
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where a record can't be read or was
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if a record can't be read or was
     /// evicted meanwhile. The conversation at which it stopped, which the error names, is then
     /// there by half: delete it in the other store and let the filter go on from it. Not so with
     /// `Exists`: what stands there was there before.
@@ -71,7 +71,7 @@ fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots()? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots))?;
-    // There is none where it was deleted since it was listed.
+    // There is none if it was deleted since it was listed.
     let Some(info) = from.info(id)? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());

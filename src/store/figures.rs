@@ -18,6 +18,6 @@ pub struct Figures {
     pub retries: u64,
     /// The connections that took the place of a lost one, as far as the driver tells.
     pub reconnects: u64,
-    /// The changes that were made anew since somebody else was first.
+    /// The changes that were made again since somebody else was first.
     pub lost_races: u64,
 }

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
-use conversations::{Conversations, Key};
+use conversations::Conversations;
+use table::Key;
 
 /// Many conversations in this process. A clone is a handle on the same store.
 ///

@@ -9,7 +9,7 @@ use crate::record::Incarnation;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// The position of the oldest record, or `end` where there is none.
+    /// The position of the oldest record, or `end` if there is none.
     pub start: u64,
     /// The position that the next record will have.
     pub end: u64,

@@ -86,7 +86,7 @@ impl Watch {
         tracing::warn!(target: TARGET, backend = self.backend, operation, "reconnect");
     }
 
-    /// Notes that somebody else changed the conversation first, so that it is looked at anew.
+    /// Notes that somebody else changed the conversation first, so that it is looked at again.
     pub(super) fn lost_race(&self, operation: &'static str) {
         self.lost_races.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]

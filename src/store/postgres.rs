@@ -17,7 +17,7 @@
 //! | `message` | `conversation` (its key), `seq` (the position, or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
 //! | `slot` | `conversation` (its key), `name` (as bytes), `version`, `content` |
 //! | `append` | `conversation` (its key), `id` of the append (as bytes), `start` and `end` (the positions of its messages), `version` (of the slots that it wrote), `number` |
-//! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null where it was written with [`Codec::Bincode`]) |
+//! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null if it was written with [`Codec::Bincode`]) |
 //! | `memory_prompt` | `version` |
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
@@ -26,20 +26,13 @@
 //! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds
 //! `\u0000`, in this view as elsewhere.
 //!
-//! Tables of a later version are refused and not written to; that is looked at again whenever a
-//! connection is opened. Those of version 1, which knew no slots, ids and incarnations, are
-//! upgraded when a store is opened, in one transaction and by one process, or by
-//! [`PostgresOptions::upgrade_sql`]. That writes the table of conversations anew and keeps
-//! everybody else from it meanwhile (6 seconds for 1,000,000 conversations; the messages are not
-//! touched); where it takes longer than [`PostgresOptions::timeout`], it is cancelled and nothing
-//! was done. A process that knew version 1 and still runs can then read, and is refused where it
-//! appends; end it before.
+//! Tables of a later version are refused when a store is opened, and not written to.
 //!
 //! # The rights that an account needs
 //!
-//! One that creates the tables needs `CREATE` on the database, or on the schema where that is there
-//! already; one that upgrades them must own them. An account that may do neither can do with tables
-//! that are there: [`PostgresOptions::sql`] is what creates them. It needs:
+//! One that creates the tables needs `CREATE` on the database, or on the schema if that is there
+//! already. An account that may not can use tables that are there, which [`PostgresOptions::sql`]
+//! creates. It needs:
 //!
 //! ```sql
 //! GRANT USAGE ON SCHEMA memory_prompt TO app;
@@ -57,67 +50,62 @@
 //!   ones with it.
 //! - With a standby in `synchronous_standby_names`, an append that returned survives the loss of
 //!   either machine (tested: the primary is killed under load, and the standby promoted). While no
-//!   such standby answers nothing is acknowledged: a change is [`ErrorKind::Unacknowledged`] when
-//!   its time is up, though others on the primary may see it. So is the same append when it is
+//!   such standby answers nothing is acknowledged: a change is
+//!   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) when its time is up, though
+//!   others on the primary may see it. So is the same append when it is
 //!   repeated by its id, and a clear, an eviction or a deletion that finds nothing to do: the
-//!   answer waits for the standby as the first one did. (A [conflict](ErrorKind::Conflict) and a
-//!   read tell what is on the primary.) An operator must not end that wait: PostgreSQL takes
+//!   answer waits for the standby as the first one did. (A [conflict](crate::ErrorKind::Conflict)
+//!   and a read tell what is on the primary.) An operator must not end that wait: PostgreSQL takes
 //!   `pg_cancel_backend` there for leave to call the change done.
-//! - An append is one statement and one round trip. It locks the row of its conversation from the
+//! - An append is one transaction and one round trip. It locks the row of its conversation from the
 //!   moment its position is settled to the commit, so that positions are committed in their order:
 //!   a reader sees no gaps, and appends to one conversation wait for each other. No others do.
 //! - What goes with an append goes into its statement: an id, slots and times cost no further round
 //!   trip. The id is a row that there can be once, so an append that is repeated undoes itself,
 //!   whatever was committed while it waited. The newest 64 of a conversation are kept, and older
-//!   ones are forgotten in the same statement. An append whose slots were changed by somebody else
-//!   while it waited is asked again, once, with the conversation's row locked.
+//!   ones are forgotten in the same statement. An append whose slots another change
+//!   wrote while it waited is asked again, once, with the conversation's row locked.
 //! - A read is one statement, and sees one moment, its slots and single records included. Slots
 //!   that it does not name are not transferred.
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
 //! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds
 //!   those with a prefix.
-//! - What is asked often is prepared once a connection, beside its first answer and so without a
-//!   round trip of its own: to plan an append anew takes a server several times as long as to do
-//!   it. Nothing else of a session is needed: no settings, no locks beyond a transaction. So it
-//!   works through a transaction pooler (tested with pgbouncer). A store finds out by itself
-//!   whether there is one between: then it prepares only where the pooler gives statements names of
-//!   its own, as pgbouncer does since 1.21.
+//! - What is asked often is prepared once a connection, which costs its first use a round trip: to
+//!   plan an append each time takes a server several times as long as to do it. Nothing else of a
+//!   session is needed: no settings, no locks beyond a transaction. So it works through a
+//!   transaction pooler (tested with pgbouncer). Behind one that knows no prepared statements, as
+//!   pgbouncer before 1.21, set [`prepare(false)`](PostgresOptions::prepare).
 //! - An operation has one time, [`PostgresOptions::timeout`], whatever it waits for: a connection,
-//!   what was given up before it, somebody else's lock, the answer. Of what is left when it is sent
-//!   the server gets nine tenths. A change that waits for a lock for longer is an error of
-//!   something not done, and so is an eviction, a clear or a deletion that takes longer.
-//! - A purge, and a deletion by prefix, deletes as many conversations at once as can be deleted in
-//!   that time, 256 at most. One that takes too long alone is left, and the error comes when all
-//!   others are deleted; `evict` parts of it first. A purge passes over those that somebody has
-//!   locked: whoever appends to one does.
-//! - What is given up, since the time is up or its future was dropped, is cancelled on the server
-//!   where it does not end by itself in a moment. Its connection counts until then, so there are
-//!   never more than [`PostgresOptions::max_connections`]. (Over a pool of the caller's that speaks
-//!   TLS it is not cancelled, but its connection is closed when the timeout is over.)
-//! - While the server is restarted, or not there, or has too many connections, whoever has no
-//!   connection waits for one within [`PostgresOptions::timeout`].
-//! - Where a connection breaks, or the time is up, before the answer to a change came, the error is
-//!   [`ErrorKind::Unacknowledged`], and the store goes on with another connection. Reads are asked
-//!   again, and so is what PostgreSQL gave up because of somebody else (deadlocks, and conflicts
-//!   where the default isolation is stricter than `read committed`).
+//!   another transaction's lock, the answer. Of what is left when it is sent the server gets nine
+//!   tenths, as its `lock_timeout` and `statement_timeout`. A change that takes longer, or waits
+//!   longer for a lock, is an error of something not done.
+//! - A purge, and a deletion by prefix, deletes 64 conversations in a transaction, or each alone if
+//!   that takes too long. One that takes too long alone is left, and the error comes when all
+//!   others are deleted; `evict` parts of it first. A purge passes over conversations that are
+//!   locked: by an append, for one.
+//! - A request that is given up, since the time is up or its future was dropped, is cancelled on
+//!   the server, and ends in any case when the server's time for it is up. Its connection counts
+//!   until then, so there are never more than [`PostgresOptions::max_connections`]. (Over a pool of
+//!   the caller's that speaks TLS it is not cancelled.)
+//! - While the server is restarted, or not there, or has too many connections, an operation that
+//!   has no connection waits for one within [`PostgresOptions::timeout`].
+//! - If a connection breaks, or the time is up, before the answer to a change came, the error is
+//!   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged), and the store goes on with another connection. Reads are asked
+//!   again, and so is what PostgreSQL gave up because of another transaction (a deadlock).
 //!
 //! # What becomes of a change that was given up
 //!
-//! It is done, or not done, or done later; nobody knows which. How late it can be:
+//! It is done, or not done, or done a little later. The server ends it within its own time, by
+//! `lock_timeout` and `statement_timeout`, which begins when the server gets to it: on one that
+//! stands still, when it goes on. Until then it may still be done, also over what was acknowledged
+//! meanwhile. These are safe:
 //!
-//! - Whoever changes the same conversation next through this store, or a clone of it, waits until
-//!   the server is done with it. So it is not done over what was acknowledged after it.
-//! - In any case it carries its time with it, by the server's clock, which is looked at when the
-//!   row of the conversation is locked: a server that finds it later, since it stood still, undoes
-//!   it. So none is done later than [`PostgresOptions::timeout`] after it was asked, as far as that
-//!   clock was not set back meanwhile; and where a pooler leads to several servers, as far as their
-//!   clocks agree.
-//! - Where the connection broke, or for other processes, that time is all there is. Then these are
-//!   safe: an append with an [id](crate::memory::Append::with_id) may be repeated, and so may one
-//!   that [expects](crate::memory::Append::expecting) where the conversation ends: it is done once.
-//!   [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and takes nothing behind
-//!   it, however late; in place of `clear` and `delete`, where others append meanwhile, it is the
-//!   one to take. A purge looks again, when it is done, which conversations are inactive.
+//! - An append with an [id](crate::memory::Append::with_id) may be repeated, and so may one that
+//!   [expects](crate::memory::Append::expecting) where the conversation ends: it is done once.
+//! - [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and takes nothing behind
+//!   it, however late. If others append meanwhile, take it in place of a `clear` or a `delete` that
+//!   may be given up.
+//! - A purge looks again, when it is done, which conversations are inactive.
 //!
 //! # How it behaves at scale
 //!
@@ -148,8 +136,8 @@
 //!   so nothing is promised there.
 //! - **When a machine dies**: an address may name several hosts
 //!   (`postgres://a,b/chat?target_session_attrs=read-write`), of which the one that takes writes is
-//!   found when a connection is made; so a store goes on by itself where a standby was promoted. So
-//!   it does where the address itself moves to another machine: a connection on which a change
+//!   found when a connection is made; so a store goes on by itself if a standby was promoted. So
+//!   it does if the address itself moves to another machine: a connection on which a change
 //!   finds a server that takes none is closed, and a new one asked, once. What the
 //!   standby had not got yet is lost with the machine, unless it is a synchronous one. Appends on
 //!   their way are reported as unacknowledged.
@@ -160,11 +148,11 @@
 //! so is one whose `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The
 //! server's certificate must then be of this authority, or of one that the operating system trusts,
 //! and of the name in the address, whatever else the mode means. Nothing else is encrypted: not
-//! where the mode is `prefer`, as it is unless set, since most servers have a certificate that
-//! nobody signed.
+//! if the mode is `prefer`, as it is unless set, since most servers have a certificate that no
+//! authority signed.
 //!
-//! A pool of your own may do it in another way, or bind the password to the channel
-//! (`SCRAM-SHA-256-PLUS`, which a store can't):
+//! The password is bound to the channel if the server offers that (`SCRAM-SHA-256-PLUS`). A pool
+//! of your own may do it in another way:
 //!
 //! ```text
 //! let tls = tokio_postgres_rustls::MakeRustlsConnect::new(rustls_config);
@@ -178,21 +166,17 @@
 
 mod append;
 mod ask;
-mod backend;
+#[cfg(feature = "postgres-tls")]
+mod certificates;
 mod connect;
+mod create;
 mod failure;
-mod lease;
+mod forget;
 mod listing;
 mod options;
 mod read;
-#[cfg(feature = "postgres-tls")]
-mod rustls;
 mod schema;
-mod session;
-mod settling;
-mod statements;
 mod tls;
-mod upgrade;
 
 use std::fmt;
 use std::ops::Range;
@@ -201,23 +185,18 @@ use std::time::SystemTime;
 
 /// The pool, version 0.14, which can be handed in; the driver is its `tokio_postgres`.
 pub use deadpool_postgres as driver;
-use deadpool_postgres::tokio_postgres::types::Type;
-use deadpool_postgres::tokio_postgres::{self, Row};
 
-use super::common::{Payloads, conflict, must_end_at, signed, unsigned};
 use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::codec::Codec;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
-};
+use crate::error::Result;
+use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
-use append::Shape;
-use ask::{Change, Parameter};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use ask::Query;
 use connect::Connections;
 pub use options::PostgresOptions;
-use statements::{Statements, key_of};
+use schema::Tables;
+use tls::Security;
 
 /// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
 ///
@@ -263,7 +242,6 @@ pub struct PostgresMemory {
 
 struct Shared {
     connections: Connections,
-    statements: Statements,
     codec: Codec,
     /// The place of the data, for debug output.
     place: String,
@@ -297,11 +275,12 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where none comes within the [timeout](PostgresOptions::timeout).
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if none comes within the [timeout](PostgresOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
-        let Shared { connections, statements, .. } = &*self.shared;
-        let ping = async { connections.ask("ping", &[], ask::Read(&statements.ping, &[])).await };
-        self.shared.watched("ping", async { ping.await.map(drop) }).await
+        let connections = &self.shared.connections;
+        let sql = format!("SELECT version FROM {}", connections.tables.version);
+        let ping = async { connections.ask("ping", &Query::seldom(sql, &[])).await.map(drop) };
+        self.shared.watched("ping", ping).await
     }
 
     /// Returns what was counted since the store was opened, and its connections at this moment.
@@ -330,17 +309,19 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared.watched("ids", listing::ids(&self.shared, "", after, n))
+        self.shared.watched("ids", listing::ids(&self.shared.connections, "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
         self.shared.watched("delete", async move {
-            Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0)
+            let ids = std::slice::from_ref(id);
+            Ok(forget::delete(&self.shared.connections, "delete", ids).await? > 0)
         })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        self.shared.watched("purge_inactive", listing::purge_inactive(&self.shared, older_than))
+        self.shared
+            .watched("purge_inactive", forget::purge_inactive(&self.shared.connections, older_than))
     }
 
     fn ids_with_prefix<'a>(
@@ -349,15 +330,28 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared.watched("ids_with_prefix", listing::ids(&self.shared, prefix, after, n))
+        self.shared
+            .watched("ids_with_prefix", listing::ids(&self.shared.connections, prefix, after, n))
+    }
+
+    fn slots_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        names: &'a str,
+        after: Option<(&'a MemoryId, &'a str)>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<(MemoryId, Slot)>>> {
+        self.shared
+            .watched("slots", listing::slots(&self.shared.connections, prefix, names, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        self.shared.watched("info", listing::info(&self.shared, id))
+        self.shared.watched("info", listing::info(&self.shared.connections, id))
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        self.shared.watched("delete_prefix", listing::delete_prefix(&self.shared, prefix))
+        self.shared
+            .watched("delete_prefix", forget::delete_prefix(&self.shared.connections, prefix))
     }
 
     fn restore<'a>(
@@ -366,7 +360,8 @@ impl AsyncChatMemoryStore for PostgresStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        self.shared.watched("restore", listing::restore(&self.shared, id, start, incarnation))
+        self.shared
+            .watched("restore", listing::restore(&self.shared.connections, id, start, incarnation))
     }
 }
 
@@ -380,107 +375,95 @@ impl AsyncChatMemory for PostgresMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.watched("append", self.append_messages(batch, expected))
+        self.shared.watched("append", async move {
+            let mut append = Append::new(batch.iter().cloned());
+            append.expected = expected;
+            let appended = self.append_all(&mut append).await?;
+            batch.clear();
+            Ok(appended.positions)
+        })
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        let read = Read { before, n, ..Read::default() };
-        self.shared.watched("read", async move { read::read(self, &read).await })
+        self.shared.watched("read", async move {
+            let read = Read { before, n, ..Read::default() };
+            read::read(&self.shared.connections, &self.id, &read).await
+        })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        self.shared.watched("evict", async move {
-            let Shared { connections, statements, .. } = &*self.shared;
-            let script = statements.evict(&key_of(&self.id), signed(before));
-            let counts = connections.ask("evict", &[&self.id], script).await?;
-            Ok(counts.last().copied().unwrap_or(0))
-        })
+        self.shared.watched("evict", forget::evict(&self.shared.connections, &self.id, before))
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        self.shared.watched("clear", async move {
-            let Shared { connections, statements, .. } = &*self.shared;
-            let script = statements.clear(&key_of(&self.id));
-            connections.ask("clear", &[&self.id], script).await.map(|_| ())
-        })
+        self.shared.watched("clear", forget::clear(&self.shared.connections, &self.id))
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        self.shared.watched("append", append::append_with(self, append))
+        self.shared.watched("append", self.append_all(append))
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.watched("read", read::read(self, read))
+        self.shared.watched("read", read::read(&self.shared.connections, &self.id, read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        self.shared.watched("slots", read::slots(self))
+        self.shared.watched("slots", read::slots(&self.shared.connections, &self.id))
     }
 
     fn limits(&self) -> Limits {
-        LIMITS
+        append::LIMITS
     }
 }
 
 impl PostgresMemory {
-    /// Appends what is nothing but messages.
-    async fn append_messages(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> Result<Range<u64>> {
-        let payloads = Payloads::of("postgres", self.shared.codec, batch)?;
-        check_size(&payloads, &[])?;
-        if batch.is_empty() {
-            return must_end_at("postgres", expected, self.end().await?);
-        }
-        let Shared { connections, statements, .. } = &*self.shared;
-        // What is expected to be there already must not be created.
-        let append = statements.append(Shape::plain(expected.is_none_or(|it| it == 0)));
-        let parameters: [Parameter<'_>; 6] = [
-            (&self.id.as_str().as_bytes(), Type::BYTEA),
-            (&signed(millis(SystemTime::now())), Type::INT8),
-            (&payloads.messages, Type::BYTEA_ARRAY),
-            (&payloads.system, Type::BYTEA),
-            (&expected.map(signed), Type::INT8),
-            (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
-        ];
-        loop {
-            let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
-            if let Some(row) = rows.first() {
-                let end = unsigned(value(row, 0)?);
-                batch.clear();
-                return Ok(end.saturating_sub(payloads.messages.len() as u64)..end);
-            }
-            // The end is asked for by another statement, and by then the conversation may have come
-            // to end where it was expected to: the append is tried again. That ends, since each
-            // append by others moves the end on.
-            let end = self.end().await?;
-            if expected != Some(end) {
-                return Err(conflict("postgres", expected.unwrap_or(0), end));
-            }
-            connections.watch.lost_race("append");
-        }
-    }
-
-    async fn end(&self) -> Result<u64> {
-        Ok(read::read(self, &Read::newest(0)).await?.end)
+    async fn append_all(&self, append: &mut Append) -> Result<Appended> {
+        let Shared { connections, codec, .. } = &*self.shared;
+        append::append(connections, *codec, &self.id, append).await
     }
 }
 
-/// Refuses a batch that is too large: it would end the session.
-fn check_size(payloads: &Payloads, slots: &[SlotChange]) -> Result<()> {
-    let bytes: usize = payloads.sizes(slots).sum();
-    if bytes + 8 * payloads.sizes(slots).count() > MOST_BYTES {
-        let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
-        return Err(Error::new(ErrorKind::Storage, "append", text));
+impl PostgresOptions {
+    /// Opens the store in the database at this address, whose tables are created if there are none.
+    ///
+    /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form
+    /// (`host=… user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be
+    /// in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the address, the schema or the prefix
+    /// make no sense, or if there is no tokio runtime, and
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the server can't be reached or refuses,
+    /// or if the tables are those of something else or of a later version. They are then as they
+    /// were.
+    pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
+        let tables = Tables::new(&self.schema, &self.prefix)?;
+        let config = connect::config(address.as_ref())?;
+        let place = connect::place(&config);
+        let connections = Connections::to(config, tables, &self)?;
+        self.store(connections, place).await
     }
-    Ok(())
-}
 
-/// Returns a column of a row. Only somebody else's tables could hold another type.
-fn value<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
-    row.try_get(column).map_err(|error| failure::fail("read", error))
+    /// Opens the store in the database that this pool is connected to.
+    ///
+    /// The pool decides then how many connections there are, and looks itself whether one is still
+    /// there before it is used.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
+        let tables = Tables::new(&self.schema, &self.prefix)?;
+        let connections = Connections::over(pool, Security::Plain, tables, &self)?;
+        self.store(connections, "a pool of the caller's".to_owned()).await
+    }
+
+    async fn store(self, connections: Connections, place: String) -> Result<PostgresStore> {
+        create::create(&connections).await?;
+        let shared = Shared { connections, codec: self.codec, place };
+        Ok(PostgresStore { shared: Arc::new(shared) })
+    }
 }
 
 impl fmt::Debug for PostgresStore {
@@ -499,12 +482,3 @@ impl fmt::Debug for PostgresMemory {
             .finish_non_exhaustive()
     }
 }
-
-/// The most that one message to the server may hold, less some room for the rest of it.
-const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;
-
-/// The largest slot: those of more than some KB are better messages.
-const MOST_SLOT: usize = 64 << 20;
-
-const LIMITS: Limits =
-    Limits { message: MOST_BYTES - 8, batch: MOST_BYTES, slot: MOST_SLOT, ids: append::IDS };

@@ -22,8 +22,7 @@
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
 //! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
-//! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, until an hour after it |
-//! | `memory-prompt:version` | the version of this layout, which is 2 |
+//! | `memory-prompt:version` | the version of this layout, which is 1 |
 //!
 //! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash,
 //! mixed as `MurmurHash3` ends, in hex ([`RedisMemory::log_key`] tells). On a cluster it is the
@@ -31,10 +30,8 @@
 //! and change in one step. The 256 shards are spread over all slots: of three masters each has 83
 //! to 89 of them.
 //!
-//! In version 1 the shard was not mixed, and neighbours lay together. Its data are refused unless
-//! [`RedisOptions::upgrade`] is set; whoever opens them then finds everything where it was, with no
-//! slots yet. The version is looked at when a store is opened, and again after a connection was
-//! lost.
+//! The version is looked at when a store is opened; data of a later one are refused, and nothing is
+//! written to them.
 //!
 //! Payloads are written with [`Codec::Json`] or [`Codec::Bincode`]; both are read, whichever is
 //! configured.
@@ -48,19 +45,16 @@
 //!
 //! - **Once.** A change whose answer got lost is asked for again, until the
 //!   [timeout](RedisOptions::timeout) is up. It carries a token by which the server knows, for the
-//!   timeout and a minute, what it has done, and a time after which it is not done any more: so it
-//!   is done once, and **never after its timeout**, by the server's clock, which must not be set
-//!   back meanwhile, also where the server was frozen or the line cut meanwhile. A server that
-//!   restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
-//!   (Three times as long, where a master falls silent and its connections do not break.) Where it
-//!   is not, the error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id)
-//!   can then be done again.
-//! - **A master that became a replica**, while its address was given to the new one: a change finds
-//!   that out, and the store connects anew, where the address leads now. A store that only reads
-//!   goes on reading what the old master has, as long as that lives.
-//! - **A master that falls silent**, frozen or cut off, is an error when the time is up, for each
-//!   who asks. If another one takes its address the store goes there, once something that it asked
-//!   for has stayed without an answer for half of the timeout. It knows no other address.
+//!   timeout and a minute, what it has done: so a server that restarts is a pause and not an error,
+//!   if the timeout is longer. If it is not, the error is [`ErrorKind::Unacknowledged`]: the
+//!   change is done, not done, or done when the server goes on. An append
+//!   [with an id](Append::with_id) can then be done again, and is stored once.
+//! - **A failover**, in which another server takes the address, may cost the operations that are
+//!   under way such an error; the next ones go to the new server. A server that refuses changes,
+//!   since it has become a replica, is left at once, and one that is silent after half of the
+//!   timeout: the store then connects again, where the address leads by then. It knows no other
+//!   address. A store that only reads goes on reading what the old master has, as long as that
+//!   lives.
 //! - **A crash of the server's machine** loses what is not on its disk yet, although it was
 //!   acknowledged: nothing with `appendonly yes` and `appendfsync always`; the last second or two
 //!   with `appendfsync everysec`, the default with `appendonly yes`; all since the last snapshot
@@ -79,13 +73,13 @@
 //!   have a [time to live](RedisOptions::ttl); without one it throws away what it remembers of
 //!   changes, and one that is asked for again may be done twice.
 //!
-//! - **A change whose future was dropped** is done, not done, or done later, until its timeout is
-//!   up: it may be on its way. What the same store asks for afterwards comes behind it, as long as
-//!   the connection holds; what others append meanwhile may stand before it. The safe form of an
-//!   append names the [position](AsyncChatMemory::append) that it expects, or what was
-//!   [seen](Append::since): then it is done where nothing came between, or never. That of
-//!   [`clear`](AsyncChatMemory::clear) is [`evict`](AsyncChatMemory::evict) before a position,
-//!   which takes nothing that came later; a slot is written with the version that is
+//! - **A change whose future was dropped, or whose time was up,** is done, not done, or done later:
+//!   a server that stood still does what it was sent when it goes on. What the same store asks for
+//!   afterwards comes behind it, as long as the connection holds; what others append meanwhile may
+//!   stand before it. The safe form of an append names the [position](AsyncChatMemory::append) that
+//!   it expects, or what was [seen](Append::since): then it is done if nothing came between, or
+//!   never. That of [`clear`](AsyncChatMemory::clear) is [`evict`](AsyncChatMemory::evict) before a
+//!   position, which takes nothing that came later; a slot is written with the version that is
 //!   [expected](crate::memory::Expected). A delete has none: wait for its answer.
 //!
 //! # The rights of an account
@@ -99,9 +93,8 @@
 //!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
 //! ```
 //!
-//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and
-//! to [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore +pexpire`. A right that
-//! is missing is an error that names the command.
+//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, and on a cluster `+cluster|slots`. A
+//! right that is missing is an error that names the command.
 //!
 //! # Sentinel
 //!
@@ -110,13 +103,13 @@
 //!
 //! # What it costs
 //!
-//! An append is one script and one round trip (and once a minute one more, for the server's clock),
-//! with an id, slots and times or without; a read is one transaction and one round trip, with slots
-//! and single records or without. A slot is transferred where a read
-//! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all
-//! 256 shards, each for what begins so, and once more for each id that it finds: a thousand are
-//! 1,256 commands, whatever else there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix)
-//! asks all shards too, and [`info`](AsyncChatMemoryStore::info) is one command.
+//! An append is one script and one round trip, with an id, slots and times or without; a read is
+//! one transaction and one round trip, with slots and single records or without. A slot is
+//! transferred where a read names it, and nowhere else.
+//! [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards, each for what
+//! begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever else
+//! there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
+//! [`info`](AsyncChatMemoryStore::info) is one command.
 //!
 //! An id of 36 bytes takes 50 bytes, the 64 of a conversation 3.2 KB (measured). It is forgotten
 //! with the conversation, or when 64 have come after it.
@@ -127,9 +120,9 @@
 //!
 //! With 64 callers on one connection, a turn of one append and one read takes three times as long
 //! as a bare `RPUSH` and `LRANGE` (measured with server and callers on the same two cores). That is
-//! the price of the promises: the script makes eight calls where `RPUSH` is one, 12 to 19 µs of the
-//! server's time in place of 2, of which the deadline is 2; and an entry of a stream is seven
-//! values to read, where one of a list is one, 7 µs for ten of them in place of 2.
+//! the price of the promises: the script makes seven calls where `RPUSH` is one, 10 to 17 µs of the
+//! server's time in place of 2; and an entry of a stream is seven values to read, where one of a
+//! list is one, 7 µs for ten of them in place of 2.
 //!
 //! A [time to live](RedisOptions::ttl) begins with each append by the server's clock, that of an
 //! import too.
@@ -163,7 +156,6 @@ mod memory;
 mod options;
 mod read;
 mod schema;
-mod upgrade;
 mod wanted;
 
 use std::fmt;
@@ -261,7 +253,6 @@ impl RedisStore {
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             replicas: None,
-            upgrade: false,
             #[cfg(feature = "redis-tls")]
             certificates: None,
         }
@@ -290,7 +281,7 @@ impl RedisStore {
     /// has made: one, and eight more where replicas are waited for; on a cluster each leads to all
     /// its masters.
     pub fn figures(&self) -> Figures {
-        let connections = self.shared.link.connections();
+        let connections = self.shared.link.connector.count();
         let most_connections = Some(connections);
         Figures { connections, most_connections, ..self.shared.link.watch.figures() }
     }

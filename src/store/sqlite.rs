@@ -12,7 +12,7 @@
 //!
 //! | table | columns |
 //! |---|---|
-//! | `conversation` | `key`, `id`, `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `system`, `incarnation` (null where whoever wrote the row did not say) |
+//! | `conversation` | `key`, `id`, `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `incarnation`, `system` |
 //! | `message` | `key` (that of the conversation times 2³² plus the position), `at` (in milliseconds since 1970), `payload` |
 //! | `slot` | `conversation` (its key), `name`, `version`, `content` (a blob) |
 //! | `appended` | the newest 64 ids of a conversation's appends: `key` (that of the conversation times 2³² plus a number that ascends), `id`, `first` and `past` (the positions), `version` (that of the slots it wrote) |
@@ -25,27 +25,20 @@
 //! in less than half the time, since such a table moves long rows out to pages of their own; and
 //! against a table with an index, whose newest ten lie on ten pages.)
 //!
-//! Whoever deletes a row of `conversation`, by hand too, deletes with it what belongs to it: a
-//! trigger does that, since the next conversation may have its key.
+//! If a row of `conversation` is deleted, by hand too, a trigger deletes what belongs to it, since
+//! the next conversation may have its key.
 //!
 //! The file knows what it is (`application_id` 0x6d70726d, "mprm") and of which version
-//! (`user_version`, which is 2). A file that is something else, or of a later version, is refused
+//! (`user_version`, which is 1). A file that is something else, or of a later version, is refused
 //! and not written to; tables of your own may be added to it once it is one of these, under names
 //! that begin with something of yours.
-//!
-//! A file of an earlier version is brought up to date when it is opened, in one transaction: who is
-//! killed meanwhile leaves it as it was, and several that open it at once wait for one of them.
-//! What takes time is that each conversation gets an incarnation: measured: 0.4 s for 100,000 of
-//! them, 3 s for a million. Opened [read-only](SqliteOptions::read_only), it is refused. Close
-//! programs of an earlier version before: one that has the file open goes on, and where it clears a
-//! conversation the slots stay.
 //!
 //! # What it costs, and what it holds
 //!
 //! An append is one transaction and one wait for the disk, whatever comes with it. An
 //! [id](Append::with_id) is looked for among the newest 64 of its conversation, which lie side by
 //! side, and costs two more rows, one of which goes; a slot costs a row, which is written whole.
-//! Who uses neither pays for neither: plain appends and reads take the same steps among hundreds of
+//! Plain appends and reads take the same steps among hundreds of
 //! slots as among none.
 //!
 //! | limit | |
@@ -63,83 +56,80 @@
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
 //!   machine. One that did not return is there whole or not at all.
-//! - Any number of threads and processes may use the file at once. Writers wait for each other,
-//!   also where one process writes without a pause; a writer waits for as long as
-//!   [`SqliteOptions::busy_timeout`] says. Readers wait for nobody.
-//! - A change that is an error is not done, and never will be: what nobody knows of is there on
-//!   networks alone. In async code (`adapt::ToAsync`) a change whose future was dropped is done or
-//!   not done, and not done later: where it waited for another process, nothing is done when that
-//!   has finished.
+//! - Any number of threads and processes may use the file at once. Writers wait for each other for
+//!   as long as [`SqliteOptions::busy_timeout`] says, with pauses of at most a millisecond, so that
+//!   no process starves another. Readers wait for no writer.
+//! - If a change returns an error, it was not made, and never will be. (Unknown outcomes exist only
+//!   on networks.) In async code (`adapt::ToAsync`) a change whose future was dropped is made or
+//!   not made, and not made later: if it waited for another process, nothing is done when that has
+//!   finished.
 //! - Threads that write at once through one store (or clones of it) share the wait for the disk:
 //!   what came meanwhile goes into one commit, and each append still succeeds or fails alone.
-//! - Once it is closed, the store is one file. While it is open there are three beside it: `-wal`
-//!   and `-shm`, which are SQLite's and belong to the data, and the empty `-turn`, by which
-//!   processes take turns.
-//! - A file that is opened [read-only](SqliteOptions::read_only) may lie on media that can't be
-//!   written to, if it was closed before it was put there: a log beside it would have to be worked
-//!   in first.
+//! - Once it is closed, the store is one file. While it is open there are two beside it, `-wal` and
+//!   `-shm`, which are SQLite's and belong to the data.
 //! - A file on a network drive is only as safe as its locks: SQLite advises against it.
 //! - A file that is moved, removed or replaced by another one while it is open, or whose log is, is
-//!   not written to any more, nor read, where the system tells (Windows does not, and lets nobody
-//!   do that): each operation is an error until the store is opened again. A store that only reads
-//!   reads the file that is there now.
+//!   not written to any more, nor read: each operation is an error until the store is opened again.
+//!   A store that only reads reads the file that is there now. (Windows does not say which file is
+//!   open, and does not allow any of this.)
 //!
 //! # Backups
 //!
-//! While the file is open, SQLite makes a copy that is whole, and nobody need wait for it:
+//! While the file is open, SQLite makes a copy that is whole, and no program waits for it:
 //! `sqlite3 chat.db ".backup 'copy.db'"`, or `VACUUM INTO 'copy.db'`. To copy the file itself is
 //! right only once every process has closed it: without the log it lacks what was appended last,
 //! and a file and a log of two moments are damaged.
 //!
 //! To put a copy back, end every process that has the file open, remove `-wal` and `-shm` beside
-//! it, since SQLite would work that log into whatever file is there, and then put the copy in its
+//! it, since SQLite would work that log into the file that is there, and then put the copy in its
 //! place. Conversations then end where they ended when it was made: their positions go back, and
 //! what is kept elsewhere by [incarnation](crate::record::Incarnation) and position (an index for
-//! recall) must be made anew.
+//! recall) must be made again.
 //!
 //! # What is left of what was deleted
 //!
 //! Deleting, purging, evicting and clearing take messages out of the tables. As SQLite does it,
 //! their bytes stay in the file until something else is written there, and in the log until that
-//! begins anew. Who must erase sets [`SqliteOptions::secure_delete`], by which SQLite writes zeros
-//! over them, and calls [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that
+//! begins again. To erase, set [`SqliteOptions::secure_delete`], by which SQLite writes zeros
+//! over them, and call [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that
 //! was written without it, `vacuum` alone leaves nothing in file and log. What copies, backups, the
 //! file system and the disk keep is another matter.
 
 mod append;
 mod connect;
 mod extras;
+mod failure;
 mod listing;
 mod moved;
 mod options;
 mod purge;
 mod read;
 mod schema;
-#[expect(clippy::incompatible_msrv, reason = "rusqlite asks for 1.89 itself")]
-mod ticket;
 mod writer;
 
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub use options::SqliteOptions;
+pub use options::{Durability, SqliteOptions};
 /// The driver, version 0.41, whose connections can be handed in.
 pub use rusqlite as driver;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, params};
 
 use super::common::{must_end_at, signed, unsigned};
 use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, millis};
 use append::{Batch, Change, begin, too_many};
 use connect::Connections;
+use failure::{Place, failed};
 use read::find;
+use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 
 /// Many conversations in one SQLite file. A clone is a handle on the same connections.
 ///
@@ -178,33 +168,13 @@ struct Shared {
     codec: Codec,
 }
 
-/// The name of the file, for people.
-enum Place {
-    File(PathBuf),
-    InMemory,
-    OwnConnection,
-}
-
-/// The crashes that an append survives once it has returned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Durability {
-    /// A crash of the process, of the machine, and a power cut: each append waits for the disk.
-    #[default]
-    Full,
-    /// A crash of the process. A crash of the machine may take the last appends with it, but each
-    /// one whole, and never harms the file. An append is then ten to fifty times faster, by the
-    /// disk.
-    Process,
-}
-
 impl SqliteStore {
-    /// Opens the store in the file at this path, which is created where there is none, with the
+    /// Opens the store in the file at this path, which is created if there is none, with the
     /// defaults of [`SqliteOptions`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the file can't be opened, or is no such store, or of a later
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the file can't be opened, or is no such store, or of a later
     /// version. It is then as it was, byte for byte.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().open(path)
@@ -224,7 +194,7 @@ impl SqliteStore {
         Ok(SqliteMemory { id: id.into(), shared: Arc::clone(&self.shared) })
     }
 
-    /// Writes the file anew without what is free in it, and empties the log: the file is then as
+    /// Writes the file again without what is free in it, and empties the log: the file is then as
     /// small as it can be, and nothing of what was [deleted](self#what-is-left-of-what-was-deleted)
     /// is left in either.
     ///
@@ -233,7 +203,7 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed, where there is no room, or where somebody
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the store failed, if there is no room, or if another connection
     /// wrote, or read all the while, for longer than the busy timeout.
     pub fn vacuum(&self) -> Result<()> {
         self.shared.connections.vacuum()
@@ -250,6 +220,51 @@ impl SqliteStore {
     }
 }
 
+impl SqliteOptions {
+    /// Opens the store in the file at this path, which is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteStore::open`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
+        let path = path.as_ref().to_owned();
+        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+            // Each connection to such a name is a database of its own.
+            let text = "sqlite: a file has a name; for none, take `in_memory`";
+            return Err(Error::invalid("open", text));
+        }
+        let codec = self.codec;
+        let connections = Connections::open(Place::File(path.clone()), &path, self)?;
+        Ok(SqliteStore::over(connections, codec))
+    }
+
+    /// Opens a store in the memory of this process, which is gone when its last handle is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if SQLite refuses.
+    pub fn in_memory(self) -> Result<SqliteStore> {
+        let place = Place::InMemory;
+        let connection =
+            Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
+        let connections = Connections::shared(place, connection, &self)?;
+        Ok(SqliteStore::over(connections, self.codec))
+    }
+
+    /// Opens a store over a connection of your own, which serves reads and writes alike.
+    ///
+    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
+    /// what an append survives.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteStore::open`].
+    pub fn over(self, connection: Connection) -> Result<SqliteStore> {
+        let connections = Connections::shared(Place::OwnConnection, connection, &self)?;
+        Ok(SqliteStore::over(connections, self.codec))
+    }
+}
+
 impl ChatMemoryStore for SqliteStore {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn ChatMemory>)
@@ -263,7 +278,9 @@ impl ChatMemoryStore for SqliteStore {
     /// described in the [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
-        self.shared.connections.write("delete", move |connection| forget_id(connection, &id))
+        self.shared
+            .connections
+            .write("delete", move |connection| purge::delete_by_id(connection, &id))
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
@@ -280,13 +297,24 @@ impl ChatMemoryStore for SqliteStore {
         self.shared.connections.read("ids", list)
     }
 
+    fn slots_with_prefix(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Result<Vec<(MemoryId, Slot)>> {
+        let list = |connection: &Connection| listing::slots(connection, prefix, names, after, n);
+        self.shared.connections.read("slots", list)
+    }
+
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         let find = |connection: &Connection| Ok(find(connection, id)?.map(|found| found.info()));
         self.shared.connections.read("info", find)
     }
 
-    /// Deletes what has the prefix, as the trait says, a little at a time, so that nobody waits
-    /// long.
+    /// Deletes what has the prefix, as the trait says, a little at a time, so that no other writer
+    /// waits long.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
         purge::with_prefix(&self.shared.connections, prefix)
@@ -364,7 +392,8 @@ impl ChatMemory for SqliteMemory {
             let Some(found) = find(connection, &id)? else { return Ok(()) };
             let first = first_key(found.key);
             connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(found.end)])?;
-            connection.prepare_cached(CLEAR)?.execute([found.key])?;
+            let incarnation = Incarnation::random().to_bits().cast_signed();
+            connection.prepare_cached(CLEAR)?.execute([found.key, incarnation])?;
             extras::clear(connection, found.key)?;
             Ok(())
         })
@@ -401,103 +430,6 @@ impl ChatMemory for SqliteMemory {
     }
 }
 
-/// Deletes a conversation: a trigger deletes what belongs to it.
-fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached(DELETE)?.execute([key]).map(drop)
-}
-
-/// Deletes a conversation by its id; returns whether there was one.
-fn forget_id(connection: &Connection, id: &MemoryId) -> Result<bool, Trouble> {
-    let Some(found) = find(connection, id)? else { return Ok(false) };
-    forget(connection, found.key)?;
-    Ok(true)
-}
-
-/// An error inside of a transaction.
-enum Trouble {
-    Sqlite(rusqlite::Error),
-    /// The reason for which a change is refused, about this file.
-    Refused(String),
-    Ours(Error),
-}
-
-impl From<rusqlite::Error> for Trouble {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Self::Ours(error)
-    }
-}
-
-impl Trouble {
-    fn during(self, operation: &'static str, place: &Place) -> Error {
-        match self {
-            Self::Sqlite(error) => failed(operation, error, place),
-            Self::Refused(text) => {
-                Error::new(ErrorKind::Storage, operation, format!("sqlite: {text} ({place})"))
-            }
-            Self::Ours(error) => error,
-        }
-    }
-}
-
-/// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
-fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
-    let text = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "somebody else wrote for longer than the busy timeout"
-        }
-        Some(ErrorCode::DiskFull) => "the disk is full",
-        Some(ErrorCode::ReadOnly) => "the file is read-only",
-        Some(ErrorCode::CannotOpen) => "the file can't be opened",
-        Some(ErrorCode::NotADatabase) => "the file is no database",
-        Some(ErrorCode::DatabaseCorrupt) => "the file is damaged",
-        Some(ErrorCode::TooBig) => "a message, a slot or an id is larger than SQLite takes",
-        _ => "the operation failed",
-    };
-    let (place, words) = (place.to_string(), error.to_string());
-    let place = if words.contains(&place) { String::new() } else { place + ": " };
-    let text = format!("sqlite: {text} ({place}{words})");
-    Error::new(ErrorKind::Storage, operation, text).with_source(error)
-}
-
-/// Returns the path of the file beside a database that has its name with this ending, as its log
-/// has.
-fn file_beside(database: &Path, ending: &str) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
-/// Returns the key of the first message that a conversation can have. Nothing wraps here or where
-/// a place is added: there are at most [`MOST_CONVERSATIONS`], of [`MOST_MESSAGES`] each.
-fn first_key(conversation: i64) -> i64 {
-    conversation.wrapping_mul(MOST_MESSAGES)
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.display().fmt(f),
-            Self::InMemory => f.write_str("in memory"),
-            Self::OwnConnection => f.write_str("a connection of the caller's"),
-        }
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.fmt(f),
-            other => write!(f, "{other}"),
-        }
-    }
-}
-
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { codec, connections } = &*self.shared;
@@ -516,16 +448,12 @@ impl fmt::Debug for SqliteMemory {
     }
 }
 
-/// A message's key is its conversation's key times this, plus its position.
-const MOST_MESSAGES: i64 = 1 << 32;
-const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
-
-/// A row of SQLite's has 10⁹ bytes at most, unless somebody compiled it otherwise. A slot is a
+/// A row of SQLite's has 10⁹ bytes at most, unless it was compiled otherwise. A slot is a
 /// small document, and is written whole each time.
 const LIMITS: Limits =
     Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };
 
 const SET_START: &str = "UPDATE conversation SET start = ?2 WHERE key = ?1";
 const EVICT: &str = "DELETE FROM message WHERE key >= ?1 AND key < ?2";
-const CLEAR: &str = r#"UPDATE conversation SET start = "end", system = NULL WHERE key = ?1"#;
-const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
+const CLEAR: &str = r#"
+    UPDATE conversation SET start = "end", system = NULL, incarnation = ?2 WHERE key = ?1"#;

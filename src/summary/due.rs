@@ -7,9 +7,12 @@ use std::ops::Range;
 
 use super::{CompactionPolicy, Summaries, Summary};
 use crate::error::{Error, Result};
-use crate::message::{Content, Message, ToolMessage, in_words};
+use crate::message::{Content, ToolMessage, in_words};
 use crate::pins::Pins;
-use crate::record::{Records, Slot, SlotVersion, Snapshot};
+use crate::record::{
+    Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
+};
+use crate::text::first;
 use crate::window::{Matches, last_question};
 
 /// The messages that are due to be summarised.
@@ -23,71 +26,101 @@ pub struct Compaction {
     pub covers: u64,
     /// The summary so far, which the new one takes the place of.
     pub previous: Option<Summary>,
-    /// The messages that the new summary stands for besides, oldest first. Pinned ones are sent
-    /// anyway, and are not among them.
-    pub messages: Vec<Message>,
+    /// The records that the new summary stands for besides, oldest first, with who spoke and when.
+    /// Pinned ones are sent anyway, and are not among them.
+    pub records: Records,
     /// The most characters of the text.
     pub most: usize,
+    /// The text that was written for it and has more: it is to be shortened.
+    pub too_long: Option<String>,
     pub(crate) version: Option<SlotVersion>,
     pub(crate) seen: Snapshot,
     pub(crate) id: SlotVersion,
 }
 
 impl Compaction {
-    /// Returns the messages as text, a line for each, in quotes, so that nothing that was said can
-    /// pose as anything else: for whoever asks a model with a text.
+    /// Returns the records as text, for whoever asks a model with a text: a line for each, with its
+    /// position and who spoke, under the day (of UTC) on which it was written. What was said stands
+    /// in quotes, so that nothing of it can pose as anything else.
     ///
     /// Pictures and the like are named, and so is a tool that failed. Of a text of more than 8,000
     /// characters the middle is left out.
     ///
     /// ```
-    /// # use memory_prompt::summary::CompactionPolicy;
-    /// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
-    /// # let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
-    /// prompt.add_all([Message::user("Hi."), Message::ai("Hello.\nTea?"), Message::user("Yes.")])?;
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// use memory_prompt::memory::Append;
+    /// use memory_prompt::message::UserMessage;
+    /// use memory_prompt::summary::CompactionPolicy;
+    /// use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let hi = Message::from(UserMessage::new("Hi.").with_name("Ada"));
+    /// let said = [hi, Message::ai("Hello.\nTea?"), Message::user("Yes.")];
+    /// let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    /// let memory = DefaultChatMemory::new();
+    /// memory.append_with(&mut Append::new(said).with_times([at; 3]))?;
+    ///
+    /// let prompt = MemoryPrompt::new(memory).with_summary();
     /// let due = prompt.compaction(&CompactionPolicy::messages(1, 1)?)?.unwrap();
-    /// assert_eq!(due.transcript(), "user \"Hi.\"\nassistant \"Hello.\\nTea?\"\n");
+    /// let lines = "2023-11-14\n0 user Ada \"Hi.\"\n1 assistant \"Hello.\\nTea?\"\n";
+    /// assert_eq!(due.transcript(), lines);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn transcript(&self) -> String {
-        let mut text = String::new();
-        for message in &self.messages {
-            let said = message.text();
-            let _ = match message {
-                Message::Tool(tool) => write!(text, "tool {:?}", tool.tool_name()),
-                Message::Ai(_) => write!(text, "assistant"),
-                message => write!(text, "{}", message.role()),
-            };
+        let (mut text, mut today) = (String::new(), None);
+        for record in self.records.iter() {
+            if let Some(heading) = heading(record.day(), today) {
+                text.push_str(&heading);
+                text.push('\n');
+            }
+            today = record.day();
+            let message = record.message();
+            let _ = write!(text, "{} ", record.seq());
+            write_speaker(message, &mut text);
             let is_error = message.as_tool().is_some_and(ToolMessage::is_error);
             text.push_str(if is_error { " failed" } else { "" });
+            let said = message.text();
             if !said.is_empty() {
-                let _ = write!(text, " {:?}", shortened(&said));
+                text.push(' ');
+                write_quoted(&shortened(&said), &mut text);
             }
             let media = in_words(0, message.content().map_or(&[], Content::parts));
             if !media.is_empty() {
                 let _ = write!(text, " [{media}]");
             }
             for call in message.tool_calls() {
-                let arguments = shortened(&call.arguments);
-                let _ = write!(text, " calls {:?} {:?}", call.name, arguments);
+                text.push_str(" calls ");
+                write_name(&call.name, &mut text);
+                text.push(' ');
+                write_quoted(&shortened(&call.arguments), &mut text);
             }
             text.push('\n');
         }
         text
     }
 
-    /// Refuses a text that is no summary.
-    pub(crate) fn check(&self, text: &str) -> Result<()> {
+    /// Returns what is to be asked for once more, where the text has more characters than it may:
+    /// the same, with the text as [`too_long`](Self::too_long). `None` if it fits, and where
+    /// this was asked for already: then [`commit`](crate::MemoryPrompt::commit) cuts it.
+    pub fn again(&self, text: &str) -> Option<Self> {
+        let is_longer = text.chars().count() > self.most && self.too_long.is_none();
+        is_longer.then(|| Self { too_long: Some(text.to_owned()), ..self.clone() })
+    }
+
+    /// Returns the summary with this text, cut at the end of a line where it is too long.
+    pub(crate) fn written(&self, text: String) -> Result<Summary> {
         if text.trim().is_empty() {
             return Err(Error::invalid("summary", "a summary without text stands for nothing"));
         }
-        let characters = text.chars().count();
-        if characters > self.most {
-            let most = self.most;
-            let text = format!("the summary has {characters} characters, and may have {most}");
-            return Err(Error::invalid("summary", text));
+        let covers = self.covers;
+        let fits = first(&text, self.most);
+        if fits.len() == text.len() {
+            return Ok(Summary { covers, text, cut: 0 });
         }
-        Ok(())
+        let line = fits.rfind('\n').and_then(|end| fits.get(..end));
+        let kept = line.filter(|kept| !kept.trim().is_empty()).unwrap_or(fits);
+        let cut = text.chars().count() - kept.chars().count();
+        Ok(Summary { covers, text: kept.to_owned(), cut })
     }
 }
 
@@ -97,7 +130,7 @@ impl fmt::Debug for Compaction {
         f.debug_struct("Compaction")
             .field("covers", &self.covers)
             .field("previous", &self.previous)
-            .field("messages", &self.messages.len())
+            .field("records", &self.records.len())
             .finish_non_exhaustive()
     }
 }
@@ -199,8 +232,11 @@ pub(crate) fn look(
     Ok(Looked::Due(Box::new(Compaction {
         covers,
         previous,
-        messages: told.map(|record| record.message().clone()).collect(),
+        records: Records::from_rows(
+            told.map(|record| (record.seq(), record.appended_at(), record.message().clone())),
+        ),
         most: policy.most(),
+        too_long: None,
         version: seen.slot(super::SLOT).map(Slot::version),
         seen,
         id: SlotVersion::random(),

@@ -46,7 +46,8 @@ impl CompactionPolicy {
         Ok(Self { keep, step, counter, most: 8_000 })
     }
 
-    /// Bounds the characters of a summary; 8,000 unless set. A longer one is not stored.
+    /// Bounds the characters of a summary; 8,000 unless set. One that is longer is asked for
+    /// [once more](super::Compaction::again), and then cut at the end of a line.
     #[must_use]
     pub fn text_at_most(mut self, characters: usize) -> Self {
         self.most = characters;

@@ -14,7 +14,7 @@ pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
     match value {
         Value::Object(fields) => {
             let of_choice = alternatives(schema).filter(|it| describes(it, fields, root));
-            // Where several describe it, no one knows which is meant.
+            // If several describe it, no one knows which is meant.
             let mut meant: Vec<_> = of_choice.collect();
             let only = if meant.len() == 1 { meant.pop() } else { None };
             let of_choice = only.is_some_and(|it| take_from(fields, resolved(it, root), root));
@@ -23,7 +23,7 @@ pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
         Value::Array(list) => {
             let choice = alternatives(schema).map(|it| resolved(it, root));
             let mut all = iter::once(schema).chain(choice).filter_map(|it| it.get("items"));
-            // Where several lists may be meant, no one knows which is.
+            // If several lists may be meant, no one knows which is.
             let (Some(items), None) = (all.next(), all.next()) else { return false };
             list.iter_mut().filter_map(|it| take(it, items, root).then_some(())).count() > 0
         }

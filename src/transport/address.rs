@@ -15,8 +15,8 @@ pub(super) fn checked(address: &str, format: Format) -> Result<String> {
         _ if is_whole => address.to_owned(),
         _ => return Err(invalid("an address that begins neither with https:// nor with http://")),
     };
-    let parsed = address.parse::<ureq::http::Uri>().ok();
-    match parsed.as_ref().and_then(ureq::http::Uri::authority) {
+    let parsed = address.parse::<http::Uri>().ok();
+    match parsed.as_ref().and_then(http::Uri::authority) {
         None => Err(invalid("what is no address")),
         // It would be shown wherever the address is.
         Some(authority) if authority.as_str().contains('@') => {

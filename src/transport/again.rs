@@ -1,11 +1,13 @@
-//! When a request is sent again, and how long to wait before.
+//! How requests fail, when one is sent again, and how long to wait before.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ureq::http::HeaderMap;
+use http::HeaderMap;
 
+use super::OPERATION;
+use crate::conversation::ModelError;
 use crate::error::{Error, ErrorKind};
 use crate::wire::is_refusal;
 
@@ -13,11 +15,9 @@ use crate::wire::is_refusal;
 pub(super) struct Failed {
     pub(super) error: Error,
     pub(super) again: Again,
-    /// The time that the server asks to wait.
-    pub(super) after: Option<Duration>,
 }
 
-/// True where the same request may be sent again.
+/// True if the same request may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     No,
@@ -29,7 +29,22 @@ pub(super) enum Again {
 
 impl Failed {
     pub(super) fn new(error: Error, again: Again) -> Self {
-        Self { error, again, after: None }
+        Self { error, again }
+    }
+
+    /// A request of which no answer has begun; `sent` where the server may have had it.
+    pub(super) fn unanswered(what: &'static str, sent: bool) -> Self {
+        let again = if sent { Again::IfAllowed } else { Again::Yes };
+        Self::new(Error::new(ErrorKind::Unanswered { sent }, OPERATION, what), again)
+    }
+
+    pub(super) fn because(self, source: impl Into<ModelError>) -> Self {
+        Self { error: self.error.with_source(source), ..self }
+    }
+
+    /// The same, which is not sent again.
+    pub(super) fn for_good(self) -> Self {
+        Self { again: Again::No, ..self }
     }
 }
 
@@ -45,6 +60,15 @@ impl From<Error> for Failed {
     }
 }
 
+/// The error of a request that nobody wants any more.
+pub(super) fn stopped() -> Failed {
+    Failed::new(unfinished("it was stopped"), Again::No)
+}
+
+pub(super) fn unfinished(text: &'static str) -> Error {
+    Error::new(ErrorKind::Unfinished, OPERATION, text)
+}
+
 /// Returns whether a request that was answered with this error may be sent again, wherever the
 /// error stood.
 fn after_refusal(error: &Error) -> Again {
@@ -55,14 +79,8 @@ fn after_refusal(error: &Error) -> Again {
     // Somebody's time was up, or a gateway did not get what it waited for: the server behind it may
     // have answered, or be answering.
     let is_late = matches!(status, Some(504 | 520 | 524))
-        || matches!(code, Some("DEADLINE_EXCEEDED" | "timeout_error"));
+        || code.is_some_and(|code| code == "DEADLINE_EXCEEDED" || code == "timeout_error");
     if is_late { Again::IfAllowed } else { Again::Yes }
-}
-
-/// The same for the error of a response with these headers.
-pub(super) fn after_response(error: &Error, headers: &HeaderMap) -> Again {
-    let is_told_not_to = headers.get("x-should-retry").is_some_and(|it| it == "false");
-    if is_told_not_to { Again::No } else { after_refusal(error) }
 }
 
 /// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter
@@ -114,7 +132,7 @@ fn date(text: &str) -> Option<SystemTime> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use ureq::http::{HeaderMap, HeaderValue};
+    use http::{HeaderMap, HeaderValue};
 
     use super::{asked_to_wait, date, pause};
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::late_id;
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Records;
 
@@ -16,7 +15,7 @@ pub struct Call {
     /// The tag of what stands in for its result, and of that where it comes late.
     pub(super) tag: String,
     pub(super) needs_approval: bool,
-    pub(super) is_kept: bool,
+    pub(super) is_checkpointed: bool,
     pub(super) may_have_run: bool,
     pub(super) is_repeatable: bool,
     /// The messages of the turn that are not stored yet.
@@ -30,7 +29,7 @@ impl fmt::Debug for Call {
             .field("id", &self.id())
             .field("name", &self.name())
             .field("needs_approval", &self.needs_approval)
-            .field("is_kept", &self.is_kept)
+            .field("is_checkpointed", &self.is_checkpointed)
             .field("may_have_run", &self.may_have_run)
             .finish_non_exhaustive()
     }
@@ -49,12 +48,6 @@ impl Call {
 
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_repeatable
-    }
-
-    /// Returns the id of the append of its late result, where others may append one too: who ran a
-    /// repeatable call again.
-    pub(crate) fn late_id(&self) -> Option<String> {
-        if self.is_repeatable { late_id(&self.tag) } else { None }
     }
 
     /// The name of the tool.
@@ -91,31 +84,31 @@ impl Call {
         read.map_err(|error| ToolError::new(format!("arguments: {error}")))
     }
 
-    /// Returns true where somebody must approve of it before it runs. Where it is
-    /// [kept](Self::is_kept), the turn can be dropped until then: whoever has the answer
+    /// Returns true if somebody must approve of it before it runs. Where it is
+    /// [checkpointed](Self::is_checkpointed), the turn can be dropped until then: whoever has the answer
     /// [adopts](crate::MemoryPrompt::adopt) it. Else the turn itself must be kept, as JSON for one.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
 
-    /// Returns true where a crash from here on leaves a checkpoint with it in the memory.
+    /// Returns true if a crash from here on leaves a checkpoint with it in the memory.
     ///
     /// The calls of one answer are kept together: those of repeatable tools are where one of them
     /// is not repeatable or needs approval, and else are not. It is false over a memory without
     /// slots, and where the turn has outgrown a slot: one that was written before does not know of
     /// this call.
-    pub fn is_kept(&self) -> bool {
-        self.is_kept
+    pub fn is_checkpointed(&self) -> bool {
+        self.is_checkpointed
     }
 
-    /// Returns true where the turn was handed to this owner after the call was handed out to an
+    /// Returns true if the turn was handed to this owner after the call was handed out to an
     /// earlier one, who may have run it, and where a [conversation](crate::Conversation) has begun
     /// it and was dropped. A tool that is not repeatable is not to be run again then, unless
     /// somebody has made sure that it did not run.
     ///
     /// Of a loop of your own the turn knows no more than what you say: where you hand a call to a
     /// task and lose that, the turn hands the call out again as if nothing had happened. Say
-    /// [`unknown`](super::Turn::unknown) then.
+    /// [`outcome_unknown`](super::Turn::outcome_unknown) then.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }
@@ -123,9 +116,23 @@ impl Call {
 
 /// The error of a tool: text for the model.
 ///
-/// Every `std::error::Error` becomes one with `?`, by its own text, so mind what errors say. What
-/// is none, an `anyhow::Error` for one, goes through `map_err(|it|
-/// ToolError::new(it.to_string()))`.
+/// A text becomes one with `?` or `into`, and so does every error, an `anyhow::Error` for one, by
+/// its own text: mind what errors say.
+///
+/// ```
+/// use memory_prompt::turn::ToolError;
+///
+/// fn pay(amount: &str) -> Result<String, ToolError> {
+///     let amount: u32 = amount.parse()?;
+///     if amount > 100 {
+///         return Err("more than the card has".into());
+///     }
+///     (amount > 0).then(|| "paid".to_owned()).ok_or(format!("{amount} is nothing").into())
+/// }
+/// assert_eq!(pay("101").unwrap_err().to_string(), "more than the card has");
+/// assert_eq!(pay("0").unwrap_err().to_string(), "0 is nothing");
+/// assert_eq!(pay("-1").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError(String);
 
@@ -146,8 +153,8 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl<E: std::error::Error> From<E> for ToolError {
+impl<E: Into<Box<dyn std::error::Error>>> From<E> for ToolError {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self(error.into().to_string())
     }
 }

@@ -1,10 +1,10 @@
 //! Reading back and searching a turn that is not stored yet.
 
 use super::{Call, ToolError};
-use crate::history::{ReadBack, SearchHistory};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
+use crate::recall::tools::{ReadBack, SearchHistory};
 
 macro_rules! runs_calls {
     ($(#[$documentation:meta])* $tool:ident) => {
@@ -41,7 +41,7 @@ runs_calls! {
     /// prompts say.
     ///
     /// ```
-    /// use memory_prompt::history::ReadBack;
+    /// use memory_prompt::recall::tools::ReadBack;
     /// use memory_prompt::turn::Next;
     /// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall};
     ///
@@ -91,7 +91,7 @@ runs_calls! {
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};
-    /// use memory_prompt::history::SearchHistory;
+    /// use memory_prompt::recall::tools::SearchHistory;
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
     /// use serde_json::json;
     /// use std::sync::Arc;

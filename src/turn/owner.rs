@@ -1,20 +1,193 @@
-//! The owner's side of a turn: answers, results, approvals, and that it is to end.
+//! The owner's side of a turn: its settings, answers, results, approvals, and that it is to end.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use super::document::Document;
 use super::reply::Reply;
-use super::{Call, Ended, OnInterrupt, ToolError, Turn};
-use crate::codec::Codec;
+use super::room::{excess, room_for_answer, too_large};
+use super::state::{CallState, Doing, Event, State, outcome_unknown};
+use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
-use crate::record::Records;
-use crate::wire::Stop;
+use crate::tool::Tool;
+use crate::wire::{Stop, Usage};
+
+/// Returns the names of those tools of which this is true.
+fn names(tools: &[Tool], which: fn(&Tool) -> bool) -> BTreeSet<String> {
+    tools.iter().filter(|it| which(it)).map(|it| it.name().to_owned()).collect()
+}
 
 impl Turn {
+    /// Returns a turn that begins with this question: a message, or a text of the user.
+    ///
+    /// [`MemoryPrompt::turn`](crate::MemoryPrompt::turn) makes one with the temporaries of the
+    /// prompt.
+    pub fn new(question: impl Into<Self>) -> Self {
+        question.into()
+    }
+
+    /// Sets what the model can call, in place of the [prompt's](crate::MemoryPrompt::tools). A call
+    /// of anything else is answered with an error, for the model; where neither has tools, every
+    /// call is handed out.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.set_tools(tools.into_iter().collect());
+        self
+    }
+
+    pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
+        self.state.repeatable = names(&tools, Tool::is_repeatable);
+        self.state.needs_approval = names(&tools, Tool::needs_approval);
+        self.tools = tools;
+    }
+
+    /// Takes the tools of the prompt where it was given none of its own: the model is offered them,
+    /// so their calls are held for approval too. One that was read back, and had others, waits for
+    /// those.
+    pub(super) fn take_tools(&mut self, tools: &Arc<[Tool]>) {
+        let State { repeatable, needs_approval, .. } = &self.state;
+        let had_none = repeatable.is_empty() && needs_approval.is_empty();
+        let had_these = *repeatable == names(tools, Tool::is_repeatable)
+            && *needs_approval == names(tools, Tool::needs_approval);
+        if had_none || had_these {
+            self.set_tools(Arc::clone(tools));
+        }
+    }
+
+    /// Adds messages for its own prompts only. They stay where its first prompt has
+    /// them.
+    #[must_use]
+    pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
+        self.state.temporaries.extend(messages);
+        self
+    }
+
+    /// Sets the number of answers that may call tools; 25 unless set.
+    #[must_use]
+    pub fn max_rounds(mut self, rounds: u32) -> Self {
+        self.state.most_rounds = rounds;
+        self
+    }
+
+    /// Sets what it does where others append meanwhile.
+    #[must_use]
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.state.on_conflict = on_conflict;
+        self
+    }
+
+    /// Sets what it does before a tool that is not repeatable where no checkpoint can be written.
+    #[must_use]
+    pub fn on_no_checkpoint(mut self, on_no_checkpoint: OnNoCheckpoint) -> Self {
+        self.state.on_no_checkpoint = on_no_checkpoint;
+        self
+    }
+
+    /// Sets an id of your own, so that a request which comes twice is stored once. It has
+    /// 1 to 246 bytes and no control characters; any other one is an error before the model is
+    /// asked.
+    ///
+    /// Before the model is asked, [`next`](Self::next) looks for what came of that id, at the price
+    /// of two more round trips:
+    ///
+    /// - It was answered, by whomever: the turn is [`Ended::Adopted`](super::Ended::Adopted), with
+    ///   the stored messages and their positions.
+    /// - It is stored without an answer: the turn goes on behind the stored calls and results,
+    ///   which don't run again. What is stored then has an id that is derived from this one.
+    /// - It waits for approval: the turn is [`Ended::Parked`](super::Ended::Parked), with the calls
+    ///   that [wait](super::Done::waiting).
+    /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without one nobody can know that it
+    ///   runs: the model is asked, one of the two is stored, and both return the stored answer.
+    /// - Another question has the id: [`ErrorKind::Invalid`].
+    /// - Nothing is there, or it was evicted: the model is asked.
+    ///
+    /// Ids are known within a conversation, at least the newest 64: see
+    /// [`Append::with_id`](crate::memory::Append::with_id). A turn that waits in its slot is found
+    /// for as long as it waits.
+    ///
+    /// ```
+    /// use memory_prompt::turn::{Ended, Next, Turn};
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// let mut turn = Turn::new(Message::user("Hi.")).with_id("update 4711");
+    /// turn.next(&prompt)?;
+    /// turn.answer("Hello.")?;
+    /// let Next::Done(first) = turn.next(&prompt)? else { unreachable!() };
+    ///
+    /// let mut again = Turn::new(Message::user("Hi.")).with_id("update 4711");
+    /// let Next::Done(done) = again.next(&prompt)? else { unreachable!() };
+    /// assert_eq!((done.text(), done.positions), (first.text(), first.positions));
+    /// assert_eq!((first.ended, done.ended), (Ended::Answered, Ended::Adopted));
+    /// assert_eq!(prompt.memory().next_position()?, 2);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.state.id = id.into();
+        (self.may_be_repeated, self.is_request) = (true, true);
+        self
+    }
+
+    /// Returns the id by which the memory recognises the append of this turn.
+    pub fn id(&self) -> &str {
+        &self.state.id
+    }
+
+    /// Returns what tells it from every other turn, in all hands.
+    pub(crate) fn life(&self) -> &str {
+        &self.state.life
+    }
+
+    /// Returns the name of its slot, which it keeps in the hands of whoever adopts it.
+    pub(crate) fn slot(&self) -> String {
+        self.state.slot()
+    }
+
+    /// Returns true if it was written to that slot, as far as its owner knows.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.state.held().is_some()
+    }
+
+    /// Returns what was said so far, the question first.
+    pub fn messages(&self) -> &[Message] {
+        &self.state.messages
+    }
+
+    /// Returns the sum of what its answers cost, as far as their providers told.
+    pub fn usage(&self) -> Usage {
+        self.state.usage
+    }
+
+    /// Returns the temporaries of a turn that comes to nothing, for the next one.
+    #[must_use]
+    pub fn into_temporaries(self) -> Vec<Message> {
+        self.state.temporaries
+    }
+
+    /// Sets what the memory takes at most: [`ChatMemory::limits`](crate::ChatMemory::limits). For
+    /// those who bring their own I/O; [`next`](Self::next) asks the memory.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Returns true if nothing is left but to store it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    pub(super) fn tool(&self, call: &ToolCall) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name() == call.name)
+    }
+
+    /// Returns the position behind which whatever is stored of the turn stands.
+    pub(crate) fn began_at(&self) -> u64 {
+        self.state.seen.map_or(0, |seen| seen.end)
+    }
+
     /// Takes the answer of the model, and counts what it cost.
     ///
     /// Calls that share an id are told apart: from the second one on, each has an id of its own in
@@ -32,22 +205,20 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model; where the
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is not the answer of a model; where the
     /// model was not to be asked: calls wait for their results, or the turn is over; and where it
-    /// is too large for the memory. [`Model`](crate::ErrorKind::Model) where it broke off before
+    /// is too large for the memory. [`Model`](crate::ErrorKind::Model) if it broke off before
     /// anything was said. Nothing of it is taken then.
     pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
-        let Reply { message, usage, stop } = answer.into();
+        let Reply { message, usage, stop, metadata } = answer.into();
         let Message::Ai(mut answer) = message else {
             return Err(Error::invalid("answer", "it is not the message of a model"));
         };
-        let newest = self.document.messages.last().and_then(Message::as_ai);
-        let paused = newest.filter(|_| self.document.is_paused).cloned();
-        if self.is_over() || newest.is_some() && paused.is_none() {
+        let newest = self.state.messages.last().and_then(Message::as_ai);
+        let paused = newest.filter(|_| self.state.doing == Doing::Resting).cloned();
+        let is_asked = matches!(self.state.doing, Doing::Asking | Doing::Resting);
+        if !is_asked || newest.is_some() && paused.is_none() {
             return Err(Error::invalid("answer", "the turn did not ask"));
-        }
-        if self.waiting().next().is_some() {
-            return Err(Error::invalid("answer", "calls wait for their results"));
         }
         let is_broken = stop == Some(Stop::Broken);
         if is_broken && answer.text().is_empty() && !answer.has_tool_calls() {
@@ -57,13 +228,13 @@ impl Turn {
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }
-        let (mut answer, shared_ids) = tell_apart(answer, self.awaited_ids());
+        let (mut answer, given) = tell_apart(answer, self.awaited_ids());
         let goes_on = paused.is_some();
         answer = match paused {
             Some(paused) => paused.followed_by(answer),
             None => answer,
         };
-        let before = self.document.messages.len() - usize::from(goes_on);
+        let before = self.state.messages.len() - usize::from(goes_on);
         if let Some(text) = self.excess_with(&answer, before) {
             return Err(Error::invalid("answer", text));
         }
@@ -74,41 +245,15 @@ impl Turn {
             Some(ToolCall { name: tool.name().to_owned(), ..call.clone() })
         };
         answer = answer.with_calls(meant).unwrap_or(answer);
-        let asked = answer.tool_calls().enumerate();
-        let asked = asked.filter(|(_, call)| self.document.needs_approval(&call.name));
-        self.document.unapproved = asked.map(|(i, _)| i).collect();
-        self.document.may_have_run = BTreeSet::new();
-        self.document.approved = BTreeSet::new();
-        self.document.shared_ids = shared_ids;
-        self.document.is_called = false;
-        self.document.usage += usage;
-        self.stop = stop;
-        let calls = answer.has_tool_calls();
+        (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.document.messages.truncate(before);
-            self.staged = Records::default(); // it was staged as far as it went
+            self.prompts.restage(); // it was staged as far as it went
         }
-        self.document.messages.push(Message::Ai(answer));
-        self.document.is_paused = !calls && stop == Some(Stop::Paused);
-        if is_broken {
-            self.close("Not run: the answer broke off.");
-            self.document.ended = Some(Ended::Interrupted);
-        } else if !calls && !self.document.is_paused {
-            if self.document.steers.is_empty() {
-                self.document.ended = Some(Ended::Answered);
-            }
-        } else if self.document.rounds >= self.document.most_rounds {
-            let most = self.document.most_rounds;
-            self.close(&format!("Not run: a turn has at most {most} rounds of calls."));
-            self.document.ended = Some(Ended::Rounds);
-        } else {
-            self.document.rounds += 1;
-            if matches!(self.stop, Some(Stop::Length | Stop::Filtered)) {
-                self.close_cut();
-            }
-            self.refuse_unknown();
+        self.state.apply(Event::Answered { answer, given, usage, stop })?;
+        if matches!(stop, Some(Stop::Length | Stop::Filtered)) {
+            self.close_cut()?;
         }
-        Ok(())
+        self.refuse_unknown()
     }
 
     /// Says that a call may run which [needs approval](super::Tool::needing_approval): the next
@@ -117,39 +262,43 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits for approval.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let own: Vec<_> = self.waiting().filter(|(_, call)| call.id == call_id).collect();
-        let is_given =
-            |(at, call): &(usize, &ToolCall)| self.document.given_id(*at, call) == call_id;
-        // An id that is a call's own means no other one, also where it was approved before.
-        let is_own = self.document.is_own_id(call_id);
-        let given: Vec<_> = self.waiting().filter(|call| !is_own && is_given(call)).collect();
-        let place = match (&own[..], &given[..]) {
-            ([(place, _)], _) | ([], [(place, _)])
-                if self.is_unapproved(*place) && !self.is_over() =>
-            {
-                *place
-            }
-            // In a turn of an earlier version two may share it, and nobody knows which is meant.
-            _ => {
-                let text = format!("no call {call_id:?} waits for approval, or more than one");
-                return Err(Error::invalid("approve", text));
-            }
+        let place = self.unapproved("approve", call_id)?;
+        self.state.apply(Event::Approved(place))
+    }
+
+    /// Says that a call may not run which [needs approval](super::Tool::needing_approval), and why:
+    /// the model is told so in these words. Should somebody have run it all the same, what came of
+    /// that takes the place of the refusal.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
+    pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
+        let place = self.unapproved("refuse", call_id)?;
+        self.state.apply(Event::Refused(place, why.to_owned()))
+    }
+
+    /// The place of the call of this id that waits for approval.
+    fn unapproved(&self, operation: &'static str, call_id: &str) -> Result<usize> {
+        let waiting = self.state.waiting();
+        let unapproved = |place| self.state.state(place) == CallState::Unapproved;
+        // An id that is a call's own means no other one.
+        let own = waiting.iter().find(|(_, call)| call.id == call_id);
+        let place = match own {
+            Some((place, _)) => Some(*place),
+            None => self.state.called(call_id).map(|(place, _)| place),
         };
-        self.document.unapproved.remove(&place);
-        self.document.approved.insert(place);
-        self.document.is_stale = true;
-        Ok(())
+        place.filter(|place| unapproved(*place)).ok_or_else(|| {
+            Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
+        })
     }
 
     /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
-    pub(crate) fn begin(&mut self, call: &Call) {
-        if let Ok((place, _)) = self.waiting_call(call.id())
-            && !call.is_repeatable()
-        {
-            self.document.note_may_have_run([place]);
-        }
+    pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
+        let (place, _) = self.waiting_call(call.id())?;
+        if call.is_repeatable() { Ok(()) } else { self.state.apply(Event::Begun(place)) }
     }
 
     /// Takes what came of a call.
@@ -163,7 +312,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits, and where it has a
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits, and where it has a
     /// result though nobody has [approved](Self::approve) of it.
     pub fn result(
         &mut self,
@@ -171,7 +320,7 @@ impl Turn {
         outcome: Result<impl Into<Content>, ToolError>,
     ) -> Result<()> {
         let (place, call) = self.waiting_call(call_id)?;
-        if outcome.is_ok() && self.is_unapproved(place) {
+        if outcome.is_ok() && self.state.state(place) == CallState::Unapproved {
             let text = format!("nobody has approved of the call {call_id:?}");
             return Err(Error::invalid("result", text));
         }
@@ -181,28 +330,23 @@ impl Turn {
                 ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
             }
         };
-        self.document.approved.remove(&place); // it was run without being handed out once more
-        if self.is_unapproved(place) {
-            self.document.not_run.insert(self.document.messages.len());
-        }
-        self.stage_result(place, result);
-        Ok(())
+        let result = self.fitting(place, result);
+        self.state.apply(Event::Result(place, result))
     }
 
     /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits.
     pub fn error(&mut self, call_id: &str, text: impl Into<String>) -> Result<()> {
         self.result(call_id, Err::<&str, _>(ToolError::new(text)))
     }
 
     /// Answers a call with this error because it was not run, and will not be.
-    pub(crate) fn refuse(&mut self, call_id: &str, text: &str) -> Result<()> {
-        let (_, call) = self.waiting_call(call_id)?;
-        self.stage_not_run(&call, text);
-        Ok(())
+    pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
+        let (place, _) = self.waiting_call(call_id)?;
+        self.state.apply(Event::NotRun(place, text.to_owned()))
     }
 
     /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
@@ -212,16 +356,14 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
-    pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits.
+    pub fn outcome_unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.waiting_call(call_id)?;
-        self.document.approved.remove(&place);
-        let tag = self.document.call_tag(place);
-        let told = outcome_unknown(&call, &tag, why);
-        let is_too_large = self.excess_of_result(&told).is_some();
-        let told = if is_too_large { outcome_unknown(&call, &tag, "") } else { told };
-        self.document.messages.push(told);
-        Ok(())
+        let tag = self.state.call_tag(place);
+        let unknown = outcome_unknown(&call, &tag, why);
+        let is_too_large = self.excess_of_result(&Message::Tool(unknown.clone())).is_some();
+        let unknown = if is_too_large { outcome_unknown(&call, &tag, "") } else { unknown };
+        self.state.apply(Event::Result(place, unknown))
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where
@@ -229,7 +371,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again; and where it is
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over: ask again; and where it is
     /// too large for the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
@@ -239,122 +381,78 @@ impl Turn {
         if let Some(text) = self.excess_of_result(&message) {
             return Err(Error::invalid("steer", text));
         }
-        self.document.steers.push(message);
-        Ok(())
+        self.state.apply(Event::Steered(message))
     }
 
     /// Ends the turn: the next step stores what is kept of it.
     pub fn interrupt(&mut self, keep: OnInterrupt) {
-        if self.is_over() {
-            return;
-        }
-        let keeps = keep == OnInterrupt::Keep || self.has_happened();
-        self.document.ended = Some(Ended::Interrupted);
-        if !keeps {
-            self.document.forgets = true;
-            return;
-        }
-        for (place, call) in self.waiting_calls() {
-            if self.document.is_handed_out(place) {
-                let tag = self.document.call_tag(place);
-                self.document.messages.push(outcome_unknown(&call, &tag, ""));
-            } else {
-                self.stage_not_run(&call, NOT_RUN);
-            }
-        }
-        self.document.messages.append(&mut self.document.steers);
-    }
-
-    /// Returns whether a tool that is not repeatable may have run.
-    pub(super) fn has_happened(&self) -> bool {
-        // Under an id that was given to it, no other turn is begun where a checkpoint may be there.
-        let may_be_kept = self.document.is_saving || self.document.kept.is_some();
-        let is_known = may_be_kept && self.append_id() != self.document.slot;
-        is_known || self.document.has_happened()
+        let taken = self.state.apply(Event::Interrupted(keep));
+        debug_assert!(taken.is_ok(), "{taken:?}");
     }
 
     /// The call of this id that waits for its result.
     fn waiting_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
-        let call = self.document.called(call_id).filter(|_| !self.is_over());
+        let call = self.state.called(call_id);
         call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
             Error::invalid("result", text)
         })
     }
 
-    fn waiting_calls(&self) -> Vec<(usize, ToolCall)> {
-        self.waiting().map(|(i, call)| (i, call.clone())).collect()
-    }
-
     /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever
     /// looks what is stored of it tells them apart by what they are.
     fn awaited_ids(&self) -> HashSet<String> {
-        let stored = self.base.iter().flat_map(|base| base.records.iter());
         let mut ids = HashSet::new();
         let mut look_at = |message: &Message| {
             let stand_in = message.as_tool().filter(|it| it.is_stand_in());
             ids.extend(stand_in.map(|it| it.call_id().to_owned()));
         };
-        stored.for_each(|record| look_at(record.message()));
-        self.document.messages.iter().for_each(look_at);
-        let own = self.document.messages.iter().flat_map(Message::tool_calls);
+        self.prompts.read_so_far().for_each(&mut look_at);
+        self.state.messages.iter().for_each(look_at);
+        let own = self.state.messages.iter().flat_map(Message::tool_calls);
         ids.extend(own.map(|call| call.id.clone()));
         ids
     }
 
     /// Answers the calls of tools that there are not.
-    fn refuse_unknown(&mut self) {
+    fn refuse_unknown(&mut self) -> Result<()> {
         if self.tools.is_empty() {
-            return;
+            return Ok(());
         }
-        for (place, call) in self.waiting_calls() {
+        for (place, call) in self.state.waiting_calls() {
             if self.tool(&call).is_none() {
-                self.document.not_run.insert(self.document.messages.len());
-                let result = ToolMessage::new(&call.id, &call.name, no_tool(&call.name));
-                self.stage_result(place, result.with_error(true));
+                self.state.apply(Event::NotRun(place, no_tool(&call.name)))?;
             }
         }
-    }
-
-    /// Answers all calls that wait with this error.
-    fn close(&mut self, text: &str) {
-        for (_, call) in self.waiting_calls() {
-            self.stage_not_run(&call, text);
-        }
-    }
-
-    /// Closes a call that was not run.
-    fn stage_not_run(&mut self, call: &ToolCall, text: &str) {
-        self.document.not_run.insert(self.document.messages.len());
-        let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
-        self.document.messages.push(Message::Tool(result));
+        Ok(())
     }
 
     /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
-    fn close_cut(&mut self) {
-        let mut calls = self.waiting_calls();
-        let Some(last) = calls.pop() else { return };
+    fn close_cut(&mut self) -> Result<()> {
+        let waiting = self.state.waiting_calls();
+        let given: Vec<_> =
+            waiting.iter().map(|(place, call)| self.state.given_id(*place, call)).collect();
         // What shares its id may be half of it.
-        let given =
-            |(place, call): &(usize, ToolCall)| self.document.given_id(*place, call).to_owned();
-        let id = given(&last);
-        calls.retain(|it| given(it) == id);
-        for (_, call) in calls.into_iter().chain([last]) {
-            self.stage_not_run(&call, "Not run: the answer was cut.");
+        let is_cut: Vec<_> = given.iter().map(|id| Some(id) == given.last()).collect();
+        for ((place, _), _) in waiting.into_iter().zip(is_cut).filter(|(_, is_cut)| *is_cut) {
+            let why = "Not run: the answer was cut.".to_owned();
+            self.state.apply(Event::NotRun(place, why))?;
         }
+        Ok(())
     }
 
-    /// Stages a result, or says in its place that it is too large: also where it comes late.
-    fn stage_result(&mut self, place: usize, mut result: ToolMessage) {
-        if !self.has_no_limits() {
-            let late = result.clone().with_call_tag(&self.document.call_tag(place));
-            let both = [result.clone(), late].map(Message::Tool);
-            if let Some(text) = both.iter().find_map(|it| self.excess_of_result(it)) {
-                let (id, name) = (result.call_id(), result.tool_name());
-                result = ToolMessage::new(id, name, too_large(&text)).with_error(true);
-            }
+    /// Returns the result, or in its place that it is too large: also where it comes late.
+    fn fitting(&self, place: usize, result: ToolMessage) -> ToolMessage {
+        if self.has_no_limits() {
+            return result;
         }
-        self.document.messages.push(Message::Tool(result));
+        let marked = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
+        let both = [result.clone(), marked].map(Message::Tool);
+        match both.iter().find_map(|it| self.excess_of_result(it)) {
+            None => result,
+            Some(why) => ToolMessage::new(result.call_id(), result.tool_name(), too_large(&why))
+                .with_error(true),
+        }
     }
 
     /// Says why the memory can't take this result or message of the user, the closings of the other
@@ -364,15 +462,16 @@ impl Turn {
             return None;
         }
         let answered = message.as_tool().map(ToolMessage::call_id);
-        let mut others: Vec<_> = self.waiting().collect();
+        let mut others = self.state.waiting();
         if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
             others.remove(i);
         }
-        let closing = |(place, call)| outcome_unknown(call, &self.document.call_tag(place), "");
+        let closing =
+            |(place, call)| Message::Tool(outcome_unknown(call, &self.state.call_tag(place), ""));
         let closings: Vec<_> = others.into_iter().map(closing).collect();
-        let Document { messages, steers, .. } = &self.document;
+        let State { messages, steers, .. } = &self.state;
         let all = messages.iter().chain(steers).chain(&closings).chain([message]);
-        excess(&self.limits, all, self.room_for_answer())
+        excess(&self.limits, all, room_for_answer(&self.limits))
     }
 
     /// Says why the memory can't take this answer, behind so many messages, with the closings of
@@ -381,55 +480,21 @@ impl Turn {
         if self.has_no_limits() {
             return None;
         }
-        let Document { messages, steers, .. } = &self.document;
+        let State { messages, steers, .. } = &self.state;
         let messages = messages.get(..behind).unwrap_or_default();
-        let tag = |place| self.document.call_tag_at(behind, place);
+        let tag = |place| self.state.call_tag_at(behind, place);
         let calls = answer.tool_calls().enumerate();
-        let closings: Vec<_> =
-            calls.map(|(place, call)| outcome_unknown(call, &tag(place), "")).collect();
+        let closings: Vec<_> = calls
+            .map(|(place, call)| Message::Tool(outcome_unknown(call, &tag(place), "")))
+            .collect();
         let answer = Message::Ai(answer.clone());
         let all = messages.iter().chain(steers).chain(&closings).chain([&answer]);
         excess(&self.limits, all, 0)
     }
 
-    /// Returns the bytes of a batch that are kept free for the answer.
-    pub(super) fn room_for_answer(&self) -> usize {
-        if self.limits.batch == usize::MAX { 0 } else { (self.limits.batch / 8).min(MOST_ROOM) }
-    }
-
     fn has_no_limits(&self) -> bool {
         self.limits.message == usize::MAX && self.limits.batch == usize::MAX
     }
-}
-
-/// Says why a memory of these limits can't take these messages at once, with so much room beside
-/// them; `None` where it can.
-pub(crate) fn excess<'a>(
-    limits: &Limits,
-    messages: impl IntoIterator<Item = &'a Message>,
-    room: usize,
-) -> Option<String> {
-    let Limits { message: most, batch, .. } = *limits;
-    if most == usize::MAX && batch == usize::MAX {
-        return None;
-    }
-    let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
-    let (mut largest, mut all) = (0, 0_usize);
-    for bytes in messages.into_iter().map(size) {
-        largest = bytes.max(largest);
-        all = all.saturating_add(bytes);
-    }
-    if largest > most {
-        return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
-    }
-    let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
-    (all.saturating_add(room) > batch)
-        .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
-}
-
-/// The text for the model in the place of a result that is too large, for this reason.
-pub(crate) fn too_large(why: &str) -> String {
-    format!("The result is too large: {why}.")
 }
 
 /// Returns the answer with an id for each of its calls that no other one has and that is not taken,
@@ -457,27 +522,6 @@ fn tell_apart(
     });
     (told_apart.unwrap_or(answer), shared)
 }
-
-/// The most bytes that are kept free for an answer.
-const MOST_ROOM: usize = 64 * 1024;
-
-pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> Message {
-    let why = why.trim_end();
-    let stop = match why.chars().last() {
-        None => "",
-        Some('.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？') => " ",
-        Some(_) => ". ",
-    };
-    let text = format!("{why}{stop}{OUTCOME_UNKNOWN}");
-    let result = ToolMessage::new(&call.id, &call.name, text);
-    Message::Tool(result.with_error(true).stand_in().with_call_tag(tag))
-}
-
-const OUTCOME_UNKNOWN: &str =
-    "The outcome of this call is not known: it may have been done, and may still be under way.";
-
-/// The text for the model about a call that a stop came before.
-pub(crate) const NOT_RUN: &str = "Not run: the turn was interrupted.";
 
 /// The text for the model about a call of a tool that there is not.
 pub(crate) fn no_tool(name: &str) -> String {

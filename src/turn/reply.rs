@@ -1,7 +1,7 @@
 //! The answer of a model as a turn takes it: a message, and beside it what it cost.
 
 use crate::message::{AiMessage, Message};
-use crate::wire::{Answer, Stop, Usage};
+use crate::wire::{Answer, Metadata, Stop, Usage};
 
 /// The answer of a model, as a [turn](super::Turn::answer) takes it.
 ///
@@ -16,11 +16,13 @@ pub struct Reply {
     pub usage: Usage,
     /// The reason why it ended, where anybody told.
     pub stop: Option<Stop>,
+    /// What else the provider told beside the message.
+    pub metadata: Metadata,
 }
 
 impl From<Message> for Reply {
     fn from(message: Message) -> Self {
-        Self { message, usage: Usage::default(), stop: None }
+        Self { message, usage: Usage::default(), stop: None, metadata: Metadata::default() }
     }
 }
 
@@ -32,7 +34,8 @@ impl From<AiMessage> for Reply {
 
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Self {
-        Self { message: Message::Ai(answer.message), usage: answer.usage, stop: Some(answer.stop) }
+        let Answer { message, usage, stop, metadata, .. } = answer;
+        Self { message: Message::Ai(message), usage, stop: Some(stop), metadata }
     }
 }
 

@@ -1,11 +1,14 @@
 //! Turns that were begun and have not ended, as their slots show them.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Turn;
-use super::document::{Document, MadeCall, PREFIX, VERSION, own_id};
+use super::state::{
+    CallState, Event, Held, MadeCall, PREFIX, State, VERSION, is_true, random_id, was_not_run,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Slot, SlotVersion, Snapshot};
@@ -13,7 +16,7 @@ use crate::record::{Slot, SlotVersion, Snapshot};
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 #[derive(Clone)]
 pub struct Unfinished {
-    pub(super) document: Document,
+    pub(super) state: State,
     pub(super) version: SlotVersion,
 }
 
@@ -21,14 +24,14 @@ pub struct Unfinished {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedCall {
-    /// The id of the call. Models count anew in each answer: a call of another turn may have the
+    /// The id of the call. Models count again in each answer: a call of another turn may have the
     /// same.
     pub call_id: String,
     /// The name of the tool.
     pub tool: String,
     /// The arguments that the model handed to the tool.
     pub arguments: String,
-    /// True where it waits for somebody's approval, and has not run.
+    /// True if it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
     /// The result, where the turn has written that down. What
     /// [stands in](crate::message::ToolMessage::stand_in) for it is none: of a call that took too
@@ -50,35 +53,34 @@ impl fmt::Debug for Unfinished {
 impl Unfinished {
     /// Returns the turn in this slot, or why this version can't read it.
     pub(super) fn of(slot: &Slot) -> Result<Self, Unread> {
-        match serde_json::from_slice::<Document>(slot.content()) {
-            Ok(document) => Ok(Self { document, version: slot.version() }),
+        match serde_json::from_slice::<State>(slot.content()) {
+            Ok(state) => Ok(Self { state, version: slot.version() }),
             Err(_) => Err(Unread::of(slot)),
         }
     }
 
     /// Returns the id of the turn.
     pub fn id(&self) -> &str {
-        &self.document.id
+        &self.state.id
     }
 
     /// Returns what was said in it so far, the question first.
     pub fn messages(&self) -> &[Message] {
-        &self.document.messages
+        &self.state.messages
     }
 
     /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
     /// approval.
     pub fn calls(&self) -> Vec<UnfinishedCall> {
-        let Document { unapproved, .. } = &self.document;
-        let newest = self.document.newest_calls();
-        let calls = self.document.calls().into_iter().filter_map(|made| {
+        let newest = self.state.newest_calls();
+        let calls = self.state.calls().into_iter().filter_map(|made| {
             let MadeCall { at, place, call, result } = made;
             let needs_approval =
-                Some(at) == newest && result.is_none() && unapproved.contains(&place);
-            if self.document.is_repeatable(call) && !needs_approval {
+                Some(at) == newest && self.state.state(place) == CallState::Unapproved;
+            if self.state.is_repeatable(call) && !needs_approval {
                 return None;
             }
-            let result = result.map(|(_, it)| it).filter(|it| !it.is_stand_in());
+            let result = result.map(|(_, it)| it).filter(|it| is_true(it) || was_not_run(it));
             Some(UnfinishedCall {
                 call_id: call.id.clone(),
                 tool: call.name.clone(),
@@ -90,14 +92,104 @@ impl Unfinished {
         calls.collect()
     }
 
-    /// The turn in the hands of a new owner, under an id of its own.
-    pub(super) fn adopted(&self) -> Turn {
-        let mut document = self.document.clone();
-        document.kept_messages = document.messages.len();
-        document.note_handed_out_may_have_run();
-        document.kept = Some(self.version);
-        (document.id, document.owner, document.ended) = (own_id(), own_id(), None);
-        Turn::of(document)
+    /// Returns the calls that wait for approval.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        waiting_in(&self.state)
+    }
+
+    /// Returns the time when it was written to its slot, where its owner noted that.
+    pub fn since(&self) -> Option<SystemTime> {
+        since(&self.state)
+    }
+
+    /// Returns true if a call was handed out and has no result, as far as the slot says.
+    pub(crate) fn runs(&self) -> bool {
+        let mut waiting = self.state.waiting().into_iter();
+        waiting.any(|(place, _)| self.state.state(place).is_handed_out())
+    }
+
+    /// The turn in the hands of a new owner, with the note about others that they make of it.
+    pub(super) fn adopted(&self, note: Option<Message>, decision: Option<Event>) -> Result<Turn> {
+        let mut state = self.state.clone();
+        state.apply(Event::HandedOver)?;
+        decision.map_or(Ok(()), |decision| state.apply(decision))?;
+        let messages = state.messages.len();
+        state.apply(Event::Saved(Held { version: self.version, messages, is_stale: false }))?;
+        state.owner = random_id();
+        state.adoptions += 1;
+        state.note = note;
+        Ok(Turn::of(state))
+    }
+}
+
+/// Returns the calls of a turn that wait for approval.
+pub(super) fn waiting_in(state: &State) -> Vec<Waiting> {
+    let waiting = state.waiting().into_iter();
+    let waiting = waiting.filter(|it| state.state(it.0) == CallState::Unapproved);
+    let waiting = waiting.map(|(_, call)| Waiting {
+        turn: state.id.clone(),
+        call: call.id.clone(),
+        tool: call.name.clone(),
+        arguments: call.arguments.clone(),
+        since: since(state),
+        life: state.life.clone(),
+        part: state.part,
+    });
+    waiting.collect()
+}
+
+fn since(state: &State) -> Option<SystemTime> {
+    let since = Duration::from_millis(state.since?);
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
+
+/// A call that waits for somebody's approval: what the person is shown, and what goes behind the
+/// button.
+///
+/// ```
+/// use memory_prompt::conversation::{Conversation, Scripted};
+/// use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Tool};
+///
+/// let model = Scripted::new().calls("pay", serde_json::json!({})).says("It is paid.");
+/// let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+///     .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+/// let parked = conversation.say("Pay.")?;
+/// let waiting = &parked.waiting()[0]; // or conversation.waiting()?, after a restart
+/// assert_eq!(conversation.approve(waiting)?.text(), "It is paid.");
+///
+/// let late = conversation.refuse(waiting, "The user said no.").unwrap_err();
+/// assert!(matches!(late.kind(), ErrorKind::Decided(_)));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The id of the turn.
+    pub turn: String,
+    /// The id of the call, which is its own within the turn.
+    pub call: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments that the model hands to the tool.
+    pub arguments: String,
+    /// The time when the turn was written to its slot, where its owner noted that.
+    pub since: Option<SystemTime>,
+    /// The life of the turn: in another conversation, or in one that was begun again, the same ids
+    /// are those of another call.
+    pub(super) life: String,
+    /// The number of the turn among those of its id.
+    pub(super) part: u32,
+}
+
+impl fmt::Debug for Waiting {
+    /// Names the call, not what it is about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("turn", &self.turn)
+            .field("call", &self.call)
+            .field("tool", &self.tool)
+            .field("since", &self.since)
+            .finish_non_exhaustive()
     }
 }
 
@@ -107,12 +199,8 @@ impl Unfinished {
 ///
 /// That of the first one that can't be read.
 pub(super) fn unfinished_in(snapshot: &Snapshot) -> Result<Vec<Unfinished>> {
-    turns_in(snapshot).map(|it| it.map_err(|unread| unread.error())).collect()
-}
-
-/// Returns the turns in the slots of this snapshot, or why one can't be read.
-fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished, Unread>> {
-    snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX)).map(Unfinished::of)
+    let turns = snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX));
+    turns.map(|slot| Unfinished::of(slot).map_err(|unread| unread.error())).collect()
 }
 
 /// A slot of a turn that this version can't read.
@@ -156,23 +244,48 @@ impl Unread {
     }
 }
 
-/// The note to the model about what the turns of this snapshot have begun; `None` where that is
-/// nothing.
-pub(super) fn note_about(snapshot: &Snapshot) -> Option<Message> {
-    let lines_of = |turn: Result<Unfinished, Unread>| match turn {
-        Ok(turn) => turn.calls().iter().map(UnfinishedCall::line).collect(),
-        Err(unread) => vec![unread.line()],
-    };
-    let lines: Vec<String> = turns_in(snapshot).flat_map(lines_of).collect();
-    if lines.is_empty() {
-        return None;
+/// The note to the model about what turns in the slots of this snapshot have begun, other than the
+/// one in this slot; `None` if that is nothing. It tells of the newest ones, each in a line, and
+/// how many more there are.
+pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message> {
+    let mut lines: Vec<(Option<SystemTime>, String)> = Vec::new();
+    let others = snapshot.slots().iter().filter(|it| it.name() != own_slot);
+    for slot in others.filter(|it| it.name().starts_with(PREFIX)) {
+        match Unfinished::of(slot) {
+            Ok(turn) => {
+                let calls = turn.calls();
+                lines.extend(calls.iter().map(|call| (turn.since(), call.line())));
+            }
+            Err(unread) => lines.push((None, unread.line())),
+        }
     }
-    let lines = lines.join("\n");
-    let text = format!(
-        "(Begun earlier in this conversation, by a turn that has not ended. Don't do it again.)\n{lines}"
-    );
-    Some(Message::user(text))
+    lines.sort_by_key(|(since, _)| *since); // calls of one turn stay in their order
+    let earlier = lines.len().saturating_sub(MOST_TOLD);
+    let mut text = NOTE.to_owned();
+    if earlier > 0 {
+        text += "\n- and ";
+        text += &earlier.to_string();
+        text += " earlier calls, not shown here";
+    }
+    for (_, line) in lines.iter().skip(earlier) {
+        text.push('\n');
+        text.push_str(line);
+    }
+    (!lines.is_empty()).then(|| Message::user(text))
 }
+
+/// Returns the note in one line, for a prompt that has no room for more.
+pub(super) fn shortened(note: &Message) -> Option<Message> {
+    const SHORT: &str =
+        "(Calls of earlier turns in this conversation have not ended. Don't repeat them.)";
+    (note.text() != SHORT).then(|| Message::user(SHORT))
+}
+
+const NOTE: &str = "(Begun earlier in this conversation, by turns that have not ended. Don't do it \
+                    again.)";
+
+/// The most calls that the note tells of.
+const MOST_TOLD: usize = 10;
 
 impl fmt::Debug for UnfinishedCall {
     /// Names the call, not what it was about.
@@ -216,4 +329,4 @@ fn short(text: &str) -> String {
 }
 
 /// The most characters of arguments or a result that are told.
-const MOST: usize = 500;
+const MOST: usize = 200;

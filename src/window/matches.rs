@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::message::{Message, ToolCall, ToolMessage, is_same_tool};
+use crate::message::{Message, ToolCall, ToolMessage, agree};
 use crate::record::Records;
 
 /// The tool groups among the records from a place on, and the fate of each result there.
@@ -53,7 +53,7 @@ struct Match<'a> {
 impl Call<'_> {
     /// Returns whether this is the result for which something stands in.
     ///
-    /// By the tags of their calls, where both have one; and where one has none, by id and tool
+    /// By the tags of their calls, if both have one; and where one has none, by id and tool
     /// alone, if that is to count.
     fn awaits(&self, result: &ToolMessage, without_tag: bool) -> bool {
         let has_its_tag = |it: Match<'_>| match (it.tag, result.call_tag()) {
@@ -99,7 +99,7 @@ struct Matching<'a> {
     by_id: Option<HashMap<&'a str, OfId<'a>>>,
     /// The group whose results may come next, directly behind it.
     current: Option<usize>,
-    /// True where late results are left alone.
+    /// True if late results are left alone.
     directly: bool,
 }
 
@@ -320,10 +320,6 @@ fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'
     if !of_id.answered.contains(&named) {
         of_id.answered.push(named);
     }
-}
-
-fn agree(one: &str, other: &str) -> bool {
-    one.is_empty() || other.is_empty() || is_same_tool(one, other)
 }
 
 /// The number of calls in one message beyond which they are looked up by id.

@@ -15,7 +15,7 @@ struct Questions<I> {
 }
 
 impl<'a, I: Iterator<Item = &'a Message>> Questions<I> {
-    /// Takes the next question: user messages with no answer between them. False where the records
+    /// Takes the next question: user messages with no answer between them. False if the records
     /// end before it does.
     fn next(&mut self) -> bool {
         self.question.clear();

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::common::At;
-use super::refused::stopped;
+use super::metadata::{Beside, Metadata};
+use super::refused::quoted;
 use super::usage::Usage;
-use crate::error::Result;
+use crate::error::{Code, Error, ErrorKind, Result};
 use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
 use crate::provider::{Provider, remember_origin};
 
@@ -21,8 +22,10 @@ pub struct Answer {
     pub usage: Usage,
     /// The reason why the answer ended.
     pub stop: Stop,
-    /// The provider's own word for why it ended; `None` where it told none.
+    /// The provider's own word for why it ended; `None` if it told none.
     pub stop_word: Option<String>,
+    /// What else the provider told beside the message.
+    pub metadata: Metadata,
     /// Who answered: the one after which the format is called, unless
     /// [`given_by`](Self::given_by) says otherwise.
     pub provider: Provider,
@@ -34,13 +37,16 @@ pub struct Answer {
 /// An answer in which nothing was said because it was [`Filtered`](Self::Filtered) or
 /// [`Malformed`](Self::Malformed) is none: reading it is an error of kind
 /// [`Refused`](crate::ErrorKind::Refused). So is one that is empty, without even a thought, for a
-/// word that is not known. Where the model itself had nothing to say, or a limit left no room for
+/// word that is not known. If the model itself had nothing to say, or a limit left no room for
 /// it, the answer is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stop {
     /// The model had said what it wanted to say.
     End,
+    /// The model will not do what it was asked to, and has said so: the whole text, or a part of
+    /// it, is [that](Answer::refusal). OpenAI's formats mark it; many say so as any other text.
+    Refused,
     /// One of the request's stop sequences came.
     Sequence,
     /// The model waits for the results of the calls in the message, whatever word the provider has
@@ -72,11 +78,23 @@ impl Answer {
         word: Option<String>,
     ) -> Self {
         let word = word.filter(|word| is_word(word));
-        let stop = Stop::of(word.as_deref(), message.has_tool_calls());
-        Self { message, usage, stop, stop_word: word, provider }
+        let stop = Stop::of(
+            word.as_deref(),
+            message.has_tool_calls(),
+            refusals(&message).next().is_some(),
+        );
+        let metadata = Metadata::default();
+        Self { message, usage, stop, stop_word: word, metadata, provider }
     }
 
-    /// The same answer, if it is one: not where nothing was said, for a reason that is not the
+    /// The same answer with what stood beside its message.
+    pub(super) fn beside(mut self, beside: Beside) -> Self {
+        let format = self.provider.format();
+        (self.message, self.metadata) = beside.told(self.message, format);
+        self
+    }
+
+    /// The same answer, if it is one: not if nothing was said, for a reason that is not the
     /// model's, nor where the provider failed on the way.
     pub(super) fn checked(self, at: At) -> Result<Self> {
         let word = self.stop_word.as_deref().unwrap_or_default();
@@ -107,7 +125,8 @@ impl Answer {
                 .iter()
                 .fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
         };
-        Self { message, usage, stop: Stop::Broken, stop_word: None, provider }
+        let metadata = Metadata::default();
+        Self { message, usage, stop: Stop::Broken, stop_word: None, metadata, provider }
     }
 
     /// The same answer, given by another server that speaks the format.
@@ -153,8 +172,8 @@ impl Answer {
     /// Returns the words with which the model refuses, if it does: `None` is no promise that it
     /// does not, for many say so as any other text.
     ///
-    /// OpenAI's formats mark that text, and end as ever ([`Stop::End`]); Claude says that it
-    /// refuses by why it stops ([`Stop::Filtered`]).
+    /// OpenAI's formats mark that text ([`Stop::Refused`]); Claude says that it refuses by why it
+    /// stops, and may stop in the middle ([`Stop::Filtered`]).
     ///
     /// ```
     /// use memory_prompt::wire::{anthropic, openai};
@@ -171,16 +190,7 @@ impl Answer {
         if self.stop_word.as_deref() == Some("refusal") {
             return Some(self.message.text().into_owned());
         }
-        let is_marked = |extra: &Attributes| extra.values().any(|kept| kept["type"] == *"refusal");
-        let words: Vec<_> = self
-            .message
-            .parts()
-            .iter()
-            .filter_map(|part| match part {
-                AiPart::Content(Part::Text(text)) if is_marked(&text.extra) => Some(&*text.text),
-                _ => None,
-            })
-            .collect();
+        let words: Vec<_> = refusals(&self.message).collect();
         (!words.is_empty()).then(|| words.concat())
     }
 }
@@ -192,13 +202,14 @@ impl From<Answer> for Message {
 }
 
 impl Stop {
-    pub(super) fn of(word: Option<&str>, has_calls: bool) -> Self {
+    pub(super) fn of(word: Option<&str>, has_calls: bool, refuses: bool) -> Self {
         let Some(word) = word else {
             return if has_calls { Self::Calls } else { Self::Unknown };
         };
         match Self::said_by(word) {
             // Many say `stop` where the model calls.
             Self::End if has_calls => Self::Calls,
+            Self::End if refuses => Self::Refused,
             // What was meant as a call is not there.
             Self::Calls if !has_calls => Self::Malformed,
             stop => stop,
@@ -245,10 +256,11 @@ impl Stop {
 /// it goes on, that it was cut, that something was left out of it, that the provider failed.
 pub(super) fn weight(word: &str) -> usize {
     const ASCENDING: [Stop; 8] = [
-        Stop::Unknown,
         Stop::End,
         Stop::Sequence,
         Stop::Calls,
+        // It may be one that says that something is wrong.
+        Stop::Unknown,
         Stop::Paused,
         Stop::Length,
         Stop::Malformed,
@@ -273,11 +285,32 @@ pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
     }
 }
 
+/// Returns the error of an answer that was stopped, or never begun, for the reason of this word,
+/// which is named where it is known.
+pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
+    const BESIDE: [&str; 5] =
+        ["failed", "OTHER", "JAILBREAK", "NO_IMAGE", "BLOCK_REASON_UNSPECIFIED"];
+    let is_known =
+        Stop::said_by(word) != Stop::Unknown || is_failure(word) || BESIDE.contains(&word);
+    let word = if is_known { word } else { "" };
+    let kind = ErrorKind::Refused { code: Code::of(word), status: None, retryable };
+    at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
+}
+
 /// Returns whether by this word the provider failed: what it had said by then is half an answer.
 fn is_failure(word: &str) -> bool {
     const WORDS: [&str; 6] =
         ["error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"];
     WORDS.contains(&word)
+}
+
+/// Returns the texts that are marked as what the model refuses with.
+fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
+    let is_marked = |extra: &Attributes| extra.values().any(|kept| kept["type"] == *"refusal");
+    message.parts().iter().filter_map(move |part| match part {
+        AiPart::Content(Part::Text(text)) if is_marked(&text.extra) => Some(&*text.text),
+        _ => None,
+    })
 }
 
 /// Returns whether nothing at all has come of an answer, not even a thought.

@@ -51,7 +51,7 @@
 //!
 //! # What is lost
 //!
-//! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
+//! If the format has no place for something, [`Messages::strict`] says so beforehand. Written
 //! anyway, audio, video and other documents become texts like `[video: not supported by this
 //! format]`; media in the model's own turn are left out, and so are custom messages; arguments that
 //! are not a JSON object become `{"arguments": ".."}`.
@@ -78,9 +78,12 @@ mod decode;
 mod encode;
 mod stream;
 
-use crate::composed::Prompt;
+use serde::ser::{Serialize, Serializer};
+
 use crate::message::Message;
+use crate::prompt::Prompt;
 use crate::provider::Provider;
+use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{Sequence, system_text};
 use crate::wire::terms::Terms;
 use crate::wire::view::{Cache, View};
@@ -96,6 +99,9 @@ const FORMAT: &str = "anthropic";
 /// The kind of a thinking block of which only encrypted data is shown.
 const REDACTED: &str = "redacted_thinking";
 
+/// The field in which a system message remembers the blocks that add tools or take them away.
+const TOOL_CHANGES: &str = "tool_changes";
+
 /// The messages of a prompt, as a request's `messages`.
 ///
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
@@ -104,7 +110,7 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }
 
-/// The system message of a prompt, as a request's `system`; `None` where there is none.
+/// The system message of a prompt, as a request's `system`; `None` if there is none.
 pub fn system(prompt: &Prompt) -> Option<System<'_>> {
     let late = Terms::for_prompt(prompt, Provider::Anthropic).row.late_system;
     System::new(Sequence::Prompt(prompt), late)
@@ -123,7 +129,7 @@ pub struct Options(());
 #[derive(Clone, Debug)]
 pub struct System<'a> {
     messages: Sequence<'a>,
-    /// True where only those that open the messages are meant.
+    /// True if only those that open the messages are meant.
     late: bool,
     cache: Option<Cache>,
 }
@@ -137,13 +143,13 @@ impl Messages<'_> {
 }
 
 impl<'a> System<'a> {
-    /// The view of the system messages among any messages; `None` where there are none.
+    /// The view of the system messages among any messages; `None` if there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
         Self::new(Sequence::of(messages), false)
     }
 
-    /// The same for this provider. Where it takes [late ones](crate::provider::Row::late_system),
-    /// only those that open the messages are meant; `None` where there are none.
+    /// The same for this provider. If it takes [late ones](crate::provider::Row::late_system),
+    /// only those that open the messages are meant; `None` if there are none.
     #[must_use]
     pub fn for_provider(self, provider: Provider) -> Option<Self> {
         let Self { messages, cache, .. } = self;
@@ -176,5 +182,24 @@ impl<'a> System<'a> {
     fn texts(&self) -> impl Iterator<Item = &'a str> {
         let all = self.messages.iter().take_while(|message| !self.late || message.is_system());
         all.filter_map(system_text).filter(|text| !encode::is_blank(text))
+    }
+
+    pub(super) fn value(&self) -> BorrowedValue<'a> {
+        let mut blocks: Vec<_> =
+            self.texts().map(|text| Object::block("text", "text", text)).collect();
+        let mut texts = self.texts();
+        if let (None, Some(text), None) = (self.cache, texts.next(), texts.next()) {
+            return text.into();
+        }
+        if let (Some(cache), Some(last)) = (self.cache, blocks.last_mut()) {
+            last.put("cache_control", cache.control());
+        }
+        blocks.into()
+    }
+}
+
+impl Serialize for System<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
     }
 }

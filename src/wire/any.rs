@@ -63,6 +63,9 @@ impl Stream {
     /// A stream of which nothing has come yet.
     pub fn of(provider: Provider) -> Self {
         let of = match provider.format() {
+            Format::OpenAi if provider.row().ends_in_done => {
+                OfFormat::OpenAi(Box::new(openai::Stream::new().ending_in_done()))
+            }
             Format::OpenAi => OfFormat::OpenAi(Box::default()),
             Format::Responses => OfFormat::Responses(Box::default()),
             Format::Anthropic => OfFormat::Anthropic(Box::default()),
@@ -90,7 +93,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off;
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the stream broke off;
     /// otherwise those of [`answer`](fn@super::answer).
     pub fn finish(self) -> Result<Answer> {
         Ok(with_stream!(self.of, stream => stream.finish())?.given_by(self.provider))

@@ -16,7 +16,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the text that stands in base64; `None` where it is no base64, or no UTF-8.
+/// Returns the text that stands in base64; `None` if it is no base64, or no UTF-8.
 pub(super) fn text(base64: &str) -> Option<String> {
     let letters = base64.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);

@@ -1,106 +1,122 @@
 //! Content in OpenAI's formats: a string, or a list of blocks, of which one may carry the cache
 //! mark.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-
-use super::shape::Joined;
-use crate::message::{Attributes, Content, Part};
+use super::borrowed::{BorrowedValue, Object};
+use super::common::placeholder;
+use super::losses::Losses;
+use super::terms::Sent;
+use crate::message::{Content, Part};
 
 /// A block of content.
-pub(super) trait ContentBlock<'a>: Copy {
-    /// Returns the block of a text that nothing stands beside.
-    fn bare(text: &'a str) -> Self;
+pub(super) enum Block<'a> {
+    /// A text that nothing stands beside: alone it is a string.
+    Bare(&'a str),
+    /// A block that says this text.
+    Text(&'a str, Object<'a>),
+    Other(Object<'a>),
+}
 
-    /// Returns the text of a block that holds nothing else: content of one such block is a string.
-    fn as_bare(self) -> Option<&'a str>;
-
-    /// Returns the text of a block of text, also of one with fields beside it.
-    fn as_text(self) -> Option<&'a str>;
-
-    /// Returns whether it is a picture, audio or a file.
-    fn is_media(self) -> bool;
-
-    /// Returns the fields that were read beside its own.
-    fn kept(self) -> Option<&'a Attributes>;
-
-    /// Writes all of its fields.
-    fn write<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error>;
-
-    /// Returns whether a cache mark can stand on it: not on an empty text, nor on what has no place
-    /// for one.
-    fn takes_mark(self) -> bool {
-        self.is_media() || self.as_text().is_some_and(|text| !text.is_empty())
+impl<'a> Block<'a> {
+    /// Returns the text, where it is one that may be joined with others.
+    fn text(&self, joins: Joins) -> Option<&'a str> {
+        match self {
+            Self::Bare(text) if joins != Joins::Nothing => Some(text),
+            Self::Text(text, object) => match joins {
+                Joins::Nothing => None,
+                Joins::Plain => object.has_only(&["type", "text"]).then_some(text),
+                Joins::All => Some(text),
+            },
+            Self::Bare(_) | Self::Other(_) => None,
+        }
     }
 }
 
-/// Returns the blocks of content.
-pub(super) fn blocks<'a, B: ContentBlock<'a>>(
+/// The texts that are joined to one string, where there is nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joins {
+    Nothing,
+    /// Those with nothing beside them.
+    Plain,
+    All,
+}
+
+/// Returns the content of a message as its blocks say it; a placeholder of this kind stands for a
+/// part that has none.
+pub(super) fn written<'a>(
     content: &'a Content,
-    block: fn(&'a Part) -> B,
-) -> impl Iterator<Item = B> + Clone {
-    let bare = if let Content::Text(text) = content { Some(B::bare(text)) } else { None };
-    bare.into_iter().chain(content.parts().iter().map(block))
-}
-
-/// Content as it is written.
-pub(super) struct Blocks<I> {
-    pub(super) of: I,
-    /// True where nothing but texts is one string, however many they are.
-    pub(super) flat: bool,
-    /// True where the last block that takes one carries the cache mark.
-    pub(super) mark: bool,
-}
-
-impl<'a, B: ContentBlock<'a>, I: Iterator<Item = B> + Clone> Serialize for Blocks<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut first = self.of.clone();
-        let alone = match (first.next(), first.next()) {
-            // The formats have no empty list.
-            (None, _) => Some(""),
-            (Some(block), None) => block.as_bare(),
-            _ => None,
-        };
-        let takes_mark = self.of.clone().enumerate().filter(|(_, block)| block.takes_mark());
-        let marked = if self.mark { takes_mark.last().map(|(i, _)| i) } else { None };
-        if marked.is_none() {
-            if let Some(text) = alone {
-                return serializer.serialize_str(text);
-            }
-            if self.flat && self.of.clone().all(|block| block.as_text().is_some()) {
-                return serializer.collect_str(&Joined(self.of.clone().filter_map(B::as_text)));
-            }
-        }
-        let mut seq = serializer.serialize_seq(None)?;
-        for (i, block) in self.of.clone().enumerate() {
-            seq.serialize_element(&Marked { block, mark: marked == Some(i) })?;
-        }
-        seq.end()
+    block: impl Fn(&'a Part) -> Option<Block<'a>>,
+    (kind, joins): (&'static str, Joins),
+    sent: &Sent<'_>,
+    losses: &mut Losses,
+) -> BorrowedValue<'a> {
+    if let Content::Text(text) = content {
+        return text.into();
     }
+    let one = |(i, part)| {
+        block(part).unwrap_or_else(|| {
+            sent.refuse(i, part, losses);
+            let text = placeholder(part);
+            Block::Text(text, Object::block(kind, "text", text))
+        })
+    };
+    self::content(content.parts().iter().enumerate().map(one).collect(), (kind, joins))
 }
 
-/// A block, with the cache mark or without.
-struct Marked<B> {
-    block: B,
-    mark: bool,
-}
-
-impl<'a, B: ContentBlock<'a>> Serialize for Marked<B> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.block.write(&mut map)?;
-        let was_marked = self.block.kept().is_some_and(|kept| kept.contains_key(CACHE_MARK));
-        if self.mark && !was_marked {
-            map.serialize_entry(CACHE_MARK, &CacheMark { mode: "explicit" })?;
+/// Returns content of these blocks. A bare text becomes a block of this kind where it is not alone.
+pub(super) fn content<'a>(
+    blocks: Vec<Block<'a>>,
+    (kind, joins): (&'static str, Joins),
+) -> BorrowedValue<'a> {
+    match blocks.as_slice() {
+        // The formats have no empty list.
+        [] => return "".into(),
+        [Block::Bare(text)] => return (*text).into(),
+        blocks => {
+            let texts: Option<Vec<_>> = blocks.iter().map(|block| block.text(joins)).collect();
+            if let Some(texts) = texts {
+                return BorrowedValue::joined(texts);
+            }
         }
-        map.end()
     }
+    let object = |block| match block {
+        Block::Bare(text) => Object::block(kind, "text", text),
+        Block::Text(_, object) | Block::Other(object) => object,
+    };
+    BorrowedValue::List(blocks.into_iter().map(|block| object(block).into()).collect())
 }
 
 /// The field with which OpenAI ends a cached prefix.
 const CACHE_MARK: &str = "prompt_cache_breakpoint";
 
-#[derive(Serialize)]
-struct CacheMark {
-    mode: &'static str,
+/// Puts the cache mark on the last block of content that takes one; false if none does. A string
+/// becomes a block of this kind.
+pub(super) fn mark(content: &mut BorrowedValue<'_>, kind: &'static str) -> bool {
+    if let BorrowedValue::Text(text) = content {
+        let text = std::mem::take(text);
+        if text.is_empty() {
+            *content = text.into();
+            return false;
+        }
+        let block = Object::of([("type", kind.into()), ("text", text.into())]);
+        *content = vec![block].into();
+    }
+    let BorrowedValue::List(blocks) = content else { return false };
+    let takes_mark =
+        |block: &&mut BorrowedValue<'_>| match block.get("type").and_then(|it| it.as_text()) {
+            Some("text" | "input_text") => {
+                block.get("text").and_then(|it| it.as_text()).is_some_and(|text| !text.is_empty())
+            }
+            Some(
+                "image_url" | "input_image" | "input_audio" | "file" | "input_file"
+                | "document_url",
+            ) => true,
+            _ => false,
+        };
+    let Some(BorrowedValue::Object(block)) = blocks.iter_mut().rev().find(takes_mark) else {
+        return false;
+    };
+    if block.get(CACHE_MARK).is_none() {
+        block.put(CACHE_MARK, Object::of([("mode", "explicit".into())]));
+    }
+    true
 }

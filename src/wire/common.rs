@@ -1,91 +1,21 @@
-//! The parts that every format shares: reading with a path, writing what was kept, placeholders.
+//! The parts that every format shares: writing what was kept, placeholders.
 
 use std::fmt;
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 use serde_json::Value;
 
 use super::json::{Form, Json};
-use crate::composed::{self, Prompt};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage,
-    TextPart, ToolCall, is_object, is_shallow,
+    TextPart, ToolCall, is_shallow,
 };
-
-/// A place in a document, and what was being done there.
-///
-/// The way to it is short, and is copied with it: where nothing is wrong it allocates nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct At {
-    operation: &'static str,
-    way: [Step; LONGEST_WAY],
-    steps: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Key(&'static str),
-    Index(usize),
-}
-
-/// The most steps to a place: the formats have no more, and each one makes a copy dearer. Of what
-/// a provider nests deeper, an error names the beginning of the way.
-const LONGEST_WAY: usize = 9;
+pub(super) use crate::message::{At, Fields, TextOrList, each, expected, list, text_or_list};
+use crate::prompt::{self, Prompt};
 
 impl At {
-    /// The top of a document. The operation reads like `read openai answer`.
-    pub(super) fn top(operation: &'static str) -> Self {
-        Self { operation, way: [Step::Index(0); LONGEST_WAY], steps: 0 }
-    }
-
-    /// A field that this crate knows: a name that only the document knows is as much of a text as
-    /// any other, and stands in no error.
-    pub(super) fn key(self, key: &'static str) -> Self {
-        self.step(Step::Key(key))
-    }
-
-    pub(super) fn index(self, index: usize) -> Self {
-        self.step(Step::Index(index))
-    }
-
-    fn step(mut self, step: Step) -> Self {
-        if let Some(next) = self.way.get_mut(self.steps) {
-            *next = step;
-            self.steps += 1;
-        }
-        self
-    }
-
-    /// Returns the error that what is here can't be read.
-    pub(super) fn error(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Codec, what)
-    }
-
-    /// Returns the error that what is here can't be expressed.
-    pub(super) fn unsupported(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Unsupported, what)
-    }
-
-    /// Returns an error of another kind about what is here.
-    pub(super) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
-        self.fail(kind, what)
-    }
-
-    /// Returns the error that what is here is not whole.
-    pub(super) fn unfinished(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Unfinished, what)
-    }
-
-    fn fail(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
-        let text = match self.steps {
-            0 => what.to_string(),
-            _ => format!("{self}: {what}"),
-        };
-        Error::new(kind, self.operation, text)
-    }
-
     /// JSON as a value that is nested no deeper than what a message may keep.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
@@ -105,200 +35,29 @@ impl At {
     }
 
     fn shallow(&self, value: &Value) -> Result<()> {
-        if is_shallow(value) { Ok(()) } else { Err(self.error("nested too deep to be kept")) }
-    }
-}
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, step) in self.way.iter().take(self.steps).enumerate() {
-            match step {
-                Step::Key(key) if i == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
+        if is_shallow(value, &becomes_text) {
+            Ok(())
+        } else {
+            Err(self.error("nested too deep to be kept"))
         }
-        Ok(())
     }
 }
 
-/// The fields of an object, taken one by one; what is left was not known.
-///
-/// A field that is `null` counts as absent, as every provider reads it.
-#[derive(Debug)]
-pub struct Fields {
-    pub(super) at: At,
-    map: Attributes,
+/// Returns whether a field holds the arguments of a call, which are kept as text, however deep.
+fn becomes_text(of: &Attributes, key: &str) -> bool {
+    match key {
+        "input" => of.get("type").is_some_and(|kind| kind == "tool_use"),
+        "args" => of.contains_key("name"),
+        _ => false,
+    }
 }
 
 impl Fields {
-    pub(super) fn of(value: Value, at: At) -> Result<Self> {
-        match value {
-            Value::Object(map) => Ok(Self { at, map }),
-            other => Err(at.error(expected("an object", &other))),
-        }
-    }
-
-    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
-        self.map.remove(key).filter(|value| !value.is_null())
-    }
-
-    /// A field, left where it is.
-    pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.map.get(key)
-    }
-
-    pub(super) fn put(&mut self, key: &str, value: &str) {
-        self.map.insert(key.to_owned(), value.into());
-    }
-
-    /// Leaves the fields of these names.
-    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
-        self.map.retain(|key, _| is_wanted(key));
-    }
-
-    /// Returns true where the field is there and is not `null`.
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.map.get(key).is_some_and(|value| !value.is_null())
-    }
-
-    /// The text in a field, left where it is.
-    pub(super) fn peek(&self, key: &str) -> Option<&str> {
-        self.map.get(key)?.as_str()
-    }
-
-    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.at.key(key).error(expected("a string", &other))),
-        }
-    }
-
-    pub(super) fn required_text(&mut self, key: &'static str) -> Result<String> {
-        self.text(key)?.ok_or_else(|| self.at.key(key).error("missing"))
-    }
-
-    /// The object in a field; `None` where there is none.
-    pub(super) fn object(&mut self, key: &'static str) -> Result<Option<Self>> {
-        self.take(key).map(|value| Self::of(value, self.at.key(key))).transpose()
-    }
-
-    pub(super) fn required_object(&mut self, key: &'static str) -> Result<Self> {
-        Self::of(self.required(key)?, self.at.key(key))
-    }
-
-    /// The object in a field, as its text; `None` where there is none.
-    pub(super) fn object_text(&mut self, key: &'static str) -> Result<Option<String>> {
-        Ok(self.object(key)?.map(|object| Value::Object(object.whole()).to_string()))
-    }
-
-    /// Returns true where a field says so; false where it is absent.
-    pub(super) fn flag(&mut self, key: &'static str) -> Result<bool> {
-        match self.take(key) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(flag),
-            Some(other) => Err(self.at.key(key).error(expected("a boolean", &other))),
-        }
-    }
-
-    /// A place in a list.
-    pub(super) fn index(&mut self, key: &'static str) -> Result<Option<u64>> {
-        let Some(index) = self.take(key) else { return Ok(None) };
-        let wrong = || self.at.key(key).error(expected("an index", &index));
-        index.as_u64().ok_or_else(wrong).map(Some)
-    }
-
-    /// Reads each element of an array at its place; none where the field is absent.
-    pub(super) fn each<T>(
-        &mut self,
-        key: &'static str,
-        read: impl FnMut(Value, At) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        each(self.list(key)?, self.at.key(key), read)
-    }
-
-    /// The elements of an array; none where the field is absent.
-    pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        self.take(key).map_or(Ok(Vec::new()), |value| list(value, self.at.key(key)))
-    }
-
-    pub(super) fn required(&mut self, key: &'static str) -> Result<Value> {
-        self.take(key).ok_or_else(|| self.at.key(key).error("missing"))
-    }
-
-    pub(super) fn required_list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        list(self.required(key)?, self.at.key(key))
-    }
-
-    /// Content: a text, or a list of parts.
-    pub(super) fn content(
-        &mut self,
-        key: &'static str,
-        part: impl FnMut(Value, At) -> Result<Part>,
-    ) -> Result<Content> {
-        Ok(match text_or_list(self.required(key)?, self.at.key(key), part)? {
-            TextOrList::Text(text) => Content::Text(text),
-            TextOrList::List(parts) => Content::from(parts),
-        })
-    }
-
-    /// A text, or the texts of a list of blocks of this kind, joined with an empty line.
-    pub(super) fn joined(&mut self, key: &'static str, kind: &'static str) -> Result<String> {
-        let text = |value, at: At| {
-            let mut block = Self::of(value, at)?;
-            if block.peek("type") != Some(kind) {
-                return Err(block.at.key("type").error(format_args!("expected `{kind}`")));
-            }
-            block.required_text("text")
-        };
-        Ok(match text_or_list(self.required(key)?, self.at.key(key), text)? {
-            TextOrList::Text(text) => text,
-            TextOrList::List(texts) => texts.join("\n\n"),
-        })
-    }
-
     /// A block of text, and what stands beside it.
     pub(super) fn text_part(mut self, format: &str) -> Result<Part> {
         self.take("type");
         let text = self.required_text("text")?;
         Ok(Part::Text(TextPart { text, extra: keep(format, self.rest()) }))
-    }
-
-    /// Refuses an unknown field where there is no place to keep it.
-    pub(super) fn end(self) -> Result<()> {
-        let at = self.at;
-        if self.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
-    }
-
-    /// Returns the fields that nobody took.
-    pub(super) fn rest(mut self) -> Attributes {
-        self.map.retain(|_, value| !value.is_null());
-        self.map
-    }
-
-    /// Every field that nobody took, as it was read.
-    pub(super) fn whole(self) -> Attributes {
-        self.map
-    }
-}
-
-/// Content as it is written: a text, or a list.
-pub(super) enum TextOrList<T> {
-    Text(String),
-    List(Vec<T>),
-}
-
-/// Reads a text, or each element of a list at its place.
-pub(super) fn text_or_list<T>(
-    value: Value,
-    at: At,
-    read: impl FnMut(Value, At) -> Result<T>,
-) -> Result<TextOrList<T>> {
-    match value {
-        Value::String(text) => Ok(TextOrList::Text(text)),
-        Value::Array(list) => Ok(TextOrList::List(each(list, at, read)?)),
-        other => Err(at.error(expected("a string or an array", &other))),
     }
 }
 
@@ -321,23 +80,6 @@ pub(super) fn objects(
     Ok(list.into_iter().enumerate().map(move |(i, value)| Fields::of(value, at.index(i))))
 }
 
-/// The elements of an array.
-pub(super) fn list(value: Value, at: At) -> Result<Vec<Value>> {
-    match value {
-        Value::Array(list) => Ok(list),
-        other => Err(at.error(expected("an array", &other))),
-    }
-}
-
-/// Reads each element of a list at its place.
-pub(super) fn each<T>(
-    list: Vec<Value>,
-    at: At,
-    mut read: impl FnMut(Value, At) -> Result<T>,
-) -> Result<Vec<T>> {
-    list.into_iter().enumerate().map(|(i, value)| read(value, at.index(i))).collect()
-}
-
 /// Content of these parts: a text alone, with nothing beside it, is a plain text.
 pub(super) fn content_of(mut parts: Vec<Part>) -> Content {
     match parts.as_mut_slice() {
@@ -358,6 +100,12 @@ pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
 /// Returns the message with what stood beside its content, if anything did.
 pub(super) fn beside(message: impl Into<Message>, key: &str, rest: Attributes) -> Message {
     if rest.is_empty() { message.into() } else { with_attribute(message.into(), key, rest.into()) }
+}
+
+/// Returns an answer of these parts, with what stood beside them, if anything did.
+pub(super) fn answered(parts: Vec<AiPart>, key: &str, rest: Attributes) -> AiMessage {
+    let ai = AiMessage::from_parts(parts);
+    if rest.is_empty() { ai } else { ai.with_attribute(key, rest) }
 }
 
 pub(super) fn with_attribute(message: Message, key: impl Into<String>, value: Value) -> Message {
@@ -388,7 +136,7 @@ impl Ids {
         Self { stem, count: 0 }
     }
 
-    /// Returns true where they have no name to stand after.
+    /// Returns true if they have no name to stand after.
     pub(super) fn are_nameless(&self) -> bool {
         self.stem.is_empty()
     }
@@ -410,25 +158,6 @@ pub(super) fn from_url(url: String) -> (Source, Option<String>) {
         Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
         None => (Source::Url(url), None),
     }
-}
-
-/// "expected a string, found an object".
-pub(super) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
-    struct Expected(&'static str, &'static str);
-    impl fmt::Display for Expected {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "expected {}, found {}", self.0, self.1)
-        }
-    }
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    };
-    Expected(what, found)
 }
 
 /// Keeps what only `format` understands, under the name of that format.
@@ -469,7 +198,7 @@ pub(super) fn kept_type<'a>(format: &str, extra: &'a Attributes) -> Option<&'a s
     kept(format, extra)?.get("type")?.as_str()
 }
 
-/// Returns true where a signature beside this `extra` comes from another format and must not be
+/// Returns true if a signature beside this `extra` comes from another format and must not be
 /// sent.
 ///
 /// A signature that nobody marked was put there by the application, which knows what it does.
@@ -490,35 +219,6 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
         }
         _ => None,
     }
-}
-
-/// Writes an entry of a map within the loop over the messages: the trait's own way is a call for
-/// each.
-#[inline]
-pub(super) fn entry<M: SerializeMap>(
-    map: &mut M,
-    key: &'static str,
-    value: &(impl Serialize + ?Sized),
-) -> Result<(), M::Error> {
-    map.serialize_key(key)?;
-    map.serialize_value(value)
-}
-
-/// Writes kept fields again, except those that the encoder writes itself.
-#[inline]
-pub(super) fn write_kept<M: SerializeMap>(
-    map: &mut M,
-    kept: Option<&Attributes>,
-    own: &[&str],
-) -> Result<(), M::Error> {
-    // Nearly always there is nothing.
-    let Some(kept) = kept else { return Ok(()) };
-    for (key, value) in kept {
-        if !own.contains(&key.as_str()) {
-            map.serialize_entry(key, value)?;
-        }
-    }
-    Ok(())
 }
 
 /// The text that stands for a part that a format can't express.
@@ -545,36 +245,10 @@ pub(super) fn kind(part: &Part) -> &'static str {
     }
 }
 
-/// A call's arguments as an object, for formats that hold one.
-///
-/// Nothing is the empty object. What is not an object (models do write broken JSON) is kept as
-/// text: `{"arguments": ".."}`.
-pub(super) struct Arguments<'a>(pub(super) &'a str);
-
-impl Arguments<'_> {
-    /// Returns whether they are written as they are, and not as a text in an object.
-    pub(super) fn is_object(&self) -> bool {
-        self.0.trim().is_empty() || is_object(self.0)
-    }
-}
-
-impl Serialize for Arguments<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(object) = serde_json::from_str::<Attributes>(self.0) {
-            return object.serialize(serializer);
-        }
-        let mut map = serializer.serialize_map(None)?;
-        if !self.0.trim().is_empty() {
-            map.serialize_entry("arguments", self.0)?;
-        }
-        map.end()
-    }
-}
-
 /// Returns what OpenAI takes for a call's input: the free text of a custom tool, or arguments as
 /// JSON.
 ///
-/// Models write nothing where a tool takes nothing, and servers that parse it refuse that.
+/// Models write nothing if a tool takes nothing, and servers that parse it refuse that.
 #[inline]
 pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
     if !is_custom && call.arguments.is_empty() { "{}" } else { &call.arguments }
@@ -603,29 +277,9 @@ pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
     }
 }
 
-/// Returns the blocks of a message's text, or of its parts, for a format that has nothing but
-/// blocks. Results are not among them.
-pub(super) fn flattened<'a, B: Clone + 'a>(
-    message: &'a Message,
-    text: impl Fn(&'a str) -> Option<B>,
-    part: impl Fn(&'a Part) -> Option<B> + Clone,
-    ai_part: impl Fn(&'a AiPart) -> Option<B> + Clone,
-) -> impl Iterator<Item = B> + Clone {
-    let (said, parts, ai) = said(message);
-    let said = said.and_then(text).into_iter();
-    said.chain(parts.iter().filter_map(part)).chain(ai.iter().filter_map(ai_part))
-}
-
-/// Returns why an answer of which nothing is sent is refused. Where parts that are no texts were
-/// left out, those are refused instead.
-pub(super) fn empty_answer(ai: &AiMessage) -> Option<&'static str> {
-    let mut parts = ai.parts().iter().filter_map(as_content);
-    parts.all(|part| part.as_text().is_some()).then_some("an empty answer")
-}
-
 /// `data:image/png;base64,AA==`, written without a copy of the data.
-#[derive(Clone, Copy)]
-pub(super) struct DataUrl<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct DataUrl<'a> {
     pub(super) media_type: &'a str,
     pub(super) data: &'a str,
 }
@@ -710,34 +364,12 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Hands out the messages in order until one fails.
-    #[inline]
-    pub(super) fn try_for_each<E>(
-        &self,
-        mut each: impl FnMut(&Message) -> Result<(), E>,
-    ) -> Result<(), E> {
-        match self {
-            Self::Prompt(prompt) => prompt.try_for_each(each),
-            Self::List(list) => list.iter().try_for_each(|message| each(message)),
-        }
-    }
-
-    /// Asks of each message, at its place, whether the format can express it.
-    pub(super) fn check(
-        &self,
-        operation: &'static str,
-        mut check: impl FnMut(&'a Message, At) -> Result<()>,
-    ) -> Result<()> {
-        let at = At::top(operation).key("messages");
-        self.iter().enumerate().try_for_each(|(i, message)| check(message, at.index(i)))
-    }
-
     /// The texts of the system messages.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
         self.iter().filter_map(system_text)
     }
 
-    /// Returns how many of the first messages will be sent again; all of them where nothing says
+    /// Returns how many of the first messages will be sent again; all of them if nothing says
     /// otherwise.
     pub(super) fn cacheable(&self) -> usize {
         match self {
@@ -754,7 +386,7 @@ pub(super) fn system_text(message: &Message) -> Option<&str> {
 /// The messages of a [`Sequence`].
 #[derive(Clone)]
 pub(super) enum Iter<'a, 'b> {
-    Prompt(composed::Iter<'a>),
+    Prompt(prompt::Iter<'a>),
     List(std::slice::Iter<'b, &'a Message>),
 }
 

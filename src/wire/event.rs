@@ -1,6 +1,7 @@
 //! The events that a stream tells while an answer is being written.
 
 use super::answer::Stop;
+use super::metadata::Metadata;
 use crate::message::ToolCall;
 
 /// A piece that a stream adds to an answer, for a user to be shown.
@@ -37,9 +38,13 @@ pub enum Event {
     },
     /// The provider said why it stops: the answer is whole. Its usage may come behind, and so may
     /// more of it from a server that says this too early: some of OpenAI's and Gemini's formats
-    /// write a reason into each chunk. Where it says another one later, that is told too, if it
+    /// write a reason into each chunk. If it says another one later, that is told too, if it
     /// weighs more: the last one told is the answer's.
     Done(Stop),
+    /// What stands beside the answer that has come, if anything does: its sources, its cost. Of a
+    /// stream it stands in the [`Answer`](super::Answer); a [`Conversation`](crate::Conversation)
+    /// tells it of each answer, behind all else.
+    Metadata(Box<Metadata>),
 }
 
 /// The events that come of one piece of a stream; empty pieces tell nothing.
@@ -48,6 +53,8 @@ pub struct Events {
     told: Vec<Event>,
     /// The number of calls that have begun, in this piece and those before it.
     calls: usize,
+    /// True if the model has said that it refuses.
+    refuses: bool,
 }
 
 impl Events {
@@ -60,6 +67,7 @@ impl Events {
     }
 
     pub(super) fn refusal(&mut self, piece: &str) {
+        self.refuses |= !piece.is_empty();
         self.piece(piece, Event::Refusal);
     }
 
@@ -87,8 +95,9 @@ impl Events {
         self.piece(piece, |piece| Event::Arguments { index, piece });
     }
 
-    pub(super) fn have_calls(&self) -> bool {
-        self.calls > 0
+    /// Returns why an answer of these events ended, by this word.
+    pub(super) fn stop(&self, word: Option<&str>) -> Stop {
+        Stop::of(word, self.calls > 0, self.refuses)
     }
 
     pub(super) fn done(&mut self, stop: Stop) {

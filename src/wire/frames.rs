@@ -46,7 +46,7 @@ pub struct Frames {
     line: Line,
     /// The lines of the text that is coming.
     data: Option<String>,
-    /// True where the body is one JSON document of several lines.
+    /// True if the body is one JSON document of several lines.
     is_document: bool,
 }
 
@@ -107,14 +107,14 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`], for each text that is not UTF-8 and for one that
+    /// [`ErrorKind::Codec`], for one that
     /// is longer than the limit. The text is gone then, and the next ones can be read.
     pub fn push(&mut self, bytes: &[u8]) -> Texts<'_> {
         self.bytes.extend_from_slice(bytes);
         Texts { frames: self, at: 0 }
     }
 
-    /// The text behind the last line end, when no more bytes come; `None` where there is none, or
+    /// The text behind the last line end, when no more bytes come; `None` if there is none, or
     /// only half of one: where the body broke off, it is no JSON.
     ///
     /// # Errors
@@ -134,12 +134,12 @@ impl Frames {
             return self.add(line);
         }
         if !self.is_sse {
-            return Ok(Some(text(line)?).filter(|line| !line.trim().is_empty()));
+            return Ok(Some(text(line)).filter(|line| !line.trim().is_empty()));
         }
         match line {
             [] => Ok(self.data.take()),
             _ if self.data.is_none() && matches!(line.trim_ascii_start(), [b'{' | b'[', ..]) => {
-                let json = text(line)?;
+                let json = text(line);
                 if is_json(&json) {
                     return Ok(Some(json));
                 }
@@ -157,7 +157,7 @@ impl Frames {
     /// Adds a line to the text that is coming.
     fn add(&mut self, line: &[u8]) -> Result<Option<String>> {
         let before = self.data.take();
-        let line = text(line)?;
+        let line = text(line);
         if before.as_ref().map_or(0, String::len) + line.len() > self.limit {
             return Err(too_long(self.limit));
         }
@@ -240,11 +240,9 @@ impl Drop for Texts<'_> {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<String> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Error::new(ErrorKind::Codec, READ, "a text that is not UTF-8")),
-    }
+/// Returns the text: a byte that is no UTF-8 costs one character, not the answer.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn is_json(text: &str) -> bool {

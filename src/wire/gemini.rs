@@ -33,7 +33,7 @@
 //!   where the tool failed, with a text, or a list of texts where the result has parts; media are
 //!   its `parts`. A result is named after its call, and by its own tool name where no call precedes
 //!   it.
-//! - Calls and results carry ids. Where the API gave none, [`answer`] and [`history`] make one up,
+//! - Calls and results carry ids. If the API gave none, [`answer`] and [`history`] make one up,
 //!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes
 //!   none.
 //! - A `thoughtSignature` stays on the part that it came with: a call's is its
@@ -48,7 +48,7 @@
 //!
 //! # What is lost
 //!
-//! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
+//! If the format has no place for something, [`Contents::strict`] says so beforehand. Written
 //! anyway, data and addresses of which no media type is known (by its ending, for one) and results'
 //! media at an address (but for `gs://`) become texts like `[image: not supported by this format]`;
 //! custom messages are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
@@ -76,11 +76,15 @@ mod encode;
 mod pieces;
 mod stream;
 
-use crate::composed::Prompt;
+use serde::ser::{Serialize, Serializer};
+
 use crate::message::Message;
+use crate::prompt::Prompt;
+use crate::wire::borrowed::Object;
 use crate::wire::common::Sequence;
 use crate::wire::view::View;
 
+pub(super) use decode::LISTED;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
@@ -105,7 +109,7 @@ pub fn contents(prompt: &Prompt) -> Contents<'_> {
     Contents::of_prompt(prompt)
 }
 
-/// The system message of a prompt, as a request's `systemInstruction`; `None` where there is none.
+/// The system message of a prompt, as a request's `systemInstruction`; `None` if there is none.
 pub fn system_instruction(prompt: &Prompt) -> Option<SystemInstruction<'_>> {
     SystemInstruction::new(Sequence::Prompt(prompt))
 }
@@ -122,14 +126,9 @@ pub struct SystemInstruction<'a> {
 
 /// The options that are this format's alone, set by methods of the view.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option by itself")]
 pub struct Options {
     no_ids: bool,
     skip_signatures: bool,
-    /// True where media of a result stand behind it, and not in it.
-    media_beside_results: bool,
-    /// True where a picture says how closely it is to be looked at.
-    detail: bool,
 }
 
 impl Contents<'_> {
@@ -155,7 +154,7 @@ impl Contents<'_> {
 }
 
 impl<'a> SystemInstruction<'a> {
-    /// The view of the system messages among any messages; `None` where there are none.
+    /// The view of the system messages among any messages; `None` if there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
         Self::new(Sequence::of(messages))
     }
@@ -168,5 +167,16 @@ impl<'a> SystemInstruction<'a> {
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
         self.messages.systems().filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn value(&self) -> Object<'a> {
+        let parts: Vec<_> = self.texts().map(|text| Object::of([("text", text.into())])).collect();
+        Object::of([("parts", parts.into())])
+    }
+}
+
+impl Serialize for SystemInstruction<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
     }
 }

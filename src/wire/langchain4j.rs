@@ -21,10 +21,9 @@
 //! there: a blank system message is left out, and a user message or result without parts has an
 //! empty text.
 //!
-//! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and
-//! later, where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13)
-//! writes what 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12,
-//! answers have `thinking` and `attributes` since 1.2.)
+//! Every release's form is read, and the newest one is written: LangChain4j fails at fields that it
+//! does not know, and 1.13, where a result got `contents` in place of `text`, is the first release
+//! that reads it.
 //!
 //! # What stands for what
 //!
@@ -43,7 +42,7 @@
 //!
 //! # What is lost
 //!
-//! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
+//! If the format has no place for something, [`Messages::strict`] says so beforehand. Written
 //! anyway, media at a provider's file id and files that are no PDF become texts like `[file: not
 //! supported by this format]`; media in an answer are left out, and so is reasoning of several
 //! signed parts (its signatures can't be kept, and without them it is refused), and so are the
@@ -64,7 +63,7 @@
 mod decode;
 mod encode;
 
-use crate::composed::Prompt;
+use crate::prompt::Prompt;
 use crate::wire::view::View;
 
 pub use decode::history;
@@ -93,39 +92,9 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 /// [`messages`].
 pub type Messages<'a> = View<'a, Options>;
 
-/// The options that are this format's alone.
+/// The options that are this format's alone: there are none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    before_1_13: bool,
-}
-
-impl Messages<'_> {
-    /// Writes what LangChain4j 1.0 to 1.12 read. They fail at the first field that they don't know,
-    /// and then the whole conversation is unreadable there.
-    ///
-    /// A result is one `text`, its texts with line breaks between them. Blank texts, which they
-    /// refuse too, are left out, and where nothing else is said `(empty message)` or `(no output)`
-    /// stands. Left out are reasoning, whether a tool failed, all attributes but those of custom
-    /// messages, and what only a newer release understands; a level of detail other than low and
-    /// high is `AUTO`.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::wire::langchain4j::Messages;
-    ///
-    /// let messages = [Message::tool("c1", "weather", "sunny")];
-    /// assert_eq!(
-    ///     serde_json::to_string(&Messages::of(&messages).before_1_13())?,
-    ///     r#"[{"id":"c1","toolName":"weather","text":"sunny","type":"TOOL_EXECUTION_RESULT"}]"#,
-    /// );
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    #[must_use]
-    pub fn before_1_13(mut self) -> Self {
-        self.options.before_1_13 = true;
-        self
-    }
-}
+pub struct Options(());
 
 /// The kinds of media: `type`, and the field with the data.
 #[derive(Clone, Copy)]

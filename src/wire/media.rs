@@ -7,7 +7,7 @@ use crate::provider::{Files, Format, Images, Provider, Row, origin_of};
 
 /// Returns whether this provider can't take a part of what a user sent or a tool gave: media of a
 /// kind that its models don't read, or that lie where it can't look.
-pub(super) fn is_refused(part: &Part, message: &Message, row: &Row) -> bool {
+fn is_refused(part: &Part, message: &Message, row: &Row) -> bool {
     let Some(media) = part.as_media() else { return false };
     let is_taken = match part {
         Part::Image(_) => takes_image(media, row),
@@ -128,7 +128,7 @@ pub(super) fn type_at(url: &str) -> Option<&'static str> {
     found.map(|(_, media_type)| *media_type)
 }
 
-/// Returns Google's word for how closely a picture is to be looked at; `None` where it has none.
+/// Returns Google's word for how closely a picture is to be looked at; `None` if it has none.
 pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
     match detail {
         Detail::Auto => None,
@@ -150,7 +150,7 @@ pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
 }
 
 /// The files that were given to Gemini, which need its key.
-const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
+pub(super) const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
 
 /// Returns whether a file may be a PDF: of one that is not here nobody knows.
 fn is_pdf(media: &Media) -> bool {
@@ -169,22 +169,29 @@ fn shares_files(origin: &str, row: &Row) -> bool {
     origin == row.name() || (OPENAI.contains(&origin) && OPENAI.contains(&row.name()))
 }
 
-/// Returns the message with a text in place of each part that the provider can't take, or takes as
-/// a text; `None` where it takes all.
-pub(super) fn without_refused(message: &Message, row: &Row) -> Option<Message> {
+/// Returns the message with a text in place of each part that the provider can't take, which is
+/// noted, or takes as a text; `None` if it takes all.
+pub(super) fn without_refused(
+    message: &Message,
+    row: &Row,
+    mut note: impl FnMut(usize, &Part),
+) -> Option<Message> {
     let content = match message {
         Message::User(user) => user.content(),
         Message::Tool(tool) => tool.content(),
         _ => return None,
     };
-    let instead = |part: &Part| match part {
-        _ if is_refused(part, message, row) => Some(Part::text(placeholder(part))),
+    let instead = |(i, part): (usize, &Part)| match part {
+        _ if is_refused(part, message, row) => {
+            note(i, part);
+            Some(Part::text(placeholder(part)))
+        }
         Part::File(media) if row.files == Files::Pdf && !is_pdf(media) => {
             as_text(media).map(Part::text)
         }
         _ => None,
     };
-    let new: Vec<_> = content.parts().iter().map(instead).collect();
+    let new: Vec<_> = content.parts().iter().enumerate().map(instead).collect();
     if new.iter().all(Option::is_none) {
         return None;
     }

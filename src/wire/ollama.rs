@@ -58,7 +58,7 @@ mod decode;
 mod encode;
 mod stream;
 
-use crate::composed::Prompt;
+use crate::prompt::Prompt;
 
 pub use decode::{answer, history};
 pub use stream::Stream;

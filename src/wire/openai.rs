@@ -45,6 +45,8 @@
 //!   a file that the provider holds is named by its id. OpenAI reads PDF alone here; the format
 //!   could carry any file, so any is sent.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
+//! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
+//!   string, with line breaks, for any other: many take no list there.
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and goes back as a
 //!   refusal.
 //! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
@@ -83,7 +85,7 @@ mod encode;
 mod merge;
 mod stream;
 
-use crate::composed::Prompt;
+use crate::prompt::Prompt;
 use crate::provider::ReasoningField;
 
 pub use decode::{answer, history};

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::common::{At, Fields};
-use super::words::{is_final, is_passing, known, quoted};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Code, Error, ErrorKind, Result};
 
 /// Returns the error that a provider answered in place of a message, where it did.
 ///
@@ -30,13 +29,19 @@ pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
 
 /// "the provider answered an error (`overloaded_error`, 529)", as far as it is of a known kind.
 ///
-/// Its own words are not repeated: providers quote what they were sent.
+/// Nothing but its words of one piece in these fields is repeated: providers quote what they were
+/// sent.
 pub(super) fn refusal<'a>(at: At, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     refusal_with(at, None, told)
 }
 
 /// The same, where the response itself had a status.
 fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
+    let said = ["message", "detail", "msg", "status_msg"];
+    let message = said.into_iter().filter_map(&told).find_map(Value::as_str);
+    let parameter = told("param").and_then(Value::as_str);
+    let parameter = parameter.or_else(|| told("details").and_then(violated));
+    let parameter = parameter.and_then(as_parameter);
     let fields = ["type", "code", "status", "status_code", "statusCode"];
     let told: Vec<&Value> = fields.into_iter().filter_map(told).collect();
     let words = told.iter().filter_map(|value| value.as_str());
@@ -47,16 +52,32 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
         || status.is_some_and(|status| matches!(status, 408 | 409 | 425 | 429 | 500..));
     let kind = ErrorKind::Refused {
         // A code says more than the type before it.
-        code: words.iter().rev().find_map(|word| known(word)),
+        code: words.iter().rev().find_map(|word| Code::of(word)),
         status,
         retryable: is_passing && !words.iter().any(|word| is_final(word)),
     };
-    at.of_kind(kind, format_args!("the provider answered an error{}", quoted(words, status)))
+    let parameter = parameter.map_or_else(String::new, |name| format!(" about `{name}`"));
+    let quoted = quoted(words, status);
+    let error = at.of_kind(kind, format_args!("the provider answered an error{quoted}{parameter}"));
+    error.with_provider_message(message)
+}
+
+/// Returns the name of a parameter as an error may repeat it: a path of identifiers.
+fn as_parameter(name: &str) -> Option<&str> {
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_-.[]".contains(c);
+    let is_path = (1..=80).contains(&name.len()) && name.chars().all(is_of_path);
+    Some(name).filter(|_| is_path)
+}
+
+/// Returns the field that Google names in the details of an error.
+fn violated(details: &Value) -> Option<&str> {
+    let mut details = details.as_array()?.iter().filter_map(|it| it.get("fieldViolations"));
+    details.find_map(|it| it.get(0)?.get("field")?.as_str())
 }
 
 /// The error of a response that had this status, whatever its body is: the JSON of an error, or the
 /// page of a proxy.
-#[cfg(feature = "ureq")]
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
     let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();
     let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
@@ -77,16 +98,10 @@ pub(super) fn unlisted(body: Value) -> Value {
 
 /// Returns whether this is an error that a provider answered, and one that passes: nothing was
 /// answered, so to ask again is no second answer.
-#[cfg(feature = "ureq")]
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn is_refusal(error: &Error) -> bool {
     let ErrorKind::Refused { code, status, retryable } = error.kind() else { return false };
-    retryable && (status.is_some() || code.is_some_and(is_passing))
-}
-
-/// The error of an answer that was stopped, or never begun, for the reason of this word.
-pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
-    let kind = ErrorKind::Refused { code: known(word), status: None, retryable };
-    at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
+    retryable && (status.is_some() || code.is_some_and(|code| is_passing(code.as_str())))
 }
 
 /// An HTTP status, as a number or as its digits.
@@ -104,3 +119,60 @@ fn is_nothing(value: &Value) -> bool {
         _ => false,
     }
 }
+
+/// " (`overloaded_error`, 529)", as far as there are such words; nothing if there is none.
+pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Option<u16>) -> String {
+    let mut all: Vec<String> =
+        words.into_iter().filter_map(Code::of).map(|word| format!("`{word}`")).collect();
+    all.dedup();
+    all.extend(status.map(|status| status.to_string()));
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
+}
+
+/// Returns whether an error of this kind passes, so that the same request may be answered later.
+pub(super) fn is_passing(word: &str) -> bool {
+    PASSING.contains(&word)
+}
+
+/// Returns whether an error of this kind stays, whatever else is said of it: OpenAI answers 429
+/// if nothing is left to pay with.
+pub(super) fn is_final(word: &str) -> bool {
+    FINAL.contains(&word)
+}
+
+/// Kinds of errors that pass.
+const PASSING: [&str; 23] = [
+    "ABORTED",
+    "DEADLINE_EXCEEDED",
+    "INTERNAL",
+    "InternalServerError",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+    "api_error",
+    "engine_overloaded",
+    "engine_overloaded_error",
+    "internal_error",
+    "internal_server_error",
+    "overloaded",
+    "overloaded_error",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limit_reached_error",
+    "requests",
+    "server_error",
+    "server_is_overloaded",
+    "service_unavailable",
+    "slow_down",
+    "timeout_error",
+    "tokens",
+];
+
+/// Kinds of errors that stay.
+const FINAL: [&str; 6] = [
+    "billing_error",
+    "content_filter",
+    "context_length_exceeded",
+    "exceeded_current_quota_error",
+    "insufficient_quota",
+    "request_too_large",
+];

@@ -14,17 +14,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::ser::{self, Error as _, Serialize, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::composed::{Fingerprint, Prompt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{AiPart, Attributes, is_same_tool};
-use crate::provider::{CHOICES, Definition, Format, Provider};
+use crate::message::{Attributes, is_same_tool};
+use crate::prompt::{Fingerprint, Prompt};
+use crate::provider::{CHOICES, Definition, Format, Provider, Row, over_limits};
 use crate::tool::{self, Tool};
-use crate::wire::view::{Cache, ForProvider, View};
+use crate::wire::borrowed::{BorrowedValue, Object};
+use crate::wire::losses::{Losses, Weight};
+use crate::wire::view::{Cache, ForProvider, MessageFormat, View};
 use crate::wire::{self, Loss};
-use body::Body;
+use body::{Body, Written};
 pub use choice::ToolChoice;
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
@@ -95,7 +97,7 @@ pub use choice::ToolChoice;
 /// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
 /// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there;
 /// two tools of one name, or one without a name; a schema that is no object, or is
-/// [a choice](crate::provider::Row::any_root) where the provider takes none, or that a strict mode
+/// [a choice](crate::provider::Row::any_root) if the provider takes none, or that a strict mode
 /// can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
 /// [`check`](Self::check) tells beforehand. Each names the provider, by the name of its row.
@@ -119,14 +121,17 @@ macro_rules! viewed {
         match $request.format() {
             Format::OpenAi => {
                 let $view = $request.on_terms(wire::openai::messages(prompt));
+                let cache = $request.cache.filter(|_| $view.terms.row.cache_marks);
+                let $view = $view.cached(cache);
                 $do
             }
             Format::Responses => {
-                let $view = $request.on_terms($request.input());
+                let $view = $request.on_terms($request.input()).cached($request.cache);
                 $do
             }
             Format::Anthropic => {
                 let $view = $request.on_terms(wire::anthropic::messages(prompt));
+                let $view = $view.cached($request.cache);
                 $do
             }
             Format::Gemini => {
@@ -149,7 +154,7 @@ impl<'a> Request<'a> {
             prompt,
             tools: Cow::Borrowed(prompt.tools()),
             tool_choice: None,
-            model: None,
+            model: prompt.report().provider.as_ref().and_then(Provider::named_model).map(Cow::from),
             max_tokens: None,
             stream: false,
             cache: None,
@@ -158,7 +163,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Names the model. Gemini's stands in the URL, so it is not written.
+    /// Names the model, in place of the one that was [named](Provider::model) with the provider.
+    /// Gemini's stands in the URL, and so does Claude's on Bedrock and Vertex AI
+    /// ([`Row::in_url`](crate::provider::Row::in_url)): there it is not written.
     #[must_use]
     pub fn model(mut self, name: impl Into<Cow<'a, str>>) -> Self {
         self.model = Some(name.into());
@@ -167,7 +174,7 @@ impl<'a> Request<'a> {
 
     /// Sets the tools that the model can call, in place of those of the prompt.
     ///
-    /// Where the prompt has a token budget, let [it](crate::MemoryPrompt::tools) know them instead:
+    /// If the prompt has a token budget, let [it](crate::MemoryPrompt::tools) know them instead:
     /// then they are counted.
     #[must_use]
     pub fn tools(mut self, tools: &'a [Tool]) -> Self {
@@ -276,8 +283,8 @@ impl<'a> Request<'a> {
     ///
     /// # Reasoning of OpenAI
     ///
-    /// Where nothing is stored OpenAI's reasoning goes back encrypted, which a request of Responses
-    /// asks for (`include`) where its model is known by name to reason, or `reasoning` is added: a
+    /// If nothing is stored OpenAI's reasoning goes back encrypted, which a request of Responses
+    /// asks for (`include`) if its model is known by name to reason, or `reasoning` is added: a
     /// model that does not reason answers 400 to that. For a deployment of another name add one of
     /// the two. Reasoning that came without is left out, and one of the [`losses`](Self::losses);
     /// with `.extra("store", true)` all of it is sent, by its id.
@@ -335,21 +342,41 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Invalid`], for what is listed [above](Self#errors).
     pub fn check(&self) -> Result<()> {
-        self.reason().map_or(Ok(()), |error| {
-            let text = format!("for {}: {error}", self.addressee());
-            Err(Error::invalid("write request", text).with_source(error))
-        })
+        let checked = self.with_body(|_| ()).and_then(|()| self.check_definitions());
+        checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
-    /// Returns the reason why it can't be written, if there is one.
-    fn reason(&self) -> Option<serde_json::Error> {
-        struct Plain<'r, 'a>(&'r Request<'a>);
-        impl Serialize for Plain<'_, '_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.0.write(serializer)
-            }
-        }
-        serde_json::to_writer(std::io::sink(), &Plain(self)).err()
+    /// Tells whether all of its tools can be [strict](Tool::strict). Where the provider has no such
+    /// mode they can: nobody is held to it.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider, Tool};
+    /// use serde_json::json;
+    ///
+    /// let history = Snapshot::from_messages([Message::user("hi")]);
+    /// let prompt = Composer::new().for_provider(Provider::Anthropic).compose_all(&history, &[])?;
+    /// let tree = json!({"type": "object", "properties": {
+    ///     "of": {"type": "array", "items": {"$ref": "#"}}}});
+    /// let tools = [Tool::new("draw", "Draws a tree.").parameters(tree)];
+    /// let error = Request::new(&prompt).tools(&tools).strict_possible().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write request: for anthropic: tools: a strict schema can't refer to itself"
+    /// );
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] names the schema, or the limit of the provider, that keeps them from
+    /// it.
+    pub fn strict_possible(&self) -> Result<()> {
+        let strict = self.tools.iter().cloned().map(Tool::strict).collect();
+        let strict = Self { tools: Cow::Owned(strict), ..self.clone() };
+        let checked = strict.check_tools().and_then(|()| strict.check_definitions());
+        checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
     /// Returns the name of the provider, as an error tells it.
@@ -391,8 +418,7 @@ impl<'a> Request<'a> {
     /// stand, the message that would be left out, or the answer that keeps
     /// [thinking](Self::extra) from being on.
     pub fn strict(self) -> Result<Self> {
-        let is_reasoning = |part: &AiPart| matches!(part, AiPart::Reasoning(_));
-        viewed!(&self, view => view.expresses(is_reasoning))?;
+        viewed!(&self, view => view.check(Weight::Refused))?;
         match self.unthinking() {
             None => Ok(self),
             Some(first) => {
@@ -445,15 +471,21 @@ impl<'a> Request<'a> {
     /// Returns a format's view of the messages on the terms of this request: for its model, with
     /// its options.
     fn on_terms<'v, F: ForProvider>(&self, mut view: View<'v, F>) -> View<'v, F> {
-        if let (Some(provider), Some(model)) = (self.provider(), &self.model) {
-            view.terms.row = provider.model(model).row();
+        if self.provider().is_some() {
+            view.terms.row = self.row();
         }
-        view.terms.names_in_text = self.names_in_text && !view.options.names(&view.terms.row);
+        view.terms.names_in_text = self.names_in_text && !view.terms.row.names;
         view
     }
 
     fn provider(&self) -> Option<Provider> {
         self.prompt.report().provider
+    }
+
+    /// Returns the rules of the provider, for the model that is named.
+    fn row(&self) -> Row {
+        let provider = self.provider().unwrap_or(Provider::OpenAi);
+        self.model.as_deref().map_or(provider, |model| provider.model(model)).row()
     }
 
     fn format(&self) -> Format {
@@ -486,7 +518,7 @@ impl<'a> Request<'a> {
         own.or_else(|| self.tools.iter().find(|tool| is_same_tool(name, tool.name())))
     }
 
-    /// Returns the same request with names of tools that the provider takes; `None` where it takes
+    /// Returns the same request with names of tools that the provider takes; `None` if it takes
     /// those that they have.
     fn renamed(&self) -> Option<Self> {
         let rule = self.provider()?.row().tool_names;
@@ -506,8 +538,8 @@ impl<'a> Request<'a> {
 
     /// Refuses tools that the provider would: two of one name, one without, or one of parameters
     /// that are a choice.
-    fn check_tools<E: ser::Error>(&self) -> Result<(), E> {
-        let any_root = self.provider().is_none_or(|provider| provider.row().any_root);
+    fn check_tools(&self) -> Written {
+        let any_root = self.provider().is_none() || self.row().any_root;
         let refused: &[&str] = if any_root { &[] } else { &CHOICES };
         for (i, tool) in self.tools.iter().enumerate() {
             let what = if tool.name().is_empty() {
@@ -522,44 +554,63 @@ impl<'a> Request<'a> {
             } else {
                 continue;
             };
-            return Err(E::custom(format_args!("tools[{i}]: {what}")));
+            return Err(format!("tools[{i}]: {what}"));
         }
-        Ok(())
+        let over = over_limits(&*self.tools).filter(|_| self.format() == Format::Anthropic);
+        over.map_or(Ok(()), Err)
     }
 
     /// Returns the definitions of the tools, as the format has them.
-    fn definitions(&self) -> impl ExactSizeIterator<Item = Definition<'_>> + Clone {
+    fn definitions(&self) -> Vec<BorrowedValue<'_>> {
         let format = self.format();
-        self.tools.iter().map(move |tool| Definition::of(tool, format))
+        let definition = |tool| BorrowedValue::Tool(Definition::with(tool, format, None));
+        self.tools.iter().map(definition).collect()
     }
-}
 
-impl Request<'_> {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Refuses schemas that the provider would. What of them is wrong is known when they are
+    /// written.
+    fn check_definitions(&self) -> Written {
+        let nowhere = std::io::sink;
+        let check = |tool| serde_json::to_writer(nowhere(), &Definition::of(tool, self.format()));
+        self.tools.iter().try_for_each(check).map_err(|error| error.to_string())
+    }
+
+    fn refused(&self, reason: &str) -> String {
+        format!("for {}: {reason}", self.addressee())
+    }
+
+    /// Makes the body, and does this with it.
+    fn with_body<T>(&self, then: impl FnOnce(Object<'_>) -> T) -> Written<T> {
         self.check_tools()?;
         if let Some(renamed) = self.renamed() {
-            return renamed.write(serializer);
+            return renamed.with_body(then);
         }
         let extra = self.sent_extra();
-        let body = Body::new(serializer.serialize_map(None)?, &extra);
-        match self.format() {
-            Format::OpenAi => chat::write(self, body),
-            Format::Responses => responses::write(self, body),
-            Format::Anthropic => anthropic::write(self, body),
-            Format::Gemini => gemini::write(self, body),
-            Format::Ollama => ollama::write(self, body),
-        }
+        let mut body = Body::new(&extra);
+        let mut losses = Losses::default();
+        viewed!(self, view => {
+            let sent = view.sent(&mut losses);
+            let messages = MessageFormat::messages(&view, &sent, &mut losses);
+            match self.format() {
+                Format::OpenAi => chat::write(self, &mut body, messages),
+                Format::Responses => responses::write(self, &mut body, messages),
+                Format::Anthropic => anthropic::write(self, &mut body, messages),
+                Format::Gemini => gemini::write(self, &mut body, messages),
+                Format::Ollama => ollama::write(self, &mut body, messages),
+            }?;
+            Ok(then(body.end()))
+        })
     }
 }
 
 impl Serialize for Request<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refused =
+            |reason: &str| S::Error::custom(format_args!("request {}", self.refused(reason)));
+        let written = self.with_body(|body| body.serialize(serializer));
         // An error of what it is written to is left as it is.
-        self.write(serializer).map_err(|error| match self.reason() {
-            Some(reason) => {
-                S::Error::custom(format_args!("request for {}: {reason}", self.addressee()))
-            }
-            None => error,
+        written.map_err(|reason| refused(&reason))?.map_err(|error| {
+            self.check_definitions().map_or_else(|reason| refused(&reason), |()| error)
         })
     }
 }

@@ -48,6 +48,7 @@
 //!   kind. An approval says `true` or `false`, a computer's result holds the picture. What the
 //!   provider ran by itself, and answered, is none.
 //! - The `caller` of a programmatic call comes back on its output.
+//! - A picture that the model made is an image, and goes back as its item.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
 //!   answer and goes back as it came, from whichever side it was.
 //! - What else is not known is kept under `responses` in the `extra` of parts and calls, or for a
@@ -77,8 +78,8 @@ mod item;
 mod kinds;
 mod stream;
 
-use crate::composed::Prompt;
 use crate::message::Message;
+use crate::prompt::Prompt;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -130,7 +131,8 @@ impl Input<'_> {
 
     /// Leaves out reasoning that came without its encrypted content, and the ids of what follows
     /// it: for requests with `store: false`, where the provider can't find it by its id and answers
-    /// 400. A [`Request`](super::Request) does so by itself.
+    /// 400. What a server shows whole goes back while a tool loop runs. A
+    /// [`Request`](super::Request) does so by itself.
     ///
     /// ```
     /// use memory_prompt::wire::responses;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::answer::{Answer, Stop, weight};
 use super::common::{At, Fields};
 use super::event::{Event, Events};
+use super::metadata::Beside;
 use super::refused::{refused, unlisted};
 use super::usage::Usage;
 use crate::error::Result;
@@ -65,11 +66,13 @@ pub trait Pieces: Default {
 #[derive(Debug, Default)]
 pub struct End {
     pub(super) usage: Usage,
+    /// What stands beside the message.
+    pub(super) beside: Beside,
     word: Option<String>,
     is_whole: bool,
     /// Why the answer stops, as far as that was told.
     told: Option<Stop>,
-    /// True where nothing can come behind it: what comes all the same is passed over.
+    /// True if nothing can come behind it: what comes all the same is passed over.
     is_over: bool,
 }
 
@@ -89,7 +92,7 @@ impl End {
         self.is_whole = true;
     }
 
-    /// The same where nothing can come behind it.
+    /// The same if nothing can come behind it.
     pub(super) fn says_over(&mut self) {
         self.is_whole = true;
         self.is_over = true;
@@ -97,7 +100,7 @@ impl End {
 
     /// Tells why the answer stops, where that is new.
     fn tell(&mut self, events: &mut Events) {
-        let stop = self.is_whole.then(|| Stop::of(self.word.as_deref(), events.have_calls()));
+        let stop = self.is_whole.then(|| events.stop(self.word.as_deref()));
         if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
             events.done(stop);
         }
@@ -119,7 +122,7 @@ impl<P: Pieces> FormatStream<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error
     /// or failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a
     /// piece of one answer: where it can't be read, comes out of turn, or is of a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
@@ -135,7 +138,11 @@ impl<P: Pieces> FormatStream<P> {
                 end.is_over = true;
             }
             data => {
-                let piece = Fields::of(P::named(unlisted(top.parse(data)?)), top)?;
+                let piece = unlisted(top.parse(data)?);
+                if P::NAMESAKE == Provider::Gemini && piece.is_array() {
+                    return Err(top.error(super::gemini::LISTED));
+                }
+                let piece = Fields::of(P::named(piece), top)?;
                 refused(&piece, P::OWN)?;
                 // Behind a `[DONE]` that is no end, all that can be told is an error.
                 if !end.is_over {
@@ -156,16 +163,17 @@ impl<P: Pieces> FormatStream<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off: half an
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the stream broke off: half an
     /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept
     /// of it. Otherwise those of the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
-        let End { usage, word, is_whole, .. } = self.end;
+        let End { usage, word, is_whole, beside, .. } = self.end;
         if !is_whole {
             return Err(top.unfinished("it broke off before the answer was complete"));
         }
-        Answer::new(P::NAMESAKE, self.pieces.message(top)?, P::total(usage), word).checked(top)
+        let answer = Answer::new(P::NAMESAKE, self.pieces.message(top)?, P::total(usage), word);
+        Ok(answer.checked(top)?.beside(beside))
     }
 
     /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
@@ -188,7 +196,8 @@ impl<P: Pieces> FormatStream<P> {
     /// ```
     pub fn broken(self) -> Answer {
         let message = self.pieces.kept(At::top(P::READ));
-        Answer::broken(P::NAMESAKE, message, P::total(self.end.usage))
+        let End { usage, beside, .. } = self.end;
+        Answer::broken(P::NAMESAKE, message, P::total(usage)).beside(beside)
     }
 }
 

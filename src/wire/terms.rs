@@ -2,19 +2,23 @@
 
 use std::borrow::Cow;
 
-use super::common::Sequence;
-use super::media::without_refused;
-use crate::composed::Prompt;
-use crate::message::{AiMessage, AiPart, Content, Message, Part};
+use serde_json::Value;
+
+use super::borrowed::{BorrowedValue, Object};
+use super::common::{Sequence, as_content, kind};
+use super::losses::{ARGUMENTS, Losses, REASONING, Weight};
+use super::media::{loses_detail, without_refused};
+use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
+use crate::prompt::Prompt;
 use crate::provider::{Provider, Row, may_be_private, outgoing};
 
 /// The terms on which a view sends messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) row: Row,
-    /// True where every private field is written, whoever gave it.
+    /// True if every private field is written, whoever gave it.
     pub(super) verbatim: bool,
-    /// True where the name of who speaks stands in the text.
+    /// True if the name of who speaks stands in the text.
     pub(super) names_in_text: bool,
 }
 
@@ -38,66 +42,193 @@ impl Terms {
         }
     }
 
-    /// Returns a copy of the message, where it is not sent as it is.
-    #[inline]
-    pub(super) fn copy(&self, message: &Message) -> Option<Box<Message>> {
-        let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
-        // Nearly always, so that no more than this stands in the loop over the messages.
-        if as_it_is { None } else { self.changed(message) }
-    }
-
-    #[cold]
-    fn changed(&self, message: &Message) -> Option<Box<Message>> {
-        let left = if self.verbatim { None } else { outgoing(message, &self.row) };
-        let left = match without_refused(left.as_ref().unwrap_or(message), &self.row) {
-            Some(copy) if !self.verbatim => Some(copy),
-            _ => left,
+    /// Returns the messages as they are sent, without those of which nothing is, and notes what is
+    /// lost by that. `refused` names reasoning that a strict view refuses to lose.
+    pub(super) fn sent<'m>(
+        &self,
+        messages: &Sequence<'m>,
+        refused: fn(&Reasoning) -> Option<&'static str>,
+        losses: &mut Losses,
+    ) -> Vec<Sent<'m>> {
+        let sent = |(index, message): (usize, &'m Message)| {
+            if matches!(message, Message::Custom(_)) {
+                losses.note(index, None, "a custom message", Weight::Refused);
+                return None;
+            }
+            let names = self.row.names || self.names_in_text;
+            if !names && user_name(message).is_some() {
+                losses.note(index, None, "the name of the user", Weight::Noted);
+            }
+            let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
+            self.note_details(index, message, losses);
+            if as_it_is {
+                return Some(Sent::whole(index, message));
+            }
+            self.changed(index, message, refused, losses)
         };
-        let named = if self.names_in_text { named(left.as_ref().unwrap_or(message)) } else { None };
-        named.or(left).map(Box::new)
+        messages.iter().enumerate().filter_map(sent).collect()
     }
 
-    /// Returns whether nothing of an answer is left in the copy of it that is sent.
-    pub(super) fn is_emptied(message: &Message, copy: &Message) -> bool {
-        let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
-        !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
-    }
-
-    /// Returns what is sent of a part of an answer, as far as it is not a text; `None` where
-    /// nothing is.
-    pub(super) fn sent_part(&self, ai: &AiMessage, part: &AiPart) -> Option<AiPart> {
-        let alone = Message::Ai(ai.with_other_parts(vec![part.clone()]));
-        let Some(copy) = self.copy(&alone) else { return Some(part.clone()) };
-        if Self::is_emptied(&alone, &copy) {
-            return None;
+    fn changed<'m>(
+        &self,
+        index: usize,
+        message: &'m Message,
+        refused: fn(&Reasoning) -> Option<&'static str>,
+        losses: &mut Losses,
+    ) -> Option<Sent<'m>> {
+        let mut sent = Sent::whole(index, message);
+        if !self.verbatim {
+            if let Some((left, places)) = outgoing(message, &self.row) {
+                let lost = |(i, part)| note_lost(index, i, part, refused, losses);
+                let parts = message.as_ai().map_or(&[][..], AiMessage::parts).iter().enumerate();
+                let is_left = |i| places.as_ref().is_none_or(|left| left.contains(&i));
+                parts.filter(|(i, _)| !is_left(*i)).for_each(lost);
+                if is_emptied(message, &left) {
+                    return None;
+                }
+                (sent.message, sent.places) = (Cow::Owned(left), places);
+            }
+            let note = |i, part: &Part| losses.note(index, Some(i), kind(part), Weight::Refused);
+            if let Some(copy) = without_refused(&sent.message, &self.row, note) {
+                sent.message = Cow::Owned(copy);
+            }
         }
-        let left = copy.as_ai().and_then(|left| left.parts().first().cloned());
-        Some(left.unwrap_or_else(|| Part::text("").into()))
+        if self.names_in_text
+            && let Some((copy, is_in_front)) = named(&sent.message)
+        {
+            sent.message = Cow::Owned(copy);
+            sent.ahead = usize::from(is_in_front);
+        }
+        Some(sent)
     }
 
-    /// Returns all messages as they are sent, where one of them is written with a look at others.
-    pub(super) fn sent<'m>(&self, messages: &Sequence<'m>) -> Vec<Cow<'m, Message>> {
-        let copy = |message| self.copy(message).map(|copy| Cow::Owned(*copy));
-        messages.iter().map(|message| copy(message).unwrap_or(Cow::Borrowed(message))).collect()
+    /// Notes each picture of which the provider is not told how closely to look at it.
+    fn note_details(&self, index: usize, message: &Message, losses: &mut Losses) {
+        let parts = message.content().map_or(&[][..], Content::parts).iter().enumerate();
+        for (i, _) in parts.filter(|(_, part)| loses_detail(part, message.is_tool(), &self.row)) {
+            losses.note(index, Some(i), "the detail of an image", Weight::Noted);
+        }
     }
 }
 
-/// Returns the message as one that begins with the name of its user.
-fn named(message: &Message) -> Option<Message> {
+/// A message as it is sent.
+#[derive(Debug)]
+pub struct Sent<'m> {
+    /// Its place among all messages.
+    pub(super) index: usize,
+    pub(super) message: Cow<'m, Message>,
+    /// The places of its parts in the whole answer, where some were left out.
+    places: Option<Vec<usize>>,
+    /// How many parts were put in front.
+    ahead: usize,
+}
+
+impl<'m> Sent<'m> {
+    pub(super) fn whole(index: usize, message: &'m Message) -> Self {
+        Self { index, message: Cow::Borrowed(message), places: None, ahead: 0 }
+    }
+
+    /// Notes the loss of the `i`th part.
+    pub(super) fn lose(&self, i: usize, what: &'static str, weight: Weight, losses: &mut Losses) {
+        let place = self.places.as_ref().and_then(|places| places.get(i).copied());
+        let place = place.unwrap_or_else(|| i.saturating_sub(self.ahead));
+        losses.note(self.index, Some(place), what, weight);
+    }
+
+    /// Notes that a part has no place, so that it is left out, or that a placeholder stands for it.
+    pub(super) fn refuse(&self, i: usize, part: &Part, losses: &mut Losses) {
+        self.lose(i, kind(part), Weight::Refused, losses);
+    }
+
+    /// Notes the loss of something of the message as a whole.
+    pub(super) fn refuse_all(&self, what: &'static str, losses: &mut Losses) {
+        losses.note(self.index, None, what, Weight::Refused);
+    }
+
+    /// Notes that nothing of an answer is sent. Where parts that are no texts were left out, those
+    /// are noted instead.
+    pub(super) fn refuse_empty(&self, ai: &AiMessage, losses: &mut Losses) {
+        let mut parts = ai.parts().iter().filter_map(as_content);
+        if parts.all(|part| part.as_text().is_some()) {
+            self.refuse_all("an empty answer", losses);
+        }
+    }
+
+    /// Returns a call's arguments as an object. What is none (models do write broken JSON) stands
+    /// in one, as text.
+    pub(super) fn arguments<'s>(
+        &self,
+        i: usize,
+        call: &'s ToolCall,
+        losses: &mut Losses,
+    ) -> BorrowedValue<'s> {
+        match serde_json::from_str(&call.arguments) {
+            Ok(Value::Object(object)) => BorrowedValue::Value(Value::Object(object)),
+            _ if call.arguments.trim().is_empty() => Object::default().into(),
+            _ => {
+                self.lose(i, ARGUMENTS, Weight::Refused, losses);
+                Object::of([("arguments", (&call.arguments).into())]).into()
+            }
+        }
+    }
+}
+
+/// Notes the loss of a part of an answer that the provider does not take back.
+fn note_lost(
+    index: usize,
+    i: usize,
+    part: &AiPart,
+    refused: fn(&Reasoning) -> Option<&'static str>,
+    losses: &mut Losses,
+) {
+    let (what, weight) = match part {
+        AiPart::Content(part) if part.as_text().is_none() => (kind(part), Weight::Refused),
+        AiPart::Reasoning(reasoning) if says_something(reasoning) => match refused(reasoning) {
+            Some(what) => (what, Weight::Reasoning),
+            None => (REASONING, Weight::Noted),
+        },
+        _ => return,
+    };
+    losses.note(index, Some(i), what, weight);
+}
+
+/// Returns whether there is anything to lose.
+pub(super) fn says_something(reasoning: &Reasoning) -> bool {
+    let Reasoning { text, signature, extra } = reasoning;
+    !text.is_empty() || signature.is_some() || !extra.is_empty()
+}
+
+/// Returns whether nothing of an answer is left in the copy of it that is sent.
+fn is_emptied(message: &Message, copy: &Message) -> bool {
+    let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
+    !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
+}
+
+fn user_name(message: &Message) -> Option<&str> {
     let Message::User(user) = message else { return None };
-    let name = user.name().filter(|name| !name.is_empty())?;
+    user.name().filter(|name| !name.is_empty())
+}
+
+/// Returns the message as one that begins with the name of its user, with true if that is a part
+/// in front.
+fn named(message: &Message) -> Option<(Message, bool)> {
+    let Message::User(user) = message else { return None };
+    let name = user_name(message)?;
     let mut copy = user.clone();
+    let mut is_in_front = false;
     copy.content = match user.content() {
         Content::Text(text) => Content::Text(format!("{name}: {text}")),
         Content::Parts(parts) => {
             let at = parts.iter().position(|part| part.as_text().is_some());
             let mut parts = parts.to_vec();
-            match at.and_then(|at| parts.get_mut(at)) {
-                Some(Part::Text(part)) => part.text = format!("{name}: {}", part.text),
-                _ => parts.insert(0, Part::text(format!("{name}:"))),
+            if let Some(Part::Text(part)) = at.and_then(|at| parts.get_mut(at)) {
+                part.text = format!("{name}: {}", part.text);
+            } else {
+                is_in_front = true;
+                parts.insert(0, Part::text(format!("{name}:")));
             }
             Content::from(parts)
         }
     };
-    Some(copy.into())
+    Some((copy.into(), is_in_front))
 }

@@ -49,18 +49,29 @@ impl AddAssign for Usage {
 }
 
 impl Usage {
-    /// Takes over what a later event of the same answer tells: counts only grow.
-    pub(super) fn grow(&mut self, later: Self) {
-        self.join(later, u64::max);
+    /// Takes over each count that a later event of the same answer tells: it is the whole answer's
+    /// by then, be it more or less. Some gateways write 0 where they do not know.
+    pub(super) fn tells(&mut self, later: Self) {
+        self.join(later, |known, later| if later == 0 { known } else { later });
+    }
+
+    /// Takes over all counts of a later event, where it counts anything.
+    pub(super) fn is_now(&mut self, later: Self) {
+        let Self { input, cached, written, output, reasoning } = later;
+        let counts = [input, cached, written, output, reasoning].into_iter().flatten();
+        if *self == Self::default() || counts.max() > Some(0) {
+            *self = later;
+        }
     }
 
     fn join(&mut self, other: Self, join: fn(u64, u64) -> u64) {
+        let Self { input, cached, written, output, reasoning } = other;
         for (mine, other) in [
-            (&mut self.input, other.input),
-            (&mut self.cached, other.cached),
-            (&mut self.written, other.written),
-            (&mut self.output, other.output),
-            (&mut self.reasoning, other.reasoning),
+            (&mut self.input, input),
+            (&mut self.cached, cached),
+            (&mut self.written, written),
+            (&mut self.output, output),
+            (&mut self.reasoning, reasoning),
         ] {
             *mine = match (*mine, other) {
                 (Some(mine), Some(other)) => Some(join(mine, other)),
@@ -108,13 +119,19 @@ impl Usage {
     /// An Anthropic `usage`, whose input is what no cache knows:
     /// [`with_caches`](Self::with_caches) adds the rest when all has come.
     pub(super) fn anthropic(usage: &Value) -> Self {
-        Self {
+        let mut sum = Self {
             input: number(usage, &["input_tokens"]),
             cached: number(usage, &[READ]),
             written: number(usage, &[WRITTEN]),
             output: number(usage, &["output_tokens"]),
             reasoning: number(&usage["output_tokens_details"], &["thinking_tokens"]),
+        };
+        // What compacting read and wrote is billed, and is not in the counts beside it.
+        let iterations = usage["iterations"].as_array().into_iter().flatten();
+        for iteration in iterations.filter(|it| it["type"] == "compaction") {
+            sum += Self::anthropic(iteration);
         }
+        sum
     }
 
     pub(super) fn with_caches(self) -> Self {

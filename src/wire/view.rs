@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::ser::{Serialize, Serializer};
 
+use super::borrowed::{BorrowedValue, Object};
 use super::common::{At, Sequence};
-use super::losses::{self, Loss};
-use super::shape::Object;
-use super::terms::Terms;
-use crate::composed::Prompt;
+use super::losses::{ARGUMENTS, Loss, Losses, Weight};
+use super::terms::{Sent, Terms};
 use crate::error::Result;
-use crate::message::{AiPart, Message, Part};
-use crate::provider::{Provider, Row};
+use crate::message::{Message, Reasoning};
+use crate::prompt::Prompt;
+use crate::provider::Provider;
 
 /// A view of messages that serialises as the list of them that a format's request holds.
 ///
@@ -36,42 +36,25 @@ pub(super) enum Cache {
     Hour,
 }
 
-/// The one who says a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
-    User,
-    Tool,
-    Ai,
-}
-
 /// A format that messages are written in, with the options that it alone has.
 pub trait MessageFormat: Copy + Default + fmt::Debug {
     /// The provider after which the format is called.
     const NAMESAKE: Provider;
     /// The operation that an error names.
     const OPERATION: &'static str;
-    /// True where the arguments of a call are an object, and not its text.
-    const OBJECTS: bool;
-    /// True where the messages are stored, and sent to no provider.
+    /// True if the messages are stored, and sent to no provider.
     const STORED: bool = false;
 
-    /// Returns whether a part has a place, so that no placeholder stands for it. Texts always have.
-    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool;
+    /// Returns the messages as the format writes them, and notes each loss where it happens.
+    fn messages<'s>(
+        view: &View<'_, Self>,
+        sent: &'s [Sent<'_>],
+        losses: &mut Losses,
+    ) -> Vec<BorrowedValue<'s>>;
 
-    /// Returns what would be left out or replaced of reasoning or a call, as an error names it.
-    fn refuses_part(&self, _part: &AiPart) -> Option<&'static str> {
+    /// Returns the name of reasoning that a strict view refuses to lose.
+    fn refuses(_reasoning: &Reasoning) -> Option<&'static str> {
         None
-    }
-
-    /// Returns whether the name of a user has a place.
-    fn names(&self, _row: &Row) -> bool {
-        false
-    }
-
-    /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of
-    /// the calls before it.
-    fn refuses(&self, message: &Message, _calls: &[&str]) -> Option<&'static str> {
-        matches!(message, Message::Custom(_)).then_some("a custom message")
     }
 }
 
@@ -130,41 +113,18 @@ impl<'a, F: MessageFormat> View<'a, F> {
     /// );
     /// ```
     pub fn strict(self) -> Result<Self> {
-        self.expresses(|_| false).map(|()| self)
+        self.check(Weight::Reasoning).map(|()| self)
     }
 
-    /// Refuses what would be left out or replaced, but for the parts that may be lost.
-    pub(super) fn expresses(&self, may_be_lost: impl Fn(&AiPart) -> bool) -> Result<()> {
-        let mut calls = Vec::new();
-        self.messages.check(F::OPERATION, |message, at| {
-            self.check(message, &calls, at, &may_be_lost)?;
-            if !message.is_tool() {
-                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
-            }
-            Ok(())
-        })
-    }
-
-    /// Refuses what of a message would be left out or replaced.
-    fn check(
-        &self,
-        message: &Message,
-        calls: &[&str],
-        at: At,
-        may_be_lost: impl Fn(&AiPart) -> bool,
-    ) -> Result<()> {
-        let mut first = None;
-        losses::refused(&self.options, message, calls, &self.terms, |part, what| {
-            let of_answer = part.and_then(|i| message.as_ai()?.parts().get(i));
-            if !of_answer.is_some_and(&may_be_lost) {
-                first = first.or(Some((part, what)));
-            }
-        });
-        let Some((part, what)) = first else { return Ok(()) };
-        let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
+    /// Refuses a loss that weighs at least this much.
+    pub(super) fn check(&self, least: Weight) -> Result<()> {
+        let Some(Loss { message, part, what }) = self.noted().first(least) else { return Ok(()) };
+        let is_answer = self.messages.iter().nth(message).is_some_and(|it| it.as_ai().is_some());
+        let at = At::top(F::OPERATION).key("messages").index(message);
+        let list = at.key(if is_answer { "parts" } else { "content" });
         let at = part.map_or(at, |part| list.index(part));
         Err(match what {
-            losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
+            ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
             what => {
                 let row = &self.terms.row;
                 let is_named = !F::STORED && row.name() != F::NAMESAKE.row().name();
@@ -188,27 +148,30 @@ impl<'a, F: MessageFormat> View<'a, F> {
     /// let told: Vec<_> = losses.iter().map(ToString::to_string).collect();
     /// assert_eq!(told, ["message 0, part 1: video", "message 0: the name of the user"]);
     /// ```
-    pub fn losses(&self) -> Vec<Loss>
-    where
-        for<'v> View<'v, F>: Serialize,
-    {
-        let (mut losses, mut calls) = (Vec::<Loss>::new(), Vec::new());
-        for (i, message) in self.messages.iter().enumerate() {
-            let first = losses.len();
-            let mut tell = |part: Option<usize>, what| {
-                // One part is lost once, whatever the reasons.
-                let is_told = losses[first..].iter().any(|it| part.is_some() && it.part == part);
-                if !is_told {
-                    losses.push(Loss { message: i, part, what });
-                }
-            };
-            losses::refused(&self.options, message, &calls, &self.terms, &mut tell);
-            losses::silent(self, message, &mut tell);
-            if !message.is_tool() {
-                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
-            }
-        }
+    pub fn losses(&self) -> Vec<Loss> {
+        self.noted().into_list()
+    }
+
+    fn noted(&self) -> Losses {
+        let mut losses = Losses::default();
+        F::messages(self, &self.sent(&mut losses), &mut losses);
         losses
+    }
+
+    /// Returns the messages as they are sent, on the terms of this view.
+    pub(super) fn sent(&self, losses: &mut Losses) -> Vec<Sent<'a>> {
+        if F::STORED {
+            let whole = |(i, message)| Sent::whole(i, message);
+            return self.messages.iter().enumerate().map(whole).collect();
+        }
+        self.terms.sent(&self.messages, F::refuses, losses)
+    }
+}
+
+impl<F: MessageFormat> Serialize for View<'_, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut losses = Losses::default();
+        F::messages(self, &self.sent(&mut losses), &mut losses).serialize(serializer)
     }
 }
 
@@ -241,7 +204,7 @@ impl<F: ForProvider> View<'_, F> {
 
 impl<F: Marks> View<'_, F> {
     /// Puts the provider's cache mark on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; where there is no prompt,
+    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; if there is no prompt,
     /// on the last block of all.
     ///
     /// - In OpenAI's formats that is a `prompt_cache_breakpoint`. It is taken on blocks of content,
@@ -260,20 +223,24 @@ impl<F: Marks> View<'_, F> {
         self
     }
 
-    /// Returns the place of the message that carries the cache mark, where one is asked for: the
-    /// last cacheable one that takes it.
-    pub(super) fn marked(&self, takes_mark: impl Fn(usize, &Message) -> bool) -> Option<usize> {
-        self.cache?;
-        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
-        cacheable.filter(|(i, message)| takes_mark(*i, message)).last().map(|(i, _)| i)
+    /// Puts the mark on the last cacheable message that takes it, where one is asked for. `written`
+    /// has the place of each message.
+    pub(super) fn mark<T>(
+        &self,
+        written: &mut [(usize, T)],
+        mut mark: impl FnMut(&mut T, Cache) -> bool,
+    ) {
+        let Some(cache) = self.cache else { return };
+        let cacheable = self.messages.cacheable();
+        let mut before = written.iter_mut().rev().filter(|(i, _)| *i < cacheable);
+        before.any(|(_, value)| mark(value, cache));
     }
 }
 
-impl Serialize for Cache {
-    /// Anthropic's mark.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Cache {
+    /// Returns Anthropic's mark.
+    pub(super) fn control<'a>(self) -> Object<'a> {
         let ttl = matches!(self, Self::Hour).then_some("1h");
-        let own = [("type", "ephemeral".into()), ("ttl", ttl.into())];
-        Object { own, kept: None }.serialize(serializer)
+        Object::of([("type", "ephemeral".into()), ("ttl", ttl.into())])
     }
 }

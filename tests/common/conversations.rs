@@ -292,7 +292,7 @@ pub enum Happens {
     Said(Vec<Message>),
     Evicted(u64),
     Cleared,
-    /// Deleted, and begun anew at position 0.
+    /// Deleted, and begun again at position 0.
     BeganAnew,
     Swapped,
     Temporary(Message),

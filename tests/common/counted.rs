@@ -1,13 +1,17 @@
-//! Laws that are tried as often as they say, and say how often that was.
+//! Laws that count how often they are tried, and print it.
+//!
+//! Each law says a number of cases. `cargo test` tries an eighth of it, and `.ci/run` all of it:
+//! `MEMORY_PROMPT_CASES` is `all`, or a number for every law.
 //!
 //! `PROPTEST_CASES` overrides the number of cases that a test asks of proptest, silently and in
-//! both directions. So a law whose number is a claim is counted here: where the environment asks
-//! for fewer, there is another round, and a law that comes to its end with fewer cases than it says
-//! has failed.
+//! both directions. So cases are counted here: where proptest tries fewer, there is another round,
+//! and a law that ends with fewer cases than it is to have fails.
 
 #![allow(clippy::panic, dead_code, unused_macros, unused_imports, unreachable_pub)] // each test file uses its own part of it
 
 use std::cell::Cell;
+
+use proptest::test_runner::{Config, FileFailurePersistence};
 
 /// Rounds in a row that may add nothing: one of a single case may be refused.
 const IDLE: u32 = 100;
@@ -52,24 +56,43 @@ impl Count {
     }
 }
 
-/// How often a law is tried: what `MEMORY_PROMPT_CASES` asks for, or `default`.
-pub fn cases(default: u32) -> u32 {
-    let Ok(asked) = std::env::var("MEMORY_PROMPT_CASES") else { return default };
+/// Returns how often a law is tried that says `full`.
+pub fn cases(full: u32) -> u32 {
+    let Ok(asked) = std::env::var("MEMORY_PROMPT_CASES") else { return full.div_ceil(8) };
+    if asked == "all" {
+        return full;
+    }
     let number = asked.parse().ok().filter(|number| *number > 0);
-    number
-        .unwrap_or_else(|| panic!("MEMORY_PROMPT_CASES is {asked:?}, which is no number of cases"))
+    number.unwrap_or_else(|| {
+        panic!("MEMORY_PROMPT_CASES is {asked:?}, which is neither `all` nor a number of cases")
+    })
 }
 
-/// `proptest!` for laws that say how often they are tried: their number, then the rest of the
-/// configuration.
+/// A configuration that tries again what has failed before: the file next to the test names it.
+pub fn regressions() -> Config {
+    let file = FileFailurePersistence::WithSource("regressions");
+    Config { failure_persistence: Some(Box::new(file)), ..Config::default() }
+}
+
+/// `proptest!` for laws that say how often they are tried in full: a number, and the rest of the
+/// configuration where it is another one.
 macro_rules! counted {
+    (#![cases($cases:expr)] $($laws:tt)*) => {
+        $crate::counted::counted! {
+            #![cases($cases, proptest::test_runner::Config {
+                failure_persistence: None,
+                ..proptest::test_runner::Config::default()
+            })]
+            $($laws)*
+        }
+    };
     (
         #![cases($cases:expr, $config:expr)]
         $($(#[$meta:meta])* fn $name:ident($($arguments:tt)+) $body:block)*
     ) => {$(
         $(#[$meta])*
         fn $name() {
-            let count = $crate::counted::Count::of(stringify!($name), $cases);
+            let count = $crate::counted::Count::of(stringify!($name), $crate::counted::cases($cases));
             while count.goes_on() {
                 let config = proptest::test_runner::Config { cases: count.left(), ..$config };
                 proptest::proptest!(config, |($($arguments)+)| {

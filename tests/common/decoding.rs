@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all: what the fuzz targets run, and `tests/codec.rs` over their
-//! seeds.
+//! What must hold for any bytes at all: what the fuzz targets run, and `tests/stores/codec.rs` over
+//! their seeds.
 
 use memory_prompt::Message;
 use memory_prompt::codec::{self, Codec};

@@ -143,7 +143,7 @@ pub enum Op {
     /// Forgets all but so many of the newest.
     Evict(u64),
     Clear,
-    /// Begins anew under the same id, at position 0.
+    /// Begins again under the same id, at position 0.
     Delete,
     Swap,
     /// A build that fails to read.

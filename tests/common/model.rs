@@ -184,7 +184,7 @@ pub enum Sent {
     Record(u64, Message, bool),
     /// The answer to a call of the message at this position that nothing answers.
     Placeholder(u64, ToolCall),
-    /// What is made up where nothing else would be said.
+    /// What is made up if nothing else would be said.
     Added,
     /// Any of these texts, where the rules do not say which.
     Note(Vec<String>),
@@ -256,7 +256,7 @@ pub fn is_stand_in(message: &Message) -> bool {
     matches!(message, Message::Tool(it) if it.attributes().get("turn:stand_in") == Some(&true.into()))
 }
 
-/// "Names must agree where both are not empty."
+/// "Names must agree if both are not empty."
 fn agree(one: &str, other: &str) -> bool {
     one.is_empty() || other.is_empty() || one == other
 }
@@ -441,6 +441,8 @@ struct Choice {
     moved: bool,
     /// What a budget leaves out alone.
     too_large: Vec<Unit>,
+    /// The question of the newest turn, which is sent whatever gives way.
+    owed: Vec<usize>,
 }
 
 /// What there is to tell of it.
@@ -756,28 +758,32 @@ impl Model<'_> {
     }
 
     /// "Newest first, at most max(1, n/2) of it"; under a budget no more than half of the room, nor
-    /// than there is room for beside the newest unit.
+    /// than there is room for beside the newest unit and the questions that are sent already. The
+    /// question of the newest turn, beside which there is no other, is owed a place for its last
+    /// message.
     fn newest_of(
         &self,
         choice: &Choice,
-        mut row: Vec<usize>,
+        row: &[usize],
+        others: &[usize],
         purse: Option<&Purse<'_>>,
     ) -> Vec<usize> {
-        let Some(last) = row.len().checked_sub(1) else { return row };
-        let mut first = row.len().saturating_sub(self.half());
-        if let Some(purse) = purse {
-            let newest = choice.all.iter().max_by_key(|unit| unit.newest());
-            let newest = newest.map_or(0, |unit| (purse.unit)(unit));
-            let sum = |first: usize| {
-                row[first..].iter().map(|i| (purse.unit)(&Self::alone(*i))).sum::<usize>()
-            };
-            while first < last && (sum(first) > purse.room / 2 || sum(first) + newest > purse.left)
-            {
-                first += 1;
-            }
+        let mut pieces = row[row.len().saturating_sub(self.half())..].to_vec();
+        let Some(purse) = purse else { return pieces };
+        let tokens = |i: &usize| (purse.unit)(&Self::alone(*i));
+        let newest = choice.all.iter().max_by_key(|unit| unit.newest());
+        let newest = newest.filter(|unit| !others.contains(&unit.leader()));
+        let beside = newest.map_or(0, |unit| (purse.unit)(unit));
+        let beside = beside + others.iter().map(tokens).sum::<usize>();
+        let fits = |pieces: &[usize]| {
+            let sum: usize = pieces.iter().map(tokens).sum();
+            sum + beside <= purse.left && (pieces.len() < 2 || sum <= purse.room / 2)
+        };
+        let least = usize::from(others.is_empty());
+        while pieces.len() > least && !fits(&pieces) {
+            pieces.remove(0);
         }
-        row.drain(..first);
-        row
+        pieces
     }
 
     /// "GIVE WAY: if what is sent of the history is more than n, units, oldest first by the
@@ -785,16 +791,18 @@ impl Model<'_> {
     /// question always stay." The window begins behind the first that is refused.
     ///
     /// "BUDGET. Walk over units from the newest (by newest member). The newest unit is always
-    /// taken; the question is owed its tokens. A unit that does not fit in what is left: if it is
-    /// above half of room it is left out alone (`OverBudget`) and the walk goes on, else the walk
+    /// taken; the question is owed its tokens before anything else. A unit that does not fit in
+    /// what is left: if it is above half of room it is left out alone (`OverBudget`) and the walk
+    /// goes on, else the walk
     /// ends."
     fn fill(
         &self,
         choice: &mut Choice,
         opening: &Opening,
-        questions: &[usize],
+        more: &[usize],
         purse: Option<&Purse<'_>>,
     ) {
+        let questions: BTreeSet<usize> = more.iter().chain(&choice.owed).copied().collect();
         let most = match self.settings.kind() {
             Kind::Last(n) if self.settings.kind_to_the_question() || !self.on() => n,
             _ => usize::MAX,
@@ -802,7 +810,6 @@ impl Model<'_> {
         let tokens = |unit: &Unit| purse.map_or(0, |purse| (purse.unit)(unit));
         let asked = questions.iter().map(|i| tokens(&Self::alone(*i))).sum::<usize>();
         let mut left = purse.map_or(usize::MAX, |purse| purse.left.saturating_sub(asked));
-        let question = self.row(0..self.len()).pop();
         let mut order = choice.all.clone();
         order.sort_by_key(|unit| std::cmp::Reverse(unit.newest()));
         let (mut taken, mut count, mut end) = (Vec::new(), questions.len(), self.len());
@@ -816,7 +823,7 @@ impl Model<'_> {
                 if !first && count.saturating_add(unit.len()) > most {
                     (choice.start, choice.moved) = (end.max(unit.newest() + 1), true);
                     break;
-                } else if !first && !fits && large && question != Some(unit.leader()) {
+                } else if !first && !fits && large {
                     end = end.min(self.opens_at(&unit));
                     choice.too_large.push(unit);
                     continue;
@@ -879,25 +886,37 @@ impl Model<'_> {
         (units, holds_tools)
     }
 
-    /// "QUESTION: where the window holds no beginning (for last(n) only if it holds a tool message
-    /// or an ai message with calls, or nothing that is sent; in a stepped window and under a budget
-    /// always), the question of the newest turn is looked for in the B records before the place
-    /// where the window opens. Found: the row stands in front. Not found and the history goes on
-    /// before: `search_ended`."
+    /// "QUESTION: the newest beginning that the window holds, and that is not too large beside what
+    /// is newer, stays, and where a budget has ended the walk, its whole row. Where there is none
+    /// (for last(n) only if it holds a tool message or an ai message with calls, or nothing that is
+    /// sent; in a stepped window and under a budget always),
+    /// the question of the newest turn is looked for in the B records before the place where the
+    /// window opens. Found: the row stands in front. Not found and the history goes on before:
+    /// `search_ended`."
     fn ask(
         &self,
         choice: &mut Choice,
         opening: &Opening,
         told: &mut Told,
+        looks: bool,
         purse: Option<&Purse<'_>>,
     ) {
-        if (choice.start..self.len()).any(|i| is_beginning(self.messages[i])) {
+        let held = (choice.start..self.len()).rev().find(|i| is_beginning(self.messages[*i]));
+        if let Some(held) = held.filter(|i| choice.too_large.iter().all(|it| it.leader() != *i)) {
+            if purse.is_none() || !choice.moved {
+                choice.owed = vec![held];
+                return;
+            }
+        } else if !looks {
             return;
         }
-        let row = self.row(opening.from..choice.start);
+        let row = self.row(opening.from..self.len());
         if !row.is_empty() {
-            let row = self.newest_of(choice, row, purse);
-            self.fill(choice, opening, &row, purse);
+            choice.owed = self.newest_of(choice, &row, &[], purse);
+            let sent: BTreeSet<usize> = choice.units.iter().map(Unit::leader).collect();
+            if !choice.owed.iter().all(|i| sent.contains(i)) {
+                self.fill(choice, opening, &[], purse);
+            }
         } else if matches!(self.settings.kind(), Kind::Turns(_)) {
             // All of it was looked at for turns.
             told.may_end.push(opening.from);
@@ -931,15 +950,11 @@ impl Model<'_> {
         let counts = matches!(settings.kind(), Kind::Last(_)) && purse.is_none();
         let nothing = matches!(settings.kind(), Kind::Last(0) | Kind::Turns(0));
         let looks = holds_tools || !counts || choice.all.is_empty();
-        if settings.kind_to_the_question() && !nothing && looks {
-            self.ask(&mut choice, opening, &mut told, purse);
+        if settings.kind_to_the_question() && !nothing {
+            self.ask(&mut choice, opening, &mut told, looks, purse);
         }
         if settings.wants_user_first() && !nothing {
-            let before = choice.clone();
             self.user_first(&mut choice, opening, &mut told, purse);
-            if purse.is_some() && choice != before {
-                return Outcome::Undetermined("the user first under a budget");
-            }
         }
         if let Some(purse) = purse
             && let Err(other) = self.in_budget(&choice, purse)
@@ -1072,12 +1087,12 @@ impl Model<'_> {
         allowed
     }
 
-    /// "USER FIRST, where the window has cut something off and the first message sent is not from
-    /// the user: the row of the turn in which the window opens goes in front (same bound, same
-    /// half, same giving way) if anything of its answer is still sent behind it; else (or where it
-    /// is not found) what is left of that turn before the next beginning is left out (`RestOfTurn`)
-    /// if there is a next beginning." A group whose late result came behind that beginning is of
-    /// the later turn.
+    /// "USER FIRST, where something was left out before the first message that is sent, and that is
+    /// not from the user: the row of the turn in which it stands goes in front (same bound, same
+    /// half, same giving way) if there is room for it and anything of its answer is still sent
+    /// behind it. Then the first message may be another one, of an older turn. Where there is no
+    /// such row, what was said before the first beginning that is sent is left out (`RestOfTurn`),
+    /// if one is." A group whose late result came behind that beginning is of the later turn.
     fn user_first(
         &self,
         choice: &mut Choice,
@@ -1085,37 +1100,46 @@ impl Model<'_> {
         told: &mut Told,
         purse: Option<&Purse<'_>>,
     ) {
-        let first = choice.units.first().map(Unit::leader);
-        let Some(first) = first.filter(|i| !self.messages[*i].is_user()) else { return };
-        let covers = if choice.moved { choice.start } else { opening.covers };
-        if (opening.from..covers).all(|i| self.private(i)) && opening.from == 0 {
-            return;
-        }
-        let next = (first..self.len()).find(|i| is_beginning(self.messages[*i]));
-        let row = self.row(opening.from.min(first)..first);
-        if let Some(asked) = row.last().copied() {
-            let before = choice.clone();
-            let row = self.newest_of(choice, row, purse);
-            // "The question always stays."
-            let newest = (before.start..self.len()).rev().find(|i| is_beginning(self.messages[*i]));
-            let newest = newest.filter(|_| before.front.is_empty());
-            let questions = row.iter().chain(&before.front).copied().chain(newest);
-            let questions: Vec<usize> = questions.collect();
-            self.fill(choice, opening, &questions, purse);
-            let turn = asked + 1..next.unwrap_or(self.len());
-            if choice.units.iter().any(|unit| turn.contains(&unit.leader())) {
-                choice.front.sort_unstable();
+        let mut front: Vec<usize> = Vec::new();
+        loop {
+            let first = choice.units.first().map(Unit::leader);
+            let Some(first) = first.filter(|i| !self.messages[*i].is_user()) else { return };
+            let covers = if choice.moved { choice.start } else { opening.covers };
+            let none_before = (opening.from..covers).all(|i| self.private(i));
+            let none_too_large = choice.too_large.iter().all(|unit| unit.leader() > first);
+            if none_before && none_too_large && opening.from == 0 {
                 return;
             }
-            *choice = before;
-        } else {
-            told.may_end.push(opening.from);
+            let row = self.row(opening.from.min(first)..first);
+            if row.is_empty() {
+                told.may_end.push(opening.from);
+                break;
+            }
+            let others = [&choice.owed[..], &front].concat();
+            let row = self.newest_of(choice, &row, &others, purse);
+            let Some(asked) = row.last().copied() else { break };
+            let next = (first..self.len()).find(|i| is_beginning(self.messages[*i]));
+            let turn = asked + 1..next.unwrap_or(self.len());
+            let with_it = [&row[..], &front].concat();
+            self.fill(choice, opening, &with_it, purse);
+            if !choice.units.iter().any(|unit| turn.contains(&unit.leader())) {
+                self.fill(choice, opening, &front, purse);
+                break;
+            }
+            choice.front.sort_unstable();
+            front = with_it;
         }
-        let Some(next) = next else { return };
-        for unit in choice.units.iter().filter(|unit| unit.newest() < next) {
+        let heads = choice.units.iter().map(Unit::leader);
+        let Some(asked) = heads.into_iter().find(|i| is_beginning(self.messages[*i])) else {
+            return;
+        };
+        if choice.units.first().is_some_and(|unit| self.messages[unit.leader()].is_user()) {
+            return;
+        }
+        for unit in choice.units.iter().filter(|unit| unit.newest() < asked) {
             told.left_out.extend(unit.members().map(|i| (i, Reason::RestOfTurn)));
         }
-        choice.units.retain(|unit| unit.newest() >= next || choice.front.contains(&unit.leader()));
+        choice.units.retain(|unit| unit.newest() >= asked);
     }
 
     // Rule 3: the budget
@@ -1267,7 +1291,7 @@ impl Model<'_> {
                 if !answer.late {
                     continue;
                 }
-                // In its place it stands where nothing that is sent was between it and what it is
+                // In its place it stands if nothing that is sent was between it and what it is
                 // behind.
                 let before = match at {
                     0 => unit.heads[unit.heads.len() - 1],
@@ -1376,7 +1400,7 @@ impl Model<'_> {
     }
 
     /// "A prompt does not end in an answer": one that the caller said is refused, one of the
-    /// history only where nothing may be repaired.
+    /// history only if nothing may be repaired.
     fn refuses_the_end(&self, sent: &[Sent]) -> bool {
         use Provider::{Anthropic, Mistral, StrictTemplate};
         let is_custom = |it: &Message| matches!(it, Message::Custom(_));
@@ -1471,7 +1495,7 @@ pub fn broken_groups<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Str
     wrong
 }
 
-/// The newest record, where nothing could be a reason to leave it out.
+/// The newest record, if nothing could be a reason to leave it out.
 pub fn newest_that_must_stay(history: &History, settings: &Settings) -> Option<u64> {
     let said = history.records.iter().rev().find(|(_, message)| !is_private(message))?;
     let plain = match &said.1 {

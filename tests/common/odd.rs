@@ -30,7 +30,7 @@ pub(crate) struct Odd {
 }
 
 struct Others {
-    /// True where it is done behind the append, and else before it.
+    /// True if it is done behind the append, and else before it.
     behind: bool,
     act: Box<dyn FnOnce() + Send>,
 }

@@ -22,7 +22,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 30;
+const EPISODES: usize = 36;
 
 /// One of them; `n` tells its ids from those of others.
 fn episode(which: usize, n: usize) -> Vec<Message> {
@@ -104,8 +104,74 @@ fn episode(which: usize, n: usize) -> Vec<Message> {
         ]))],
         15..25 => vec![Message::user([media(which)])],
         25..29 => vec![made(which)],
-        _ => vec![claude("max_tokens", &json!([says, searches]))],
+        29 => vec![claude("max_tokens", &json!([says, searches]))],
+        30 => vec![
+            contained("tool_use", &json!([says, runs, rolls])),
+            rolled,
+            contained("end_turn", &json!([ran, says, says])),
+        ],
+        31 => vec![contained("tool_use", &json!([runs, rolls])), rolled],
+        _ => vec![cited(which, &search)],
     }
+}
+
+/// What says where it has it from, in many texts.
+fn cited(which: usize, search: &str) -> Message {
+    let page = json!({"url": "https://e.x/a", "title": "A"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    match which {
+        32 => {
+            let found = json!({"type": "web_search_result", "url": page["url"], "title": "A",
+                "encrypted_content": "c2ln", "page_age": null});
+            let cites = |kind: Value| {
+                let mut said = text("It is sunny.");
+                said["citations"] = json!([kind]);
+                said
+            };
+            let of_page = json!({"type": "web_search_result_location", "url": page["url"],
+                "title": "A", "encrypted_index": "c2ln", "cited_text": "Sun."});
+            let of_document = json!({"type": "char_location", "cited_text": "Sun.",
+                "document_index": 0, "document_title": "Notes", "start_char_index": 0,
+                "end_char_index": 4});
+            claude(
+                "end_turn",
+                &json!([
+                    {"type": "server_tool_use", "id": search, "name": "web_search", "input": {"query": "x"}},
+                    {"type": "web_search_tool_result", "tool_use_id": search, "content": [found]},
+                    text("Well:"), cites(of_page), text(" And so "), cites(of_document),
+                ]),
+            )
+        }
+        33 => chat(
+            Provider::OpenAi,
+            json!({"content": [text("a"), text("b"), text("c")], "annotations":
+                [{"type": "url_citation", "url_citation":
+                    {"url": page["url"], "title": "A", "start_index": 0, "end_index": 1}}]}),
+        ),
+        34 => {
+            let message = json!({"role": "assistant", "content": "Sunny [1]."});
+            read(
+                Provider::Xai,
+                json!({"choices": [{"finish_reason": "stop", "message": message}],
+                    "citations": [page["url"]], "search_results": [page]}),
+            )
+        }
+        _ => read(
+            Provider::Gemini,
+            json!({"candidates": [{"finishReason": "STOP",
+                "groundingMetadata": {"groundingChunks": [{"web": {"uri": page["url"]}}]},
+                "content": {"role": "model", "parts": [
+                    {"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}]}}]}),
+        ),
+    }
+}
+
+/// An answer of Claude's whose code runs in a container.
+fn contained(stop: &str, content: &Value) -> Message {
+    let container = json!({"id": "container_1", "expires_at": "2026-11-26T10:00:00Z"});
+    let body = json!({"role": "assistant", "stop_reason": stop, "content": content,
+        "container": container});
+    read(Provider::Anthropic, body)
 }
 
 /// Media of few, and what only one provider can look at.

@@ -32,7 +32,7 @@ pub enum Fault {
     Page(u16),
     /// Such a page that has no end.
     HugePage(u16),
-    /// An error where an answer is expected.
+    /// An error if an answer is expected.
     ErrorWith200,
     /// This body with this status.
     Body(u16, &'static str),
@@ -40,6 +40,8 @@ pub enum Fault {
     ErrorEvent(usize),
     /// The connection ends when this part of the body was sent.
     Cut(f64),
+    /// The same when so many bytes of it were sent.
+    CutAt(usize),
     /// The body ends properly in the middle of the answer, behind an event.
     EndsEarly,
     /// It ends in place of an answer.
@@ -53,6 +55,8 @@ pub enum Fault {
     /// The body is no JSON in the middle.
     Garbage,
     Redirect(u16),
+    /// The same, to this address.
+    RedirectTo(u16, String),
     /// Another server's protocol.
     NotHttp,
     /// A body of no bytes.
@@ -125,6 +129,7 @@ struct Shared {
     asked: Mutex<Vec<Asked>>,
     answers: AtomicUsize,
     connections: AtomicUsize,
+    planned: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -177,6 +182,11 @@ impl Stub {
         self.shared.script.lock().unwrap().clear();
     }
 
+    /// The number of bytes of the body that was sent last, or begun.
+    pub fn planned(&self) -> usize {
+        self.shared.planned.load(Ordering::Relaxed)
+    }
+
     /// How many connections were opened.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
@@ -225,11 +235,13 @@ impl Shared {
             body: &asked.body,
             number: self.answers.fetch_add(1, Ordering::Relaxed),
         };
-        Plan::of(&request, &step)
+        let plan = Plan::of(&request, &step);
+        self.planned.store(plan.body.len(), Ordering::Relaxed);
+        plan
     }
 }
 
-/// Reads a request; `None` where no more come.
+/// Reads a request; `None` if no more come.
 fn read(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<Asked>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
@@ -330,6 +342,10 @@ impl Plan {
             }
             Fault::ErrorWith200 => Self::json(200, &protocol.error(429, "Not now.")),
             Fault::Cut(part) => delivery(plan, Delivery::Part(*part, true)),
+            Fault::CutAt(bytes) => {
+                plan.body.truncate(*bytes);
+                delivery(plan, Delivery::Part(1.0, true))
+            }
             Fault::EndsEarly => {
                 let most = plan.body.len() * 3 / 5;
                 let end = plan.body[..most].iter().rposition(|byte| *byte == b'\n');
@@ -349,6 +365,11 @@ impl Plan {
             Fault::Redirect(status) => {
                 plan.status = *status;
                 plan.headers.push(("location", "http://127.0.0.1:9/elsewhere".to_owned()));
+                plan
+            }
+            Fault::RedirectTo(status, address) => {
+                plan.status = *status;
+                plan.headers.push(("location", address.clone()));
                 plan
             }
             Fault::NotHttp => delivery(plan, Delivery::NotHttp),

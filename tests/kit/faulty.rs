@@ -44,14 +44,15 @@ fault! {
     KeepsSlotsWhenCleared, FoldsNames, CutsSlotsAtNul, SlotsAreText, TakesTheNameOfTheSystemMessage,
     ErrorsTellSlots, DebugTellsSlots, RemovingTellsAVersion,
     // Of what was seen, single records, and incarnations.
-    IgnoresWhatWasSeen, SeesNoClear, PicksAmongTheNewest, PicksInTheOrderAsked, PicksOfAnotherMoment,
-    PicksHideTheNewest, IncarnationOfTheRead, IncarnationOfTheLastClear, IncarnationOfTheId,
-    NoIncarnation,
+    IgnoresWhatWasSeen, SeesNoClear, SeesNoEviction, PicksAmongTheNewest, PicksInTheOrderAsked,
+    PicksOfAnotherMoment, PicksHideTheNewest, IncarnationOfTheRead, IncarnationOutlivesClears,
+    IncarnationOfTheId, NoIncarnation,
     // Of times.
     IgnoresTimes, TimesInSeconds, OneTimeABatch, TimesAscend, SystemMessagesHaveNoTime,
     ImportsAreAsOldAsTheirMessages, IgnoresClosing, ClosesWhateverWasAppended, ClosingIsTheLastWord,
     // Of stores.
     SlotsAreNoActivity, RemovingIsNoActivity, RepetitionIsActivity, RemovingCreates, NothingCreates,
+    SlotsForgetWhereTheyWere, SlotsOfAnyName, OneSlotOfEach,
     FailuresCreate, PrefixIsAPattern, PrefixFoldsCase, PrefixForgetsWhereItWas, PrefixIsAnywhere,
     DeletesEverything, CountsPrefixesOnce, InfoOfNothing, InfoBeginsAt0, InfoIsActiveNow,
     RestoresOverOthers, RestoresAt0, RestoresAsAnother, RestoresAsInactive, IdsSurviveADelete,
@@ -64,6 +65,8 @@ struct Note {
     clears: u64,
     evictions: u64,
     cleared_to: u64,
+    #[allow(clippy::option_option)] // none may be what lasts
+    lasting: Option<Option<Incarnation>>,
     ids: Vec<String>,
     known: HashMap<String, Appended>,
     versions: HashMap<String, u64>,
@@ -392,6 +395,11 @@ impl Faulty {
             IgnoresWhatWasSeen => append.since = None,
             SeesNoClear => {
                 if let Some(since) = &mut append.since {
+                    since.incarnation = None;
+                }
+            }
+            SeesNoEviction => {
+                if let Some(since) = &mut append.since {
                     since.newest = None;
                 }
             }
@@ -512,10 +520,9 @@ impl Faulty {
                 snapshot.end = self.inner.next_position()?;
             }
             IncarnationOfTheRead if existing => snapshot.incarnation = Some(Incarnation::random()),
-            IncarnationOfTheLastClear if existing => {
-                let clears = self.note(|note| note.clears);
-                let bits = snapshot.incarnation.map_or(0, Incarnation::to_bits) + clears;
-                snapshot.incarnation = Some(Incarnation::from_bits(bits));
+            IncarnationOutlivesClears if existing => {
+                let now = snapshot.incarnation;
+                snapshot.incarnation = self.note(|note| *note.lasting.get_or_insert(now));
             }
             IncarnationOfTheId if existing => {
                 let bits = self
@@ -765,6 +772,25 @@ impl ChatMemoryStore for FaultyStore {
         let after = after.filter(|after| !(forgets && foreign(after)));
         let all = self.0.store.ids(after, usize::MAX)?;
         Ok(all.into_iter().filter(matches).take(n).collect())
+    }
+
+    fn slots_with_prefix(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Result<Vec<(MemoryId, Slot)>> {
+        let (names, after) = match self.0.fault {
+            SlotsForgetWhereTheyWere => (names, after.map(|(id, _)| (id, "\u{10ffff}"))),
+            SlotsOfAnyName => ("", after),
+            _ => (names, after),
+        };
+        let mut found = self.0.store.slots_with_prefix(prefix, names, after, n)?;
+        if self.is(OneSlotOfEach) {
+            found.dedup_by(|one, other| one.0 == other.0);
+        }
+        Ok(found)
     }
 
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {

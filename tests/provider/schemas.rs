@@ -1,7 +1,7 @@
 //! What providers refuse in the parameters of a tool, over the JSON that they are sent.
 //!
 //! Written from the providers' references and reports of their errors, and not from the encoders:
-//! nothing here imports the crate. Each rule has a document that it refuses, in `wire_schemas.rs`.
+//! nothing here imports the crate. `tests/wire/schemas.rs` has a document that each rule refuses.
 
 #![allow(unreachable_pub)] // it is one file of a test
 

@@ -2,7 +2,7 @@
 //!
 //! Written from the providers' references and reports of their errors, and not from the encoders or
 //! the composer: nothing here imports the crate. Each rule has a document that it refuses, in
-//! `provider_rules.rs`.
+//! `tests/wire/provider_rules.rs`.
 
 #![allow(dead_code, unreachable_pub, clippy::doc_markdown)] // shared by test files; errors are quoted as they are
 
@@ -732,7 +732,22 @@ pub fn deepseek_order(messages: &Value) -> Wrong {
 pub fn deepseek(messages: &Value) -> Wrong {
     let calls = list(messages).iter().filter(|message| !list(&message["tool_calls"]).is_empty());
     let without = calls.filter(|message| !message["reasoning_content"].is_string());
-    without.map(|_| "an answer with calls without reasoning_content".to_owned()).collect()
+    let without =
+        without.map(|_| "an answer with calls without reasoning_content".to_owned()).collect();
+    [without, texts_are_strings(messages)].concat()
+}
+
+/// DeepSeek, and servers of no known make: "invalid type: sequence, expected a string" at the
+/// content of an answer or a result.
+pub fn texts_are_strings(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    for (i, message) in list(messages).iter().enumerate() {
+        let is_list = message["content"].is_array();
+        if is_list && matches!(text(message, "role"), "assistant" | "tool") {
+            wrong.push(format!("{i}: a list where a string is expected"));
+        }
+    }
+    wrong
 }
 
 /// Templates such as Gemma's: "System role not supported".

@@ -17,7 +17,7 @@ pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
 fn of_order(provider: Provider, messages: &Value) -> Wrong {
     let late = || validators::late_system(messages);
     match provider {
-        // Where it stands is free, or there is no such message.
+        // If it stands is free, or there is no such message.
         Provider::OpenAi | Provider::Azure | Provider::Xai | Provider::Ollama => Wrong::new(),
         Provider::Vllm | Provider::LlamaCpp => [late(), validators::question(messages)].concat(),
         own if own == llama() => [late(), validators::question(messages)].concat(),
@@ -90,6 +90,9 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
             both(validators::strict_template(messages), validators::readable_arguments(messages))
         }
         Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
+        Provider::OpenAiCompatible => {
+            both(validators::openai(messages), validators::texts_are_strings(messages))
+        }
         Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
         Provider::Vllm | Provider::LlamaCpp => {
             both(validators::openai(messages), validators::readable_arguments(messages))

@@ -2,7 +2,7 @@
 
     clients.py CLIENT URL KEY
 
-Nothing leaves the machine. The stub's script is in `tests/transport/clients.rs`: a text, the same
+Nothing leaves the machine. The stub's script is in `tests/life/transport/clients.rs`: a text, the same
 streamed, a call, the same streamed, an answer that comes after a 429 and a 500, and one more stream.
 """
 

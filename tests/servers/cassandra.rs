@@ -15,7 +15,6 @@ mod observed;
 mod replicas;
 mod server;
 mod trouble;
-mod upgrade;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -70,7 +69,7 @@ struct Fixture {
     store: CassandraStore,
     /// The server's address and the name of the keyspace.
     address: String,
-    /// None where another fixture has taken it.
+    /// None if another fixture has taken it.
     _keyspace: Option<Keyspace>,
 }
 

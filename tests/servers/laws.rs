@@ -37,7 +37,7 @@ impl<F: Fixture> Fixture for Failing<F> {
 impl<F: Fixture> FaultFixture for Failing<F> {
     fn fail_after(&self, steps: Option<u64>) {
         for memory in &*self.memories.lock().unwrap() {
-            // A step is an operation, and the law counts anew for each.
+            // A step is an operation, and the law counts again for each.
             memory.fail_after(steps.map(|steps| steps % 2));
         }
     }

@@ -16,6 +16,11 @@
 
 #[path = "../common/booking.rs"]
 mod booking;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+mod clients;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+#[path = "../common/counted.rs"]
+mod counted;
 mod laws;
 #[cfg(feature = "tracing")]
 #[path = "../common/listener.rs"]

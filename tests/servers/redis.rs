@@ -13,7 +13,6 @@ mod rights;
 mod silence;
 #[cfg(feature = "redis-tls")]
 mod tls;
-mod upgrade;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -150,7 +149,7 @@ impl AsyncDamageFixture for One {
     }
 }
 
-/// Entries of a stream can't be changed, so it is written anew.
+/// Entries of a stream can't be changed, so it is written again.
 const DAMAGE: &str = r"
     local entries, found = redis.call('XRANGE', KEYS[1], '-', '+'), 0
     redis.call('DEL', KEYS[1])

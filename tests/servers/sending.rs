@@ -1,7 +1,10 @@
 //! What prompts send beside the window, on every network backend: pins and recall, and nothing that
 //! was forgotten.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use memory_prompt::memory::MemoryId;
 use memory_prompt::report::Origin;
@@ -24,6 +27,29 @@ async fn sent(prompt: &AsyncPrompt) -> Vec<u64> {
     origins.filter_map(seq).collect()
 }
 
+/// Waits for both, which go on at once.
+async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none() {
+            first = ready(a.as_mut().poll(context));
+        }
+        if second.is_none() {
+            second = ready(b.as_mut().poll(context));
+        }
+        if first.is_none() || second.is_none() {
+            return Poll::Pending;
+        }
+        Poll::Ready((first.take().unwrap(), second.take().unwrap()))
+    })
+    .await
+}
+
+fn ready<T>(poll: Poll<T>) -> Option<T> {
+    if let Poll::Ready(value) = poll { Some(value) } else { None }
+}
+
 /// A pin of one process is sent by another one, and goes when it is evicted, cleared or deleted.
 pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
     store: Arc<dyn AsyncChatMemoryStore>,
@@ -40,7 +66,7 @@ pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
         here.add_all(chatter(30)).await.unwrap();
         assert_eq!(sent(&there).await, [30, 31]);
         assert_eq!(here.pin(1).await.unwrap(), [0, 1]);
-        let (five, nine) = tokio::join!(here.pin(5), there.pin(9));
+        let (five, nine) = both(here.pin(5), there.pin(9)).await;
         assert_eq!((five.unwrap(), nine.unwrap()), (vec![5], vec![9]));
         for prompt in [&here, &there, &there] {
             assert_eq!(sent(prompt).await, [0, 1, 5, 9, 30, 31]);
@@ -85,8 +111,9 @@ pub(crate) async fn a_summary_is_stored_once_and_taken_back(
         let wrote = |due: Compaction| async move {
             Ok::<_, std::io::Error>(format!("Round {round} up to {}.", due.covers))
         };
-        let both = tokio::join!(here.compact(&policy, wrote), there.compact(&policy, wrote));
-        let stored = [both.0.unwrap(), both.1.unwrap()];
+        let (here_is, there_is) =
+            both(here.compact(&policy, wrote), there.compact(&policy, wrote)).await;
+        let stored = [here_is.unwrap(), there_is.unwrap()];
         assert!(stored.contains(&true), "{stored:?}");
         for prompt in [&here, &there] {
             assert_eq!(prompt.summary().await.unwrap().unwrap().covers, [6, 16][round - 1]);

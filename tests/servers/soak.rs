@@ -36,7 +36,7 @@ struct Counts {
 
 /// Appends numbered batches, and drops some of the futures at any moment. What comes later has a
 /// larger number, so that whatever is done late over it stands in the wrong place. Every third
-/// batch has an id: where nobody knows what became of it, it is appended again until that is known,
+/// batch has an id: if nobody knows what became of it, it is appended again until that is known,
 /// and now and then though it is.
 async fn write(
     memory: Arc<dyn AsyncChatMemory>,

@@ -8,6 +8,7 @@
 //! which loses less. (async-openai does with its feature `byot`.) Copy the module that you need.
 
 pub mod async_openai;
+pub mod genai;
 pub mod ollama_rs;
 #[path = "../../../tests/provider/validators.rs"]
 mod validators;

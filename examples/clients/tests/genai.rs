@@ -64,7 +64,8 @@ fn it_sends_what_the_views_write() {
         }
 
         // Through its own JSON too.
-        let theirs = serde_json::to_string(&example::request(&prompt)).unwrap();
+        let theirs =
+            serde_json::to_string(&memory_prompt_clients::genai::request(&prompt)).unwrap();
         let theirs: ChatRequest = serde_json::from_str(&theirs).unwrap();
         let target = example::target(adapter, &stub.url);
         // The stub's answer is none.

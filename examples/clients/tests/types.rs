@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 
+#[path = "../../../tests/common/counted.rs"]
+mod counted;
 #[path = "../../../tests/common/golden.rs"]
 mod golden;
 
@@ -13,9 +15,10 @@ mod async_openai {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    use super::counted::counted;
     use super::golden::goldens;
 
-    /// Returns true where its types have no place for something, as their documentation says.
+    /// Returns true if its types have no place for something, as their documentation says.
     fn has_more(golden: &Value) -> bool {
         let text = golden["request"].to_string() + &golden["replay"].to_string();
         ["\"custom\"", "reasoning", "extra_content", "thinking", "\"original\""]
@@ -103,7 +106,9 @@ mod async_openai {
         ]
     }
 
-    proptest! {
+    counted! {
+        #![cases(256)]
+
         #[test]
         fn messages_come_back(list in proptest::collection::vec(message(), 0..8)) {
             let view = Messages::of(&list);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::CountedBudget;
+use crate::compose::assemble::no_result;
 use crate::compose::choose::{Fit, MessageRoom, Room, Unit};
 use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
 use crate::compose::sent_as::SentAs;
 use crate::compose::system::System;
-use crate::compose::take::no_result;
 use crate::compose::{Case, Composer, Temporaries};
-use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
 use crate::pins::Pinned;
+use crate::prompt::{Item, Origin, Tokens};
 use crate::record::{Record, Records, Snapshot};
 use crate::truncate::Truncate;
 use crate::window::{Matches, last_question};
@@ -35,14 +35,15 @@ pub(super) struct TokenRoom<'a> {
     whole: usize,
     /// The tokens that are left for history in this prompt.
     left: usize,
-    /// The tokens of the newest unit, as far as they are known.
-    newest: usize,
-    /// The newest turn's question, which is never left out, and the places of what is not cut.
-    question: Option<usize>,
-    spared: Vec<usize>,
+    /// The newest unit, by its head, and its tokens.
+    newest: Option<(usize, usize)>,
+    /// The places of the newest turn's question, and whether it is not cut.
+    question: Vec<usize>,
+    is_spared: bool,
     /// A window that counts messages holds too.
     messages: MessageRoom,
-    /// The most units that may be taken.
+    /// The most units that may be taken, beside the end of the newest question and the questions
+    /// of other turns that are owed a place. With one alone nothing is sent but what must be.
     most: usize,
     walk: Walk,
 }
@@ -50,16 +51,42 @@ pub(super) struct TokenRoom<'a> {
 /// A walk from the newest unit back.
 #[derive(Default)]
 struct Walk {
+    /// The units that count.
     units: usize,
     /// The tokens of what is taken, and of all that was met.
     sum: usize,
     met: usize,
-    /// The tokens of the questions that are sent besides.
-    asked: usize,
-    /// For a budget in steps: the place within its range whose position can be halved most often.
-    place: Option<(u32, usize)>,
-    /// True where the number of units has ended the walk.
+    /// The tokens of what is owed a place and was not met yet.
+    owed: usize,
+    /// For a budget in steps: the place within its range that may begin the history longest.
+    place: Option<Start>,
+    /// The last place that was met there, whose level depends on what stands before it.
+    last: Option<(usize, u64)>,
+    /// True if the number of units has ended the walk.
     is_counted_out: bool,
+}
+
+/// A place where the history may begin.
+#[derive(Clone, Copy)]
+struct Start {
+    place: usize,
+    /// The exponent of the power of two whose multiples it is behind.
+    level: u32,
+}
+
+impl Walk {
+    /// Notes that a unit starts at this position, before those that were met.
+    ///
+    /// The place that was met last is the first behind a multiple of some power of two: the higher
+    /// that is, the longer it stays the best start while the conversation moves past it. Every
+    /// position counts for one place, so that it does not matter at which ones the calls stand.
+    fn pass(&mut self, position: u64) {
+        let Some((place, newer)) = self.last.take() else { return };
+        let level = (newer ^ position).checked_ilog2().unwrap_or_default();
+        if self.place.is_none_or(|best| level >= best.level) {
+            self.place = Some(Start { place, level });
+        }
+    }
 }
 
 impl<'a> TokenRoom<'a> {
@@ -70,54 +97,50 @@ impl<'a> TokenRoom<'a> {
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
-        let Case { composer, snapshot, beside, clearing, temporaries } = case;
+        let Case { composer, snapshot, extras, clearing, temporaries } = case;
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
         let tools = tools.map_or(Ok(0), |it| counts.tools(it, composer.provider, counter))?;
-        let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
+        let Temporaries { messages: temporaries, note, kept_free, still_free, .. } = temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
-        let others = temporaries.iter().filter(|message| !message.is_system());
+        let note = note.iter().map(|(note, _)| *note);
+        let others = temporaries.iter().chain(note).filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
             fixed = fixed.saturating_add(counts.shared(message, counter)?);
         }
-        let notice = composer.notice.as_ref().map(|it| it.message(snapshot.end));
-        let notice = notice.map_or(Ok(0), |notice| counter.count(&notice))?;
-        fixed = fixed.saturating_add(notice);
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
         let high = limit.budget.range.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
-        let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
+        let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
-        let (asked, _) = last_question(records, 0, records.len());
-        let question = asked.last().copied();
-        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let is_spared = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         let mut room = Self {
             limit,
             composer,
             snapshot,
-            pinned: &beside.pinned,
+            pinned: &extras.pinned,
             temporaries,
             clearing,
             counts,
             tools,
             whole,
             left: available.saturating_sub(fixed),
-            newest: 0,
-            question,
-            spared: if spares { asked } else { Vec::new() },
-            messages: composer.message_room(beside),
+            newest: None,
+            question: last_question(records, 0, records.len()).0,
+            is_spared,
+            messages: composer.message_room(extras),
             most,
             walk: Walk::default(),
         };
-        let summary = beside.summary.as_ref();
+        let summary = extras.summary.as_ref();
         let summary = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
-        let beside = room.pins()?.saturating_add(summary);
-        room.whole = room.whole.saturating_sub(beside);
-        room.left = room.left.saturating_sub(beside);
+        let extras = room.pins()?.saturating_add(summary);
+        room.whole = room.whole.saturating_sub(extras);
+        room.left = room.left.saturating_sub(extras);
         Ok(room)
     }
 
@@ -150,7 +173,7 @@ impl<'a> TokenRoom<'a> {
         }
     }
 
-    /// Returns the number of units that are taken.
+    /// Returns the number of units that are taken and count.
     pub(super) fn taken(&self) -> usize {
         self.walk.units
     }
@@ -183,7 +206,7 @@ impl<'a> TokenRoom<'a> {
                     },
                     Origin::Cleared(seq) => match records.place(seq) {
                         Some((place, record)) => {
-                            let whole = self.spared.contains(&place);
+                            let whole = self.is_spared(place);
                             let form = Form { whole, cleared: self.clearing.of(&record) };
                             self.counts.record(record, form, count)?
                         }
@@ -193,7 +216,7 @@ impl<'a> TokenRoom<'a> {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
                         self.counts.repair(name, message, counter)?
                     }
-                    // These are made anew for each prompt, so their counts are not remembered.
+                    // These are made again for each prompt, so their counts are not remembered.
                     Origin::Adapted(_)
                     | Origin::Joined(_)
                     | Origin::Added
@@ -211,13 +234,8 @@ impl<'a> TokenRoom<'a> {
     }
 
     /// Returns the tokens of a unit, with the stand-ins for its missing results.
-    fn weigh(
-        &mut self,
-        records: &Records,
-        unit: &Unit,
-        is_newest: bool,
-        matches: &Matches<'_>,
-    ) -> Result<usize> {
+    fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
+        let is_newest = self.newest.is_some_and(|(head, _)| head == unit.head);
         let mut sum = self.record(records, unit.head)?;
         if self.pins_unit(records, unit) {
             return Ok(0);
@@ -239,7 +257,7 @@ impl<'a> TokenRoom<'a> {
     }
 
     fn is_spared(&self, place: usize) -> bool {
-        self.spared.binary_search(&place).is_ok()
+        self.is_spared && self.question.binary_search(&place).is_ok()
     }
 
     /// Returns the tokens of a record as it is sent.
@@ -281,24 +299,29 @@ impl<'a> TokenRoom<'a> {
     ///
     /// In steps this must not depend on what else is sent with this prompt, or it would come and
     /// go: a unit is out as soon as all that was said since then, with it, is more than the room.
-    fn is_out(&self, unit: &Unit, tokens: usize, fits: bool) -> bool {
-        if tokens <= self.whole / 2 || self.question == Some(unit.head) {
-            return false;
-        }
-        match self.limit.budget.range {
+    fn is_out(&self, tokens: usize, fits: bool) -> bool {
+        let is_too_much = match self.limit.budget.range {
             Some(_) => self.walk.met > self.whole,
             None => !fits,
-        }
+        };
+        is_too_much && tokens > self.whole / 2
     }
 }
 
 impl Room for TokenRoom<'_> {
-    fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()> {
-        self.messages.begin(records, questions)?;
-        self.walk = Walk::default();
-        for place in questions {
-            let tokens = self.record(records, *place)?;
-            self.walk.asked = self.walk.asked.saturating_add(tokens);
+    fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
+        self.messages.begin(records, owed, matches)?;
+        let pieces = owed.iter().skip(1).filter(|unit| self.question.contains(&unit.head)).count();
+        self.walk = Walk { units: pieces.max(1), ..Walk::default() };
+        self.newest = owed.first().map(|unit| (unit.head, 0));
+        for unit in owed {
+            let tokens = self.weigh(records, unit, matches)?;
+            self.walk.owed = self.walk.owed.saturating_add(tokens);
+            if let Some((head, of_it)) = &mut self.newest
+                && *head == unit.head
+            {
+                *of_it = tokens;
+            }
         }
         Ok(())
     }
@@ -307,61 +330,64 @@ impl Room for TokenRoom<'_> {
         &mut self,
         records: &Records,
         unit: &Unit,
-        is_newest: bool,
+        is_owed: bool,
         matches: &Matches<'_>,
     ) -> Result<Fit> {
-        let tokens = self.weigh(records, unit, is_newest, matches)?;
+        let tokens = self.weigh(records, unit, matches)?;
         let (low, high) = self.limit.budget.range.unwrap_or((usize::MAX, usize::MAX));
-        let most = self.left.saturating_sub(self.walk.asked).min(high);
-        let sum = self.walk.sum.saturating_add(tokens);
+        let start = unit.start(matches);
+        let position = self.snapshot.position(start);
+        self.walk.pass(position);
         self.walk.met = self.walk.met.saturating_add(tokens);
-        if is_newest {
-            self.newest = tokens;
-        }
-        if !is_newest && self.walk.units >= self.most {
+        let sum = self.walk.sum.saturating_add(tokens);
+        if is_owed {
+            self.walk.owed = self.walk.owed.saturating_sub(tokens);
+        } else if self.walk.units >= self.most {
             self.walk.is_counted_out = true;
             return Ok(Fit::Ends);
         }
-        if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
+        if self.messages.fit(records, unit, is_owed, matches)? == Fit::Ends {
             return Ok(Fit::Ends);
         }
-        let may_give_way = !is_newest && !self.pins_unit(records, unit);
-        if may_give_way && self.is_out(unit, tokens, sum <= most) {
-            self.messages.put_back(unit, matches);
-            return Ok(Fit::Omitted);
-        }
-        if may_give_way && sum > most {
-            return Ok(Fit::Ends);
-        }
-        self.walk.units += 1;
-        self.walk.sum = sum;
-        // The history can't begin at a late result, since its call stands elsewhere. The more often
-        // a position can be halved (its trailing zeros), the longer it stays the best start while
-        // the conversation moves past it.
-        if sum >= low
-            && unit.start(matches) == unit.head
-            && let Some(record) = records.get(unit.head)
-        {
-            let halvings = record.seq().trailing_zeros();
-            if self.walk.place.is_none_or(|(most, _)| halvings >= most) {
-                self.walk.place = Some((halvings, unit.head));
+        if !is_owed && !self.pins_unit(records, unit) {
+            let most = self.left.saturating_sub(self.walk.owed).min(high);
+            if self.is_out(tokens, sum <= most) {
+                self.messages.put_back(unit, matches);
+                return Ok(Fit::Omitted);
             }
+            if sum > most {
+                return Ok(Fit::Ends);
+            }
+        }
+        self.walk.units += usize::from(!is_owed && self.question.last() != Some(&unit.head));
+        self.walk.sum = sum;
+        // The history can't begin at a late result, since its call stands elsewhere.
+        if sum >= low && start == unit.head {
+            self.walk.last = Some((start, position));
         }
         Ok(Fit::Taken)
     }
 
     fn start(&self, end: usize) -> usize {
-        let place = self.walk.place.filter(|_| !self.walk.is_counted_out);
-        place.map_or(end, |(_, place)| place)
+        let best = self.walk.place.filter(|_| !self.walk.is_counted_out);
+        best.map_or(end, |best| best.place)
     }
 
-    fn pieces(&mut self, records: &Records, question: &[usize]) -> Result<usize> {
-        let most = self.messages.pieces(records, question)?;
+    fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize> {
+        let most = self.messages.pieces(records, question, owed)?;
+        let newest = self.newest.filter(|(head, _)| !owed.contains(head));
+        let mut others = newest.map_or(0, |(_, tokens)| tokens);
+        for place in owed {
+            others = others.saturating_add(self.record(records, *place)?);
+        }
         let mut sum = 0_usize;
         for (i, place) in question.iter().rev().take(most).enumerate() {
             sum = sum.saturating_add(self.record(records, *place)?);
-            let beside = sum.saturating_add(self.newest);
-            if i > 0 && (sum > self.whole / 2 || beside > self.left) {
+            let fits = self.most > 1
+                && sum.saturating_add(others) <= self.left
+                && (i == 0 || sum <= self.whole / 2);
+            let is_owed = i == 0 && owed.is_empty();
+            if !fits && !is_owed {
                 return Ok(i);
             }
         }

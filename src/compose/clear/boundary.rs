@@ -1,11 +1,9 @@
 //! The positions before which results and media are cleared: a function of what is stored.
 
-use std::collections::HashMap;
-
 use super::{Clear, ClearedPart};
 use crate::compose::Composer;
-use crate::compose::beside::Beside;
-use crate::message::{Message, ToolCall, ToolMessage};
+use crate::compose::extras::Extras;
+use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
 use crate::token::{Estimate, TokenCounter};
 use crate::window::{NotReady, more};
@@ -30,7 +28,7 @@ impl Composer {
         &self,
         clear: &Clear,
         snapshot: &Snapshot,
-        beside: &Beside,
+        extras: &Extras,
         what: ClearedPart,
     ) -> Result<u64, NotReady> {
         let records = &snapshot.records;
@@ -47,7 +45,7 @@ impl Composer {
         }
         match clear.over {
             Some(over)
-                if !self.is_over(over, snapshot, beside, moved_at(clear, &items, boundary))? =>
+                if !self.is_over(over, snapshot, extras, moved_at(clear, &items, boundary))? =>
             {
                 Ok(0)
             }
@@ -61,15 +59,15 @@ impl Composer {
         &self,
         tokens: usize,
         snapshot: &Snapshot,
-        beside: &Beside,
+        extras: &Extras,
         at: u64,
     ) -> Result<bool, NotReady> {
         // The window as it opened then: where it opens now moves with each message.
         let past = &as_of(snapshot, at);
-        let beside = self.summed_as_of(beside, past.end);
+        let extras = self.summary_as_of(extras, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (window_from, is_whole) = match self.window_start(past, &beside, self.search_bound()) {
+        let (window_from, is_whole) = match self.window_start(past, &extras, self.search_bound()) {
             Ok(window) => (window.window_from, true),
             // A budget does not wait until all that a window covers was read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
@@ -139,7 +137,7 @@ impl<'a> Found<'a> {
                 return found;
             }
             if what == ClearedPart::Result {
-                group.take(record, &mut found);
+                group.add(record, &mut found);
             } else if clear.clears(record.message(), ClearedPart::Media) {
                 found.add(Clearable { head: record.seq(), newest: record.seq(), results: 1 });
             }
@@ -158,7 +156,7 @@ impl<'a> Found<'a> {
 
     /// Returns whether the record at this position and all before it change nothing.
     fn is_enough(&self, next: u64) -> bool {
-        // Where the tokens decide too, so does when the boundary came where it is.
+        // If the tokens decide too, so does when the boundary came where it is.
         let step = self.clear.step;
         let decides = |position| self.clear.over.is_some() && next >= position / step * step;
         self.position.is_some_and(|position| !decides(position))
@@ -176,7 +174,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn take(&mut self, record: Record<'a>, found: &mut Found<'_>) {
+    fn add(&mut self, record: Record<'a>, found: &mut Found<'_>) {
         match record.message() {
             message if message.is_private() => {}
             Message::Tool(tool) => {
@@ -203,22 +201,18 @@ impl<'a> Group<'a> {
         if results.is_empty() || calls.is_empty() {
             return;
         }
-        let mut waiting: HashMap<&str, Vec<&ToolCall>> = HashMap::new();
+        let mut open = OpenCalls::default();
         for call in calls {
-            waiting.entry(&call.id).or_default().push(call);
+            open.open(call.id.as_str(), call.name.as_str(), ());
         }
-        let mut answered = 0;
-        for tool in results.into_iter().rev() {
-            let Some(calls) = waiting.get_mut(tool.call_id()) else { continue };
-            let Some(call) = calls.iter().position(|call| call.is_answered_by(tool)) else {
-                continue;
-            };
-            calls.swap_remove(call);
-            answered +=
-                usize::from(!found.clear.spares_tool(tool) && found.clear.clears_result(tool));
-        }
-        if answered > 0 {
-            found.add(Clearable { head, newest, results: answered });
+        let clears = |tool: &ToolMessage| {
+            open.answer(tool).is_some()
+                && !found.clear.spares_tool(tool)
+                && found.clear.clears_result(tool)
+        };
+        let cleared = results.into_iter().rev().map(clears).filter(|it| *it).count();
+        if cleared > 0 {
+            found.add(Clearable { head, newest, results: cleared });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::message::{AiMessage, Attributes, ToolCall, is_object};
 
-/// Returns the answer with arguments that are JSON objects, or `None` where they are.
+/// Returns the answer with arguments that are JSON objects, or `None` if they are.
 ///
 /// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
 /// model sees what it wrote: `{"arguments": ".."}`.

@@ -1,10 +1,10 @@
 //! Blank texts, which some providers refuse.
 
-use crate::composed::{Adaptation, Item, Origin};
 use crate::message::{
     AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
     ToolMessage, UserMessage,
 };
+use crate::prompt::{Adaptation, Item, Origin};
 use crate::provider::{Blank, Row, without_foreign_parts};
 
 /// A message as it is sent where blank text is refused.
@@ -61,7 +61,7 @@ pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
         && message.texts().eq([EMPTY_MESSAGE])
 }
 
-/// Returns the answer without white space at its end; `None` where there is none, or where it
+/// Returns the answer without white space at its end; `None` if there is none, or where it
 /// calls.
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;

@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Last, Shaping, blank, is_temporary, join, split};
-use crate::composed::{Adaptation, Adapted, Item, Origin, Pieces};
 use crate::error::Result;
 use crate::message::{Message, Role};
+use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
 use crate::provider::{Ends, Row};
 use crate::record::Records;
 

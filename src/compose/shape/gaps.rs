@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::join::BETWEEN;
-use crate::composed::{Gap, Item, Truncated};
 use crate::message::Message;
+use crate::prompt::{Gap, Item, Truncated};
 
 /// The gaps of cut messages by position, as they are by now; empty until one may have moved.
 #[derive(Default)]
@@ -78,7 +78,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the place of the next text; `None` where it is not there, for it is empty.
+    /// Returns the place of the next text; `None` if it is not there, for it is empty.
     fn pass(&mut self, text: &str) -> Option<(usize, usize)> {
         let (index, at) = match self.passed {
             None => (0, 0),

@@ -5,9 +5,9 @@
 //! refuses what belongs to a call that is not sent: a window may open between the two.
 
 use super::{Shaping, blank, is_temporary};
-use crate::composed::{Adaptation, Item, Pieces, Reason};
 use crate::error::Result;
 use crate::message::{AiMessage, Message};
+use crate::prompt::{Adaptation, Item, Pieces, Reason};
 use crate::provider::{
     Format, Row, hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted,
 };
@@ -112,7 +112,7 @@ impl<'a> Hosted<'a> {
 
 impl<'a> Shaping<'a> {
     /// Returns the answer without the calls that are gone and what belongs to those that are not
-    /// sent, or `None` where nothing is left of it.
+    /// sent, or `None` if nothing is left of it.
     pub(super) fn without_gone(
         &mut self,
         item: Item<'a>,

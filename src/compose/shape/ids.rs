@@ -1,8 +1,8 @@
 //! Call ids as a provider takes them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use crate::message::{Message, ToolCall, nine};
+use crate::message::{Message, OpenCalls, ToolCall, nine};
 use crate::provider::Ids;
 
 /// The ids that were given so far.
@@ -10,56 +10,56 @@ pub(super) struct CallIds {
     rule: Ids,
     /// As a wire format may write them: other characters than letters, digits, `_` and `-` as `_`.
     taken: HashSet<String>,
-    /// The calls of the answers before, each with its old and its new id, until it is answered.
-    waiting: Vec<(String, String)>,
-    /// True where the message before was an answer with calls, to which another one may be joined.
+    /// The number of the next copy of an id, as it is written, that is not known to be taken.
+    copies: HashMap<String, u64>,
+    /// The calls before that no result has answered, with their new ids.
+    open: OpenCalls<String, String>,
+    /// True if the message before was an answer with calls, to which another one may be joined.
     calls: bool,
-    /// True where it is joined.
+    /// True if it is joined.
     joins_calls: bool,
 }
 
 impl CallIds {
     pub(super) fn new(rule: Ids, joins_calls: bool) -> Self {
-        Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false, joins_calls }
+        let (taken, copies, open) = Default::default();
+        Self { rule, taken, copies, open, calls: false, joins_calls }
     }
 
-    /// Returns the message with other ids, or `None` where its own will do.
+    /// Returns the message with other ids, or `None` if its own will do.
     pub(super) fn renamed(&mut self, message: &Message) -> Option<Message> {
         if self.rule == Ids::Any {
             return None;
         }
         let calls = std::mem::replace(&mut self.calls, message.has_tool_calls());
         if let Message::Tool(tool) = message {
-            let at = self.waiting.iter().position(|(old, _)| old == tool.call_id())?;
-            let (old, new) = self.waiting.remove(at);
-            let mut copy = (new != old).then(|| tool.clone())?;
+            let new = self.open.answer(tool)?;
+            let mut copy = (new != tool.call_id()).then(|| tool.clone())?;
             copy.answer.call_id = new;
             return Some(Message::Tool(copy));
         }
         if !calls {
-            self.waiting.clear();
+            self.open = OpenCalls::default();
         }
         let ai = message.as_ai().filter(|ai| ai.has_tool_calls())?;
         let is_joined = calls && self.joins_calls;
         if !is_joined && !matches!(self.rule, Ids::Distinct | Ids::DistinctAtMost64) {
             self.taken.clear();
+            self.copies.clear();
         }
-        let first = self.waiting.len();
-        for call in ai.tool_calls() {
-            let new = self.name(&call.id);
-            self.waiting.push((call.id.clone(), new));
-        }
-        let mut names = self.waiting[first..].iter();
         let other = |call: &ToolCall| {
-            let (_, new) = names.next().filter(|(old, new)| old != new)?;
-            Some(ToolCall { id: new.clone(), ..call.clone() })
+            let new = self.name(&call.id);
+            let other = (new != call.id).then(|| ToolCall { id: new.clone(), ..call.clone() });
+            self.open.open(call.id.clone(), call.name.clone(), new);
+            other
         };
         ai.with_calls(other).map(Message::Ai)
     }
 
     /// Returns an id that is not taken: the old one where that is possible.
     fn name(&mut self, old: &str) -> String {
-        let mut tries = 0_u64;
+        let key = written(old);
+        let mut tries = self.copies.get(&key).copied().unwrap_or(0);
         loop {
             let new = match (self.rule, tries) {
                 (Ids::Nine, 0) if is_nine(old) => old.to_owned(),
@@ -76,6 +76,7 @@ impl CallIds {
             };
             tries += 1;
             if !new.is_empty() && self.taken.insert(written(&new)) {
+                self.copies.insert(key, tries);
                 return new;
             }
         }

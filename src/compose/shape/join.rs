@@ -1,14 +1,14 @@
 //! Neighbours of one side as one message.
 
 use super::blank;
-use crate::composed::Item;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
+use crate::prompt::Item;
 use crate::provider::{Row, given_by, is_private, origin, outgoing};
 
 /// The text between texts that meet.
 pub(super) const BETWEEN: &str = "\n\n";
 
-/// Returns all of them as one message; `None` where there is nothing to join.
+/// Returns all of them as one message; `None` if there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text. Of
 /// answers that several providers gave, what this one takes back is left.
@@ -41,7 +41,8 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
             let of_several = origins.any(|next| next != of);
             let mut parts = Vec::new();
             for message in items.iter().map(Item::message) {
-                let left = if of_several { outgoing(message, row) } else { None };
+                let left =
+                    if of_several { outgoing(message, row).map(|(left, _)| left) } else { None };
                 let answer = left.as_ref().unwrap_or(message).as_ai();
                 match answer.filter(|ai| left.is_none() || !blank::is_empty(ai)).map(|ai| &ai.body)
                 {

@@ -3,7 +3,7 @@
 use crate::message::{Message, ToolCall};
 use crate::provider::ToolNames;
 
-/// Returns the message with names that the rule allows, or `None` where its own will do.
+/// Returns the message with names that the rule allows, or `None` if its own will do.
 pub(super) fn renamed(message: &Message, rule: ToolNames) -> Option<Message> {
     let is_allowed = |name: &str| rule.allow(name);
     match message {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::composed::{Origin, Pieces};
 use crate::message::{AiMessage, AiPart, Message};
+use crate::prompt::{Origin, Pieces};
 use crate::record::Records;
 
 /// Returns the pieces with each call in an answer of its own, directly before its result, and how

@@ -99,8 +99,9 @@ impl Extras {
         names.iter().enumerate().filter_map(wanted).collect()
     }
 
-    /// Forgets the slots; ids are recognised for longer.
+    /// Forgets the slots, and begins another incarnation; ids are recognised for longer.
     pub(super) fn clear(&mut self) {
+        self.incarnation = Incarnation::random();
         if let Some(more) = &mut self.more {
             more.slots.clear();
         }

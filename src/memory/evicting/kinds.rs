@@ -8,16 +8,18 @@ macro_rules! evicting {
             /// it, or to summarise it.
             ///
             /// - It is called **before** the records are forgotten, with whole tool groups, in the
-            ///   order of their positions, and never by two threads at once. No lock is held.
+            ///   order of their positions, and never by two threads at once. No lock is held, so
+            ///   appends and reads by others go on meanwhile.
             /// - Each record is given **once**. Only if the callback fails or panics, nothing is
             ///   forgotten, and the next append offers the same records again; the append itself is
-            ///   done, and [`trim`](Self::trim) tells the error. After a crash in between, or where
+            ///   done, and [`trim`](Self::trim) tells the error. After a crash in between, or if
             ///   several processes or handles evict from the same memory, a record may be given
             ///   again: at least once in all, if each of them has a callback.
-            /// - A conversation that others **delete and begin anew** is given from its beginning,
-            ///   as far as it is evicted here: before records are forgotten they are looked at once
-            ///   more, for that may have happened while the callback ran. What happens between that
-            ///   look and the eviction nobody can see.
+            /// - A conversation that others **clear**, or **delete and begin again**, is given from
+            ///   there, as far as it is evicted here: before records are evicted it is looked at
+            ///   once more, since that may have happened while the callback ran. The memory tells
+            ///   it by the [incarnation](crate::record::Snapshot::incarnation); of one that knows
+            ///   none, only an end or a beginning that moved back is noticed.
             /// - It may append here. What that pushes out waits for the next append.
             /// - It is not called for what [`evict`](ChatMemory::evict) or
             ///   [`clear`](ChatMemory::clear) is told to forget.
@@ -44,7 +46,7 @@ macro_rules! evicting {
             /// # Errors
             ///
             /// Those of the memory inside and of the counter, and
-            /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the callback failed.
+            /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the callback failed.
             pub fn trim(&self) -> Result<u64> {
                 self.inner.trim()
             }

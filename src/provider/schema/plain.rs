@@ -16,7 +16,8 @@ const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const ONES: [&str; 2] = ["additionalProperties", "items"];
 
 /// Returns a schema in plain words: `{}` for `true`, `items` for every array, one schema for all
-/// places of a tuple. For Gemini, which has no `allOf`, one schema for all that it holds too.
+/// places of a tuple. For Gemini, which has no `allOf`, and for Anthropic's strict mode, which
+/// closes each object in it, one schema for all that it holds too.
 pub(super) fn plain(schema: &Value, taken: Taken) -> Result<Cow<'_, Value>, String> {
     if is_plain(schema, taken) {
         return Ok(Cow::Borrowed(schema));
@@ -31,14 +32,14 @@ fn is_plain(schema: &Value, taken: Taken) -> bool {
     let has_items = fields.get("items").is_some_and(|it| !it.is_array() && !it.is_boolean());
     let own = !fields.contains_key("prefixItems")
         && (has_items || !fields.contains_key("items") && !has_type(fields, "array"))
-        && (taken != Taken::Listed || !fields.contains_key("allOf"))
+        && (!taken.merges() || !fields.contains_key("allOf"))
         && !NULLS.iter().any(|it| fields.get(*it).is_some_and(Value::is_null));
     own && inner(fields).all(|it| is_plain(it, taken))
 }
 
 /// Returns the schemas that stand in a schema, but for a bare `additionalProperties`, which all
 /// providers know.
-fn inner(fields: &Attributes) -> impl Iterator<Item = &Value> {
+pub(super) fn inner(fields: &Attributes) -> impl Iterator<Item = &Value> {
     fields.iter().flat_map(|(keyword, value)| {
         let (map, list, one) = match value {
             Value::Object(all) if MAPS.contains(&keyword.as_str()) => (Some(all), None, None),
@@ -59,7 +60,7 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
     }
     let Value::Object(fields) = schema else { return Ok(()) };
     fields.retain(|keyword, value| !value.is_null() || !NULLS.contains(&keyword.as_str()));
-    if taken == Taken::Listed {
+    if taken.merges() {
         merge_all_of(fields, at)?;
     }
     give_items(fields, taken, at)?;

@@ -4,12 +4,12 @@
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
-use super::ask::{Sure, Swap};
-use super::change::{Active, Change};
+use super::ask::Consistency;
+use super::attempts::Attempts;
+use super::change::{Active, Change, Swap};
 use super::failure::overtaken;
 use super::read::Conversation;
-use super::rows::{Head, IDS, Look, id_place, new_log, slot_place};
-use super::tries::Tries;
+use super::rows::{Head, IDS, Look, id_place, slot_place};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
@@ -30,7 +30,7 @@ struct Seen {
     head: Option<Head>,
     /// The ids and slots that were asked for.
     rows: Vec<Look>,
-    sure: Sure,
+    consistency: Consistency,
 }
 
 /// An attempt to append.
@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
-        check_expected("cassandra", self.with, head.map(Head::incarnation), &positions)?;
+        check_expected("cassandra", self.with, head.map(|head| head.incarnation), &positions)?;
         self.slots().iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
             let mut before = self.slots()[..i].iter();
@@ -106,9 +106,9 @@ impl Conversation<'_> {
     /// Appends; returns the outcome and, where something was appended, the head as it is then.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
-        let mut seen = self.look(&places, Sure::Acknowledged).await?;
+        let mut seen = self.look(&places, Consistency::Quorum).await?;
         let mut tried: Option<Attempt> = None;
-        let mut patience = Tries::of("append", self.client.timeout);
+        let mut attempts = Attempts::of("append", self.client.timeout);
         loop {
             if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
                 let mut appended = appended(known.positions(), known.stamp.map(slot_version));
@@ -122,17 +122,17 @@ impl Conversation<'_> {
                 return Ok((outcome(batch, &tried), None));
             }
             if let Err(error) = batch.check(&seen) {
-                if seen.sure == Sure::Begun {
+                if seen.consistency == Consistency::Serial {
                     return Err(error);
                 }
-                seen = self.look(&places, Sure::Begun).await?;
+                seen = self.look(&places, Consistency::Serial).await?;
                 continue;
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
             if batch.is_empty() || seen.head.is_none() && !batch.creates() {
                 return Ok((appended(unsigned(end)..unsigned(end), None), None));
             }
-            patience.again().await?; // an error here leaves no doubt: nothing is under way
+            attempts.next().await?; // an error here leaves no doubt: nothing is under way
             let (change, next) = self.plan(batch, &seen);
             let attempt = Attempt {
                 version: change.version,
@@ -140,7 +140,7 @@ impl Conversation<'_> {
                 first: end,
                 ids: seen.head.as_ref().map_or(0, |head| head.ids),
             };
-            let now = match self.client.swap("append", self.key, &change).await? {
+            let now = match change.make(self.client, "append").await? {
                 Swap::Done => return Ok((outcome(batch, &attempt), Some(next))),
                 Swap::Lost(now) => now,
                 Swap::Overtaken(now) => {
@@ -151,22 +151,22 @@ impl Conversation<'_> {
             seen = match now {
                 // Nothing but the head was asked for, and the conversation has not ended.
                 Some(head) if places.is_empty() && !head.ended => {
-                    Seen { head: Some(head), rows: Vec::new(), sure: Sure::Begun }
+                    Seen { head: Some(head), rows: Vec::new(), consistency: Consistency::Serial }
                 }
-                _ => self.look(&places, Sure::Begun).await?,
+                _ => self.look(&places, Consistency::Serial).await?,
             };
         }
     }
 
     /// Looks at the conversation, and removes one that has ended first.
-    async fn look(&self, places: &[i64], sure: Sure) -> Result<Seen> {
-        let mut patience = Tries::of("append", self.client.timeout);
+    async fn look(&self, places: &[i64], consistency: Consistency) -> Result<Seen> {
+        let mut attempts = Attempts::of("append", self.client.timeout);
         loop {
-            patience.again().await?;
-            let (head, rows) = self.client.look("append", self.key, places, sure).await?;
+            attempts.next().await?;
+            let (head, rows) = self.client.look("append", self.key, places, consistency).await?;
             match head {
                 Some(head) if head.ended => self.finish("append", &head).await?,
-                head => return Ok(Seen { head, rows, sure }),
+                head => return Ok(Seen { head, rows, consistency }),
             }
         }
     }
@@ -177,18 +177,18 @@ impl Conversation<'_> {
         start: i64,
         incarnation: Option<Incarnation>,
     ) -> Result<bool> {
-        let mut seen = self.client.head("restore", self.key, Sure::Acknowledged).await?;
-        let mut tries = Tries::of("restore", self.client.timeout);
+        let mut seen = self.client.head("restore", self.key, Consistency::Quorum).await?;
+        let mut attempts = Attempts::of("restore", self.client.timeout);
         loop {
-            tries.again().await?;
+            attempts.next().await?;
             match &seen {
                 Some(head) if head.ended => self.finish("restore", head).await?,
                 Some(_) => return Ok(false),
                 None => {}
             }
-            let mut next = Head::new(new_log(incarnation), start);
+            let mut next = Head::new(incarnation, start);
             let change = self.change(None, &mut next, MaybeUnset::Unset, &Active::Now);
-            match self.client.swap("restore", self.key, &change).await? {
+            match change.make(self.client, "restore").await? {
                 Swap::Done => return Ok(true),
                 Swap::Lost(now) => seen = now,
                 Swap::Overtaken(_) => return Err(overtaken("restore")),
@@ -210,7 +210,8 @@ impl Conversation<'_> {
                 return Ok(false);
             }
             let places = [tried.first];
-            let (_, rows) = self.client.look("append", self.key, &places, Sure::Begun).await?;
+            let (_, rows) =
+                self.client.look("append", self.key, &places, Consistency::Serial).await?;
             let first = rows.first().ok_or_else(|| overtaken("append"))?;
             return Ok(first.attempt == Some(tried.version));
         }
@@ -224,7 +225,7 @@ impl Conversation<'_> {
 impl<'a> Conversation<'a> {
     /// Returns the change that appends to what was seen, and the head that it leads to.
     fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
-        let mut next = seen.head.clone().unwrap_or_else(|| Head::new(new_log(None), 0));
+        let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
         let active = batch.with.active;
@@ -244,7 +245,7 @@ impl<'a> Conversation<'a> {
             let place = slot_place(name);
             match content {
                 Some(content) => change.write(place, name, stamp, content),
-                // Where there is no slot, a tombstone would be one too many.
+                // If there is no slot, a tombstone would be one too many.
                 None if seen.slot(place).is_none() => {}
                 None => change.erase(place),
             }

@@ -1,8 +1,8 @@
-//! The requests to the servers: looks, changes, and walks over all conversations.
+//! The requests to the servers: looks, messages, and walks over all conversations.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
@@ -10,16 +10,14 @@ use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
-use scylla::statement::{Consistency, SerialConsistency};
+use scylla::statement::{self, SerialConsistency};
 use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
 use super::BUCKET;
-use super::change::Change;
 use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
 use super::rows::{HEAD, Head, Listed, Look, NewestRow, Pick, Row};
-use super::schema::Schema;
 use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
@@ -34,29 +32,20 @@ pub(super) struct Newest {
 pub(super) struct Client {
     pub(super) session: Arc<Session>,
     pub(super) timeout: Duration,
-    pub(super) consistency: Consistency,
+    pub(super) consistency: statement::Consistency,
     pub(super) serial: SerialConsistency,
     pub(super) cql: Statements,
     pub(super) watch: Watch,
 }
 
-/// The certainty of a look at a conversation.
+/// The consistency of a look at a conversation.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Sure {
+pub(super) enum Consistency {
     /// Every change that was acknowledged is seen.
-    Acknowledged,
+    Quorum,
     /// Besides, every change that was begun is either made or will never be: that costs a round
     /// more among the replicas.
-    Begun,
-}
-
-/// The outcome of a change.
-pub(super) enum Swap {
-    Done,
-    /// Somebody else was faster, and this is the head now.
-    Lost(Option<Head>),
-    /// The same, and an answer got lost on the way: the change may have been made and overtaken.
-    Overtaken(Option<Head>),
+    Serial,
 }
 
 /// The most bytes that a client sends at once.
@@ -65,7 +54,7 @@ const MOST_BYTES_AT_ONCE: usize = 1 << 18;
 impl Client {
     pub(super) async fn new(session: Arc<Session>, options: &CassandraOptions) -> Result<Self> {
         Ok(Self {
-            cql: Statements::of(&Schema { session: &session, options }).await?,
+            cql: Statements::prepare(&session, options).await?,
             session,
             timeout: options.timeout,
             consistency: options.consistency,
@@ -81,9 +70,9 @@ impl Client {
         &self,
         operation: &'static str,
         key: &str,
-        sure: Sure,
+        consistency: Consistency,
     ) -> Result<Option<Head>> {
-        let (head, _) = self.look(operation, key, &[], sure).await?;
+        let (head, _) = self.look(operation, key, &[], consistency).await?;
         Ok(head)
     }
 
@@ -93,17 +82,22 @@ impl Client {
         operation: &'static str,
         key: &str,
         places: &[i64],
-        sure: Sure,
+        consistency: Consistency,
     ) -> Result<(Option<Head>, Vec<Look>)> {
-        let rows = self.try_look(key, places, sure).await;
+        let rows = self.try_look(key, places, consistency).await;
         let mut rows = rows.map_err(|failure| failure.during(operation))?;
         Ok((take_head(operation, &mut rows)?, rows))
     }
 
-    async fn try_look(&self, key: &str, places: &[i64], sure: Sure) -> Result<Vec<Look>, Failure> {
-        let statement = match sure {
-            Sure::Acknowledged => &self.cql.look,
-            Sure::Begun => &self.cql.look_for_sure,
+    pub(super) async fn try_look(
+        &self,
+        key: &str,
+        places: &[i64],
+        consistency: Consistency,
+    ) -> Result<Vec<Look>, Failure> {
+        let statement = match consistency {
+            Consistency::Quorum => &self.cql.look,
+            Consistency::Serial => &self.cql.look_serial,
         };
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
@@ -137,58 +131,6 @@ impl Client {
     /// Returns the names of the slots, with the versions as they are written.
     pub(super) async fn slots(&self, key: &str) -> Result<Vec<(String, i64)>> {
         self.all("slots", &self.cql.slots, (key,)).await
-    }
-
-    // ---- changes --------------------------------------------------------------------------------
-
-    /// Makes a change, if nobody made another one since.
-    ///
-    /// Where the answer gets lost the change is sent again, and that is safe: the version which it
-    /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made
-    /// now.
-    pub(super) async fn swap(
-        &self,
-        operation: &'static str,
-        key: &str,
-        change: &Change<'_>,
-    ) -> Result<Swap> {
-        let patience = Instant::now() + 2 * self.timeout;
-        let mut doubt = false;
-        loop {
-            let failure = match change.send(&self.session).await {
-                Ok(true) => return Ok(Swap::Done),
-                Ok(false) => match self.try_look(key, &[], Sure::Begun).await {
-                    Ok(mut rows) => {
-                        let now = take_head(operation, &mut rows)?;
-                        let made = match &now {
-                            Some(head) => head.version == change.version,
-                            None => change.version.is_nil(),
-                        };
-                        if !(doubt && made) {
-                            self.watch.lost_race(operation);
-                        }
-                        return Ok(match (doubt, made) {
-                            (false, _) => Swap::Lost(now),
-                            (true, true) => Swap::Done,
-                            (true, false) => Swap::Overtaken(now),
-                        });
-                    }
-                    Err(failure) => failure,
-                },
-                Err(failure) => {
-                    doubt |= failure.leaves_doubt();
-                    failure
-                }
-            };
-            if !doubt {
-                return Err(failure.during(operation));
-            }
-            if Instant::now() >= patience {
-                return Err(failure.unacknowledged(operation));
-            }
-            self.watch.retried(operation, "it is not known whether the change was made");
-            tokio::time::sleep(PAUSE).await;
-        }
     }
 
     // ---- messages -------------------------------------------------------------------------------
@@ -350,7 +292,7 @@ impl Client {
     }
 
     /// Calls `each` with the rows of a statement, page by page, until it says that it has enough.
-    pub(super) async fn each<R>(
+    async fn each<R>(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow + Sync,
@@ -378,7 +320,7 @@ impl Client {
 
 /// Takes the head out of rows that were looked at: the newest come first, and nothing comes before
 /// it.
-fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
+pub(super) fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
     match rows.first() {
         Some(first) if first.seq == HEAD => rows.remove(0).head(operation).map(Some),
         _ => Ok(None),
@@ -392,6 +334,3 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     }
     range.start / BUCKET..(range.end - 1) / BUCKET + 1
 }
-
-/// The pause between two tries of the same change.
-const PAUSE: Duration = Duration::from_millis(100);

@@ -11,10 +11,12 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
 use uuid::Uuid;
 
-use super::ask::Client;
+use super::ask::{Client, Consistency, take_head};
 use super::failure::Failure;
 use super::rows::Head;
 use super::statements::Statements;
+use crate::error::Result;
+use crate::store::retry::Retry;
 
 /// A change of a conversation: made whole if its head is still the one that was seen, or not.
 pub(super) struct Change<'a> {
@@ -24,6 +26,15 @@ pub(super) struct Change<'a> {
     cql: &'a Statements,
     batch: Batch,
     values: Vec<Values<'a>>,
+}
+
+/// The outcome of a change.
+pub(super) enum Swap {
+    Done,
+    /// Another writer was faster, and this is the head now.
+    Lost(Option<Head>),
+    /// The same, and an answer got lost on the way: the change may have been made and overtaken.
+    Overtaken(Option<Head>),
 }
 
 /// The time of activity that a change leaves behind.
@@ -66,11 +77,13 @@ impl<'a> Change<'a> {
         let swept = unset_if(kept(|seen, next| seen.swept == next.swept), next.swept);
         let ids = unset_if(kept(|seen, next| seen.ids == next.ids), next.ids);
         let ended = unset_if(!next.ended, true);
+        let is_same = kept(|seen, next| seen.incarnation == next.incarnation);
+        let life = unset_if(is_same, next.incarnation.to_bits().cast_signed());
         let seen = seen.map(|seen| seen.version);
         let active = match active {
             Active::Now => {
                 let values =
-                    (version, log, start, end, sealed, swept, ids, ended, system, key, seen);
+                    (version, log, start, end, sealed, swept, ids, ended, life, system, key, seen);
                 change.add(&client.cql.set_now, values);
                 return change;
             }
@@ -78,7 +91,7 @@ impl<'a> Change<'a> {
             Active::At(time) => MaybeUnset::Set(*time),
         };
         let values =
-            (version, log, start, end, sealed, swept, ids, ended, system, active, key, seen);
+            (version, log, start, end, sealed, swept, ids, ended, life, system, active, key, seen);
         change.add(&client.cql.set, values);
         change
     }
@@ -150,8 +163,49 @@ impl<'a> Change<'a> {
         self.add(&self.cql.forget_all, (self.key,));
     }
 
+    /// Makes the change, if nobody made another one since.
+    ///
+    /// If the answer gets lost the change is sent again, and that is safe: the version which it
+    /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made
+    /// now.
+    pub(super) async fn make(&self, client: &Client, operation: &'static str) -> Result<Swap> {
+        let mut retry = Retry::within(client.timeout.saturating_mul(2));
+        let mut in_doubt = false;
+        loop {
+            let failure = match self.send(&client.session).await {
+                Ok(true) => return Ok(Swap::Done),
+                Ok(false) => match client.try_look(self.key, &[], Consistency::Serial).await {
+                    Ok(mut rows) => {
+                        let now = take_head(operation, &mut rows)?;
+                        let made = match &now {
+                            Some(head) => head.version == self.version,
+                            None => self.version.is_nil(),
+                        };
+                        if in_doubt && made {
+                            return Ok(Swap::Done);
+                        }
+                        client.watch.lost_race(operation);
+                        return Ok(if in_doubt { Swap::Overtaken(now) } else { Swap::Lost(now) });
+                    }
+                    Err(failure) => failure,
+                },
+                Err(failure) => {
+                    in_doubt |= failure.leaves_doubt();
+                    failure
+                }
+            };
+            if !in_doubt {
+                return Err(failure.during(operation));
+            }
+            client.watch.retried(operation, "it is not known whether the change was made");
+            if !retry.pause().await {
+                return Err(failure.unacknowledged(operation));
+            }
+        }
+    }
+
     /// Sends it; returns whether the head was still the one that was seen.
-    pub(super) async fn send(&self, session: &Session) -> Result<bool, Failure> {
+    async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let result = session.batch(&self.batch, &self.values).await?;
         let rows = result.into_rows_result().map_err(Failure::strange)?;
         // Servers answer with more or fewer columns; the first one says whether the change was

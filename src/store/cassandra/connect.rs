@@ -1,4 +1,4 @@
-//! The connection to a cluster, and the store over it.
+//! Opening a store: the connection to a cluster, and the store over it.
 
 use std::sync::Arc;
 
@@ -13,46 +13,81 @@ use super::{CassandraStore, Shared, failure, schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::record::places;
+use crate::store::common::in_runtime;
 
 impl CassandraOptions {
-    /// Connects to the cluster that these nodes are of.
-    pub(super) async fn session(&self, addresses: &str, nodes: &[&str]) -> Result<Session> {
-        let mut builder =
-            SessionBuilder::new().known_nodes(nodes).connection_timeout(self.connect_timeout);
-        if let Some((name, password)) = &self.user {
-            builder = builder.user(name, password);
+    /// Opens the store at these addresses, `host:port` with commas between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] where the
+    /// options make no sense.
+    pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
+        let addresses = addresses.as_ref();
+        self.check()?;
+        in_runtime("cassandra", "open")?;
+        let nodes: Vec<&str> =
+            addresses.split(',').map(str::trim).filter(|node| !node.is_empty()).collect();
+        if nodes.is_empty() {
+            return Err(Error::invalid("open", "cassandra: there is no address to connect to"));
         }
-        tokio::time::timeout(self.connect_timeout, builder.build())
-            .await
-            .map_err(|_| {
-                let time = self.connect_timeout;
-                let text = format!("cassandra: no answer from {addresses} within {time:?}");
-                Error::new(ErrorKind::Storage, "open", text)
-            })?
-            .map_err(|error| failure::unreachable(addresses, error))
+        let session = connect(&self, addresses, &nodes).await?;
+        let place = format!("{addresses}/{}", self.keyspace);
+        store(self, Arc::new(session), place).await
     }
 
-    /// Returns the store over this session, and creates its tables where they are not there.
-    pub(super) async fn connect(
-        self,
-        session: Arc<Session>,
-        place: String,
-    ) -> Result<CassandraStore> {
-        schema::prepare(&session, &self).await?;
-        let client = tokio::time::timeout(self.timeout, Client::new(session, &self));
-        let client = client.await.map_err(|_| {
-            let text = format!("cassandra: no answer within {:?}", self.timeout);
-            Error::new(ErrorKind::Storage, "open", text)
-        })??;
-        let most = self.largest_batch;
-        let limits = Limits::default().with_message(most).with_batch(most).with_slot(most);
-        let shared = Shared {
-            client,
-            queues: Queues::default(),
-            codec: self.codec,
-            limits: limits.with_ids(places(IDS.unsigned_abs())),
-            place,
-        };
-        Ok(CassandraStore { shared: Arc::new(shared) })
+    /// Opens the store over a session of your own, for everything that
+    /// [`SessionBuilder`] can do: TLS, a data
+    /// centre to prefer, compression.
+    ///
+    /// Of its execution profile the load balancing is used, and for what may be repeated its
+    /// policies of retries and speculation.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
+        self.check()?;
+        in_runtime("cassandra", "open")?;
+        let place = format!("a session of the caller's/{}", self.keyspace);
+        store(self, session, place).await
     }
+}
+
+/// Connects to the cluster that these nodes are of.
+async fn connect(options: &CassandraOptions, addresses: &str, nodes: &[&str]) -> Result<Session> {
+    let time = options.connect_timeout;
+    let mut builder = SessionBuilder::new().known_nodes(nodes).connection_timeout(time);
+    if let Some((name, password)) = &options.user {
+        builder = builder.user(name, password);
+    }
+    let session = tokio::time::timeout(time, builder.build()).await.map_err(|_| {
+        let text = format!("cassandra: no answer from {addresses} within {time:?}");
+        Error::new(ErrorKind::Storage, "open", text)
+    })?;
+    session.map_err(|error| failure::unreachable(addresses, error))
+}
+
+/// Returns the store over this session, and creates its tables where they are not there.
+async fn store(
+    options: CassandraOptions,
+    session: Arc<Session>,
+    place: String,
+) -> Result<CassandraStore> {
+    schema::prepare(&session, &options).await?;
+    let client = tokio::time::timeout(options.timeout, Client::new(session, &options));
+    let client = client.await.map_err(|_| {
+        let text = format!("cassandra: no answer within {:?}", options.timeout);
+        Error::new(ErrorKind::Storage, "open", text)
+    })??;
+    let most = options.largest_batch;
+    let limits = Limits::default().with_message(most).with_batch(most).with_slot(most);
+    let shared = Shared {
+        client,
+        queues: Queues::default(),
+        codec: options.codec,
+        limits: limits.with_ids(places(IDS.unsigned_abs())),
+        place,
+    };
+    Ok(CassandraStore { shared: Arc::new(shared) })
 }

@@ -31,7 +31,7 @@ impl Failure {
 
     /// Returns the error of a change about which nobody answered, however often it was asked for.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
-        let text = "it is not known whether the change was made: ";
+        let text = "outcome unknown: ";
         self.error(ErrorKind::Unacknowledged, operation, text)
     }
 
@@ -65,7 +65,7 @@ pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
 /// Returns the error of a change that may have been made: others have changed since what would
 /// tell.
 pub(super) fn overtaken(operation: &'static str) -> Error {
-    let text = "cassandra: it is not known whether the change was made: the request failed, and then \
+    let text = "cassandra: outcome unknown: the request failed, and then \
                 another writer changed the conversation";
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
@@ -143,7 +143,7 @@ mod tests {
         assert!(!failure(DbError::Invalid).leaves_doubt());
         let error = failure(gone()).unacknowledged("append");
         assert_eq!(error.kind(), ErrorKind::Unacknowledged);
-        let expected = "append: cassandra: it is not known whether the change was made: 1 \
+        let expected = "append: cassandra: outcome unknown: 1 \
                         replicas are alive, and 2 are needed";
         assert_eq!(error.to_string(), expected);
     }

@@ -3,22 +3,24 @@
 use scylla::value::MaybeUnset;
 
 use super::BUCKET;
-use super::ask::{Sure, Swap};
-use super::change::{Active, Change};
+use super::ask::Consistency;
+use super::attempts::Attempts;
+use super::change::{Active, Change, Swap};
 use super::failure::overtaken;
 use super::read::Conversation;
 use super::rows::Head;
-use super::tries::Tries;
 use crate::error::Result;
+use crate::record::Incarnation;
 use crate::store::common::{signed, unsigned};
 
 impl Conversation<'_> {
-    /// Forgets the messages before a position, or everything; returns how many messages there were.
+    /// Forgets the messages before a position, or everything, so that another incarnation begins;
+    /// returns how many messages there were.
     pub(super) async fn forget(&self, operation: &'static str, before: Option<u64>) -> Result<u64> {
-        let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
-        let mut tries = Tries::of(operation, self.client.timeout);
+        let mut seen = self.client.head(operation, self.key, Consistency::Quorum).await?;
+        let mut attempts = Attempts::of(operation, self.client.timeout);
         loop {
-            tries.again().await?;
+            attempts.next().await?;
             let Some(head) = seen.as_ref().filter(|head| !head.ended) else { return Ok(0) };
             let to = before.map_or(head.end, signed).min(head.end);
             if before.is_some() && to <= head.start {
@@ -29,6 +31,9 @@ impl Conversation<'_> {
             let first = head.start.min(head.sealed) / BUCKET;
             self.client.drop_buckets(operation, head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
+            if before.is_none() {
+                next.incarnation = Incarnation::random();
+            }
             let system = if before.is_none() { MaybeUnset::Set(None) } else { MaybeUnset::Unset };
             let mut change = self.change(Some(head), &mut next, system, &Active::Kept);
             if to > head.sealed {
@@ -37,7 +42,7 @@ impl Conversation<'_> {
             if before.is_none() {
                 change.forget_slots();
             }
-            match self.client.swap(operation, self.key, &change).await? {
+            match change.make(self.client, operation).await? {
                 Swap::Done => {
                     // The messages are forgotten from here on. What can't be removed from the
                     // buckets now, the next eviction removes.
@@ -64,17 +69,17 @@ impl Conversation<'_> {
     /// Ends the conversation; returns whether there was one. With `active_before`, only one to
     /// which nothing was appended since.
     ///
-    /// Where it has buckets its head says for as long as they are removed that it is no more, so
+    /// If it has buckets its head says for as long as they are removed that it is no more, so
     /// that whoever comes by goes on with that if the one who began it has died.
     pub(super) async fn remove(
         &self,
         operation: &'static str,
         active_before: Option<i64>,
     ) -> Result<bool> {
-        let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
-        let mut tries = Tries::of(operation, self.client.timeout);
+        let mut seen = self.client.head(operation, self.key, Consistency::Quorum).await?;
+        let mut attempts = Attempts::of(operation, self.client.timeout);
         loop {
-            tries.again().await?;
+            attempts.next().await?;
             let Some(head) = &seen else { return Ok(false) };
             if head.ended {
                 self.finish(operation, head).await?;
@@ -92,7 +97,7 @@ impl Conversation<'_> {
             } else {
                 Change::remove(self.client, self.key, head)
             };
-            match self.client.swap(operation, self.key, &change).await? {
+            match change.make(self.client, operation).await? {
                 Swap::Done if head.has_buckets() => {
                     // The conversation is no more. What can't be removed now, a purge will remove.
                     let _ = self.finish(operation, &next).await;
@@ -112,6 +117,6 @@ impl Conversation<'_> {
         let buckets = head.swept..head.end / BUCKET + 1;
         self.client.drop_buckets(operation, head.log, buckets).await?;
         let change = Change::remove(self.client, self.key, head);
-        self.client.swap(operation, self.key, &change).await.map(drop)
+        change.make(self.client, operation).await.map(drop)
     }
 }

@@ -1,18 +1,14 @@
-//! The settings by which a store is opened, and its opening.
+//! The settings by which a store is opened.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::client::session::Session;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use super::CassandraStore;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
-use crate::store::common::in_runtime;
 
-/// The settings by which a [`CassandraStore`] is opened.
+/// The settings by which a [`CassandraStore`](super::CassandraStore) is opened.
 ///
 /// ```no_run
 /// use memory_prompt::CassandraStore;
@@ -147,44 +143,7 @@ impl CassandraOptions {
         self
     }
 
-    /// Opens the store at these addresses, `host:port` with commas between them.
-    ///
-    /// # Errors
-    ///
-    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the
-    /// options make no sense.
-    pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
-        let addresses = addresses.as_ref();
-        self.check()?;
-        in_runtime("cassandra", "open")?;
-        let nodes: Vec<&str> =
-            addresses.split(',').map(str::trim).filter(|node| !node.is_empty()).collect();
-        if nodes.is_empty() {
-            return Err(Error::invalid("open", "cassandra: there is no address to connect to"));
-        }
-        let session = self.session(addresses, &nodes).await?;
-        let place = format!("{addresses}/{}", self.keyspace);
-        self.connect(Arc::new(session), place).await
-    }
-
-    /// Opens the store over a session of your own, for everything that
-    /// [`SessionBuilder`](scylla::client::session_builder::SessionBuilder) can do: TLS, a data
-    /// centre to prefer, compression.
-    ///
-    /// Of its execution profile the load balancing is used, and for what may be repeated its
-    /// policies of retries and speculation.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
-        self.check()?;
-        in_runtime("cassandra", "open")?;
-        let place = format!("a session of the caller's/{}", self.keyspace);
-        self.connect(session, place).await
-    }
-
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.largest_batch == 0 {
             let text = "cassandra: a largest batch of 0 bytes takes nothing";
             return Err(Error::invalid("open", text));

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use scylla::value::MaybeUnset;
 
-use super::ask::{Client, Newest, Sure};
+use super::ask::{Client, Consistency, Newest};
+use super::attempts::Attempts;
 use super::change::{Active, Change};
 use super::rows::{Head, Pick, Row, slot_place};
-use super::tries::Tries;
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
-use crate::store::both::both;
 use crate::store::common::{Rows, signed, unreadable_system, unsigned};
+use crate::store::join::join_in_order;
 
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
@@ -23,8 +23,12 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// Returns the head of a conversation that has not ended.
-    pub(super) async fn head(&self, operation: &'static str, sure: Sure) -> Result<Option<Head>> {
-        let head = self.client.head(operation, self.key, sure).await?;
+    pub(super) async fn head(
+        &self,
+        operation: &'static str,
+        consistency: Consistency,
+    ) -> Result<Option<Head>> {
+        let head = self.client.head(operation, self.key, consistency).await?;
         Ok(head.filter(|head| !head.ended))
     }
 
@@ -45,20 +49,21 @@ impl<'a> Conversation<'a> {
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
         let (mut seen, mut confirms) = (None, false);
-        let mut tries = Tries::of("read", self.client.timeout);
+        let mut attempts = Attempts::of("read", self.client.timeout);
         loop {
             let confirming = std::mem::take(&mut confirms);
             // A second look at a row that seems to be gone is no lost race, and is not counted as a
             // try.
             if !confirming {
-                tries.again().await?;
+                attempts.next().await?;
             }
             let newest = self.client.newest(self.key, beside);
             let (newest, (version, picked)) = if read.is_plain() {
                 (newest.await?, (None, Vec::new()))
             } else {
                 let (newest, picked) =
-                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
+                    join_in_order(Box::pin(newest), Box::pin(self.client.pick(self.key, &places)))
+                        .await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {
@@ -97,7 +102,7 @@ impl<'a> Conversation<'a> {
                 let (records, unreadable) = records(single, stretches);
                 return Ok(snapshot.with_picked(records, unreadable).with_slots(slots));
             }
-            seen = self.head("read", Sure::Begun).await?.map(|head| head.version);
+            seen = self.head("read", Consistency::Serial).await?.map(|head| head.version);
             confirms = !confirming && seen == Some(head.version);
         }
     }
@@ -173,7 +178,7 @@ fn snapshot(
         start: unsigned(head.start),
         end: unsigned(head.end),
         unreadable,
-        incarnation: Some(head.incarnation()),
+        incarnation: Some(head.incarnation),
         ..Snapshot::default()
     })
 }

@@ -42,9 +42,9 @@ pub(super) struct Head {
     /// The version, new after each change. A change is made only if this is still what its maker
     /// saw.
     pub(super) version: Uuid,
-    /// The name under which its moved messages lie in `message`. It is another one for each
-    /// incarnation, which is half of it.
+    /// The name under which its moved messages lie in `message`: another one after a delete.
     pub(super) log: Uuid,
+    pub(super) incarnation: Incarnation,
     pub(super) start: i64,
     pub(super) end: i64,
     /// The messages before this position lie in buckets, and those from it on beside the head.
@@ -59,11 +59,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head of a conversation that nobody has begun.
-    pub(super) fn new(log: Uuid, start: i64) -> Self {
+    /// Returns the head of a conversation that nobody has begun: of this incarnation, or of a new
+    /// one.
+    pub(super) fn new(incarnation: Option<Incarnation>, start: i64) -> Self {
         Self {
             version: Uuid::nil(),
-            log,
+            log: Uuid::new_v4(),
+            incarnation: incarnation.unwrap_or_else(Incarnation::random),
             start,
             end: start,
             sealed: start,
@@ -74,23 +76,11 @@ impl Head {
         }
     }
 
-    pub(super) fn incarnation(&self) -> Incarnation {
-        Incarnation::from_bits(self.log.as_u64_pair().1)
-    }
-
     /// Returns whether a bucket of it may be there, or be on its way from somebody who moves
     /// messages.
     pub(super) fn has_buckets(&self) -> bool {
         self.sealed > self.swept * BUCKET || self.end >= (self.swept + 2) * BUCKET
     }
-}
-
-/// Returns the name under which the buckets of a new conversation lie: of this incarnation, or of a
-/// new one.
-pub(super) fn new_log(incarnation: Option<Incarnation>) -> Uuid {
-    let random = Uuid::new_v4();
-    let (high, low) = random.as_u64_pair();
-    Uuid::from_u64_pair(high, incarnation.map_or(low, Incarnation::to_bits))
 }
 
 macro_rules! rows {
@@ -101,6 +91,7 @@ macro_rules! rows {
             pub(super) seq: i64,
             version: Option<Uuid>,
             log: Option<Uuid>,
+            incarnation: Option<i64>,
             start: Option<i64>,
             end: Option<i64>,
             sealed: Option<i64>,
@@ -115,16 +106,15 @@ macro_rules! rows {
             /// Returns the head, where this is its row.
             pub(super) fn head(&self, operation: &'static str) -> Result<Head> {
                 let head = || {
-                    let (start, sealed) = (self.start?, self.sealed?);
                     Some(Head {
                         version: self.version?,
                         log: self.log?,
-                        start,
+                        incarnation: Incarnation::from_bits(self.incarnation?.cast_unsigned()),
+                        start: self.start?,
                         end: self.end?,
-                        sealed,
-                        // Version 1 of the tables had neither this nor `ids` nor `ended`.
-                        swept: self.swept.unwrap_or(start.min(sealed) / BUCKET),
-                        ids: self.ids.unwrap_or(0),
+                        sealed: self.sealed?,
+                        swept: self.swept?,
+                        ids: self.ids?,
                         ended: self.ended.unwrap_or(false),
                         active: self.active?,
                     })

@@ -1,9 +1,11 @@
 //! The statements that the server is sent.
 
+use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use super::schema::Schema;
+use super::failure::failed;
+use super::options::CassandraOptions;
 use crate::error::Result;
 
 macro_rules! statements {
@@ -14,23 +16,42 @@ macro_rules! statements {
         }
 
         impl Statements {
-            async fn prepare(schema: &Schema<'_>) -> Result<Self> {
-                Ok(Self { $($name: schema.prepare($text).await?,)+ })
+            async fn all(session: &Session, options: &CassandraOptions) -> Result<Self> {
+                Ok(Self { $($name: prepare(session, options, $text).await?,)+ })
             }
         }
     };
 }
 
 impl Statements {
-    pub(super) async fn of(schema: &Schema<'_>) -> Result<Self> {
-        let mut statements = Self::prepare(schema).await?;
-        statements.look_for_sure.set_consistency(match schema.options.serial_consistency {
+    pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Result<Self> {
+        let mut statements = Self::all(session, options).await?;
+        statements.look_serial.set_consistency(match options.serial_consistency {
             SerialConsistency::Serial => Consistency::Serial,
             SerialConsistency::LocalSerial => Consistency::LocalSerial,
         });
         statements.ping.set_consistency(Consistency::One); // what a node says of itself
         Ok(statements)
     }
+}
+
+/// Prepares a statement that may be sent again where its answer gets lost.
+async fn prepare(
+    session: &Session,
+    options: &CassandraOptions,
+    text: &str,
+) -> Result<PreparedStatement> {
+    let prepared = session.prepare(in_keyspace(text, &options.keyspace)).await;
+    let mut prepared = prepared.map_err(|error| failed("open", error.into()))?;
+    prepared.set_consistency(options.consistency);
+    prepared.set_request_timeout(Some(options.timeout));
+    prepared.set_is_idempotent(true);
+    Ok(prepared)
+}
+
+/// Puts the keyspace in its place: in quotes, since some names are words of the language.
+pub(super) fn in_keyspace(text: &str, keyspace: &str) -> String {
+    text.replace("{}", &format!("\"{keyspace}\""))
 }
 
 // In these texts `{}` is the keyspace. `seq` 9223372036854775807 is `HEAD`, and what is below -64
@@ -44,15 +65,17 @@ impl Statements {
 
 /// Looks at rows of a conversation, which come from the highest `seq` down.
 const LOOK: &str = r#"SELECT
-    seq, version, log, start, "end", sealed, swept, ids, ended, active, name, stamp, attempt
+    seq, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
+    name, stamp, attempt
     FROM {}.conversation WHERE id = ? AND seq IN ?"#;
 
 statements! {
     // Reading.
     look: LOOK,
-    look_for_sure: LOOK,
+    look_serial: LOOK,
     newest: r#"SELECT
-        seq, version, log, start, "end", sealed, swept, ids, ended, active, system, at, payload
+        seq, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
+        system, at, payload
         FROM {}.conversation WHERE id = ? AND seq >= 0 LIMIT ?"#,
     pick: "SELECT seq, version, at, payload, name, stamp
         FROM {}.conversation WHERE id = ? AND seq IN ?",
@@ -66,11 +89,11 @@ statements! {
     // A change of a conversation: the first one of its batch is `set`, `set_now` or `remove`.
     set: r#"UPDATE {}.conversation
         SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
-            system = ?, active = ?
+            incarnation = ?, system = ?, active = ?
         WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#,
     set_now: r#"UPDATE {}.conversation
         SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
-            system = ?, active = toTimestamp(now())
+            incarnation = ?, system = ?, active = toTimestamp(now())
         WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#,
     remove: "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?",
     keep: "INSERT INTO {}.conversation (id, seq, payload, attempt, at) VALUES (?, ?, ?, ?, ?)",

@@ -3,7 +3,7 @@
 use scylla::value::MaybeUnset;
 
 use super::BUCKET;
-use super::ask::{Sure, buckets};
+use super::ask::{Consistency, buckets};
 use super::change::Active;
 use super::read::Conversation;
 use super::rows::Head;
@@ -21,8 +21,8 @@ impl Conversation<'_> {
         let to = (head.end - BUCKET) / BUCKET * BUCKET;
         // What is copied must be all there is: every message has come to every replica that is
         // asked.
-        let sure = self.head("append", Sure::Begun).await?;
-        if sure.is_none_or(|sure| sure.version != head.version) {
+        let confirmed = self.head("append", Consistency::Serial).await?;
+        if confirmed.is_none_or(|confirmed| confirmed.version != head.version) {
             return Ok(());
         }
         for bucket in buckets(&(from..to)) {
@@ -35,6 +35,6 @@ impl Conversation<'_> {
         let mut next = Head { sealed: to, ..head.clone() };
         let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
         change.forget(to);
-        self.client.swap("append", self.key, &change).await.map(drop)
+        change.make(self.client, "append").await.map(drop)
     }
 }

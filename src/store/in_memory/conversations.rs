@@ -12,15 +12,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::table::Table;
+use super::table::{Key, Table};
 use crate::memory::{DefaultChatMemory, MemoryId};
-
-/// An id with its hash, which is computed once for each memory that is handed out.
-#[derive(Clone)]
-pub(super) struct Key {
-    hash: u64,
-    id: MemoryId,
-}
 
 /// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
 /// what somebody else holds.
@@ -49,12 +42,12 @@ impl Default for Conversations {
 
 impl Conversations {
     pub(super) fn key(&self, id: MemoryId) -> Key {
-        Key { hash: self.hasher.hash_one(&id), id }
+        Key::new(self.hasher.hash_one(&id), id)
     }
 
     /// Returns the part that a key belongs to: by bits of which the table itself makes no use.
     fn part(&self, key: &Key) -> &RwLock<Table> {
-        &self.parts[usize::try_from(key.hash >> 40).unwrap_or_default() % PARTS]
+        &self.parts[usize::try_from(key.hash() >> 40).unwrap_or_default() % PARTS]
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Arc<DefaultChatMemory>> {
@@ -66,7 +59,7 @@ impl Conversations {
         if let Some(conversation) = part.get(key) {
             return Arc::clone(conversation);
         }
-        let conversation = Arc::new(DefaultChatMemory::with_id(key.id.clone()));
+        let conversation = Arc::new(DefaultChatMemory::with_id(key.id().clone()));
         self.put(&mut part, key, &conversation);
         conversation
     }
@@ -82,8 +75,8 @@ impl Conversations {
     }
 
     fn put(&self, part: &mut Table, key: &Key, conversation: &Arc<DefaultChatMemory>) {
-        self.order.write().insert(key.id.clone(), Arc::clone(conversation));
-        part.insert(key.hash, Arc::clone(conversation));
+        self.order.write().insert(key.id().clone(), Arc::clone(conversation));
+        part.insert(key.hash(), Arc::clone(conversation));
     }
 
     /// Takes a conversation away; returns whether there was one.
@@ -91,7 +84,7 @@ impl Conversations {
         self.remove_if(key, |_| true).is_some()
     }
 
-    /// Takes a conversation away, if it is to be; it is dropped where nobody waits for that.
+    /// Takes a conversation away, if it is to be; it is dropped if nobody waits for that.
     fn remove_if(
         &self,
         key: &Key,
@@ -101,7 +94,7 @@ impl Conversations {
         if !part.get(key).is_some_and(wanted) {
             return None;
         }
-        self.order.write().remove(&key.id);
+        self.order.write().remove(key.id());
         part.remove(key)
     }
 
@@ -177,20 +170,5 @@ impl Conversations {
 
     pub(super) fn count(&self) -> usize {
         self.order.read().len()
-    }
-}
-
-impl Key {
-    #[cfg(test)]
-    pub(super) fn new(hash: u64, id: MemoryId) -> Self {
-        Self { hash, id }
-    }
-
-    pub(super) fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    pub(super) fn id(&self) -> &MemoryId {
-        &self.id
     }
 }

@@ -7,8 +7,14 @@
 
 use std::sync::Arc;
 
-use super::conversations::Key;
-use crate::memory::{ChatMemory, DefaultChatMemory};
+use crate::memory::{ChatMemory, DefaultChatMemory, MemoryId};
+
+/// An id with its hash, which is computed once for each memory that is handed out.
+#[derive(Clone)]
+pub(super) struct Key {
+    hash: u64,
+    id: MemoryId,
+}
 
 /// Conversations by their keys.
 #[derive(Default)]
@@ -25,6 +31,20 @@ struct Entry {
 
 /// The number of places when the first conversation comes.
 const FEWEST: usize = 8;
+
+impl Key {
+    pub(super) fn new(hash: u64, id: MemoryId) -> Self {
+        Self { hash, id }
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn id(&self) -> &MemoryId {
+        &self.id
+    }
+}
 
 impl Table {
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<DefaultChatMemory>> {

@@ -1,140 +1,129 @@
 //! The connections of a store: waiting for one, asking again, and the errors of answers that got
 //! lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::Config;
 use deadpool_postgres::tokio_postgres::config::Host;
-use deadpool_postgres::{Client, ClientWrapper, Hook, HookError, Pool, PoolError, QueueMode};
-use parking_lot::Mutex;
+use deadpool_postgres::{Client, Hook, HookError, Pool, PoolError, QueueMode};
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::PostgresOptions;
-use super::ask::{Line, Question};
+use super::ask::{Exchange, Request};
 use super::failure::{
     Verdict, describe, describe_connecting, fail, fail_unacknowledged, may_come_back,
 };
-use super::lease::Lease;
+use super::options::PostgresOptions;
 use super::schema::Tables;
-use super::session::{Session, Sessions};
-use super::settling::Settling;
 use super::tls::Security;
-use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryId;
 use crate::store::Figures;
 use crate::store::observe::Watch;
+use crate::store::retry::Retry;
 
 /// A pool of connections, and the times to wait.
 ///
-/// All that is asked is one message to the server and one answer: a statement, or a script that the
-/// server runs as one transaction. So nothing of a session is needed beyond a question, as
-/// transaction poolers demand, and whatever gets lost, a change is done whole or not at all.
+/// All that is asked is sent at once, as one statement or one transaction, and gets one answer. So
+/// nothing of a session is needed beyond a request, as transaction poolers demand, and whatever
+/// gets lost, a change is done whole or not at all.
 pub(super) struct Connections {
     pool: Pool,
     security: Security,
-    sessions: Sessions,
-    /// True where a connection was lost since the last new one.
+    /// True if a connection was lost since the last new one.
     connection_lost: AtomicBool,
-    settling: Arc<Settling>,
-    tables: Tables,
+    /// True as long as statements may be prepared.
+    prepares: AtomicBool,
+    pub(super) tables: Tables,
     runtime: Handle,
-    prepare: bool,
     connect_timeout: Duration,
-    timeout: Duration,
+    pub(super) timeout: Duration,
     pub(super) watch: Watch,
 }
 
 /// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this
-/// is asked whether it is still there.
-const IDLE: Duration = Duration::from_secs(10);
+/// is replaced. (To ask first whether it is there would take as long as a new one, or all the time
+/// there is.)
+const IDLE: Duration = Duration::from_secs(30);
 
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-/// The most answers that may get lost until it is the question's fault: once with a connection that
+/// The most answers that may get lost until it is the request's fault: once with a connection that
 /// was dead already, once with what kills another one.
 const MOST_LOST: u32 = 2;
 
-/// Nothing is sent where less than this part of the whole time is left: the server could not say in
+/// Nothing is sent if less than this part of the whole time is left: the server could not say in
 /// time what it did.
 const SHORT: u32 = 20;
 
-/// A connection that can't be had.
+/// The reason why there is no connection.
 struct NoConnection {
     error: Error,
-    /// True where there may be one in a moment: the server starts, or is not there.
+    /// True if there may be one in a moment: the server starts, or is not there.
     may_come_back: bool,
 }
 
-impl From<Error> for NoConnection {
-    /// Makes an error after which there is nothing to wait for.
-    fn from(error: Error) -> Self {
-        Self { error, may_come_back: false }
+/// The time for which a request that was given up may go on by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// A connection that is in use.
+///
+/// The server goes on with a request that was given up, and keeps a connection for it, closed or
+/// not. So such a connection stays in the pool's count until the server has answered: by itself, as
+/// nearly always, or because it was told to cancel.
+pub(super) struct Lease<'a> {
+    client: Option<Client>,
+    of: &'a Connections,
+}
+
+impl Lease<'_> {
+    pub(super) fn client(&mut self) -> Option<&mut Client> {
+        self.client.as_mut()
+    }
+
+    /// Gives the connection back: the answer is there.
+    pub(super) fn done(mut self) {
+        self.client = None;
+    }
+
+    /// Closes the connection: the answer is there, and it is the last one.
+    fn close(mut self) {
+        self.client.take().map(Client::take);
     }
 }
 
-/// The time that a question has, from its beginning.
-struct Time {
-    began: Instant,
-    whole: Duration,
-    pause: Duration,
-}
-
-impl Time {
-    fn new(whole: Duration) -> Self {
-        Self { began: Instant::now(), whole, pause: Duration::from_millis(1) }
-    }
-
-    fn left(&self) -> Duration {
-        self.whole.saturating_sub(self.began.elapsed())
-    }
-
-    /// Waits a little longer each time; returns whether there is time left for another attempt.
-    async fn pause(&mut self) -> bool {
-        if self.left() <= self.pause {
-            return false;
-        }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        true
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        let (patience, security) = (self.of.timeout, self.of.security.clone());
+        self.of.runtime.spawn(async move {
+            // Answers come in the order of the requests: behind this one, all are there.
+            let idle = timeout(GRACE, client.simple_query("")).await;
+            if idle.is_ok_and(|answer| answer.is_ok()) {
+                return;
+            }
+            // Then the session ends: the cancellation may come late, and must not hit the request
+            // of another caller.
+            let ended = async {
+                security.cancel(&client.cancel_token()).await;
+                client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())").await
+            };
+            let _ = timeout(patience, ended).await;
+            drop(Client::take(client));
+        });
     }
 }
 
 impl Connections {
     /// Returns the connections to this address, none of which is made before it is needed.
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
-        // A part of the time, so that some is left for a new one.
-        let patience = options.connect_timeout / 4;
-        // The last time when a connection was found to be gone.
-        let found: Arc<Mutex<Option<Instant>>> = Arc::default();
-        let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
-            let (idle, found) = (metrics.last_used(), Arc::clone(&found));
-            Box::pin(async move {
-                if idle < IDLE {
-                    return Ok(());
-                }
-                let gone = || Err(HookError::message("it is not there any more"));
-                // A firewall that forgot one has likely forgotten all that idled then: none of them
-                // is asked.
-                if found.lock().is_some_and(|found| idle > found.elapsed()) {
-                    return gone();
-                }
-                let Ok(answer) = timeout(patience, client.simple_query("")).await else {
-                    *found.lock() = Some(Instant::now());
-                    return gone();
-                };
-                answer.map(|_| ()).map_err(HookError::Backend)
-            })
+        let idle = Hook::sync_fn(|_, metrics| {
+            let text = "it was idle for too long";
+            if metrics.last_used() < IDLE { Ok(()) } else { Err(HookError::message(text)) }
         });
-        let (config, security) = Security::of(config, options)?;
+        let (config, security) = options.security(config)?;
         let pool = Pool::builder(security.manager(config))
             .max_size(options.connections.max(1))
             .queue_mode(QueueMode::Lifo) // the one that idled least
-            .pre_recycle(still_there)
+            .pre_recycle(idle)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
         Self::over(pool, security, tables, options)
@@ -155,60 +144,46 @@ impl Connections {
         Ok(Self {
             pool,
             security,
-            sessions: Sessions::default(),
             connection_lost: AtomicBool::new(false),
-            settling: Arc::default(),
+            prepares: AtomicBool::new(options.prepare),
             tables,
             runtime,
-            prepare: options.prepare,
             connect_timeout: options.connect_timeout,
             timeout: options.timeout,
             watch: Watch::new("postgres"),
         })
     }
 
-    /// Returns room for a connection.
-    pub(super) fn lease(&self) -> Lease<'_> {
-        Lease::new(&self.runtime, &self.security, self.timeout)
-    }
-
-    /// Asks something about these conversations, which are only named where it changes them.
-    pub(super) async fn ask<Q: Question>(
+    /// Asks the server. What it can't have done is asked again, and so is a read whose answer got
+    /// lost.
+    pub(super) async fn ask<R: Request>(
         &self,
         operation: &'static str,
-        ids: &[&MemoryId],
-        question: Q,
-    ) -> Result<Q::Answer> {
-        let mut time = Time::new(self.timeout);
+        request: &R,
+    ) -> Result<R::Answer> {
+        let mut retry = Retry::within(self.timeout);
         let mut lost_answers = 0;
         loop {
-            self.settled(operation, ids, &time).await?;
-            let mut lease = self.lease();
-            if Q::CHANGES {
-                lease.changes(&self.settling, ids);
-            }
-            let (client, session) = match self.line(operation, &time, &mut lease).await {
-                Ok(line) => line,
-                Err(no) if no.may_come_back && time.pause().await => {
+            let client = match self.get(operation, retry.left()).await {
+                Ok(client) => client,
+                Err(no) if no.may_come_back && retry.pause().await => {
                     self.connection_lost.store(true, Ordering::Relaxed);
                     self.watch.retried(operation, "no connection");
                     continue;
                 }
                 Err(no) => return Err(no.error),
             };
-            if self.settling.is_open(ids) {
-                // Somebody gave up a change while this one waited for a connection.
-                lease.done();
-                continue;
-            }
-            let left = time.left();
+            let left = retry.left();
             if left < self.timeout / SHORT {
-                lease.done();
-                return Err(self.nobody_answered(operation));
+                return Err(self.unanswered(operation));
             }
-            let line = Line::new(client, &session, left);
-            let Ok(answer) = timeout(left, question.ask(&line)).await else {
-                return Err(self.no_answer::<Q>(operation));
+            let is_old = Client::metrics(&client).created < retry.began();
+            let prepares = self.prepares.load(Ordering::Relaxed);
+            let mut lease = Lease { client: None, of: self };
+            let client = lease.client.insert(client);
+            let exchange = Exchange::new(client, prepares, left);
+            let Ok(answer) = timeout(left, request.ask(&exchange)).await else {
+                return Err(self.no_answer::<R>(operation));
             };
             let error = match answer {
                 Ok(answer) => {
@@ -219,123 +194,71 @@ impl Connections {
             };
             let verdict = Verdict::of(&error);
             match verdict {
-                Verdict::Unknown => self.connection_lost.store(true, Ordering::Relaxed),
-                Verdict::NotPrepared => session.prepare_no_more(),
-                Verdict::Late => self.sessions.forget(client),
-                _ => {}
-            }
-            let of_before = session.was_before(time.began);
-            match verdict {
                 Verdict::ReadOnly => lease.close(),
                 _ => lease.done(),
             }
             let again = match verdict {
-                Verdict::NotPrepared => true,
-                // A new connection may lead to another server; where it leads to this one again,
-                // trying again is in vain.
-                Verdict::ReadOnly => of_before,
-                Verdict::InTheWay | Verdict::Late => time.pause().await,
-                Verdict::Undone => false,
-                Verdict::Unknown if Q::CHANGES => {
-                    let text = describe(&error);
-                    return Err(fail_unacknowledged(operation, &text).with_source(error));
+                Verdict::NotPrepared => {
+                    self.prepares.store(false, Ordering::Relaxed);
+                    prepares
                 }
+                // A new connection may lead to another server; if it leads to this one again,
+                // trying again is in vain.
+                Verdict::ReadOnly => is_old,
+                Verdict::InTheWay => retry.pause().await,
+                Verdict::Undone => false,
                 Verdict::Unknown => {
+                    self.connection_lost.store(true, Ordering::Relaxed);
+                    if R::CHANGES {
+                        let text = describe(&error);
+                        return Err(fail_unacknowledged(operation, &text).with_source(error));
+                    }
                     lost_answers += 1;
-                    lost_answers <= MOST_LOST && time.pause().await
+                    lost_answers <= MOST_LOST && retry.pause().await
                 }
             };
             if !again {
                 return Err(fail(operation, error));
             }
-            self.tell_again(operation, &verdict);
+            match verdict {
+                Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
+                Verdict::ReadOnly => self.watch.retried(operation, "read-only"),
+                Verdict::InTheWay | Verdict::Undone => self.watch.lost_race(operation),
+                Verdict::Unknown => self.watch.retried(operation, "connection lost"),
+            }
         }
     }
 
-    fn tell_again(&self, operation: &'static str, verdict: &Verdict) {
-        match verdict {
-            Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
-            Verdict::Late => self.watch.retried(operation, "the clock"),
-            Verdict::ReadOnly => self.watch.retried(operation, "read-only"),
-            Verdict::InTheWay => self.watch.lost_race(operation),
-            Verdict::Undone => {}
-            Verdict::Unknown => self.watch.retried(operation, "connection lost"),
-        }
-    }
-
-    /// Waits until the server is done with what was given up about these conversations.
-    async fn settled(&self, operation: &'static str, ids: &[&MemoryId], time: &Time) -> Result<()> {
-        timeout(time.left(), self.settling.settled(ids)).await.map_err(|_| {
-            let text = format!(
-                "postgres: the server was not done with what was given up before within {:?}",
-                self.timeout
-            );
-            Error::new(ErrorKind::Storage, operation, text)
-        })
-    }
-
-    /// Returns a connection, and what is known about it. Where it is new, that is found out first,
-    /// and the version of the tables is looked at: the connection may have waited for a server on
-    /// which another program upgraded them.
-    async fn line<'a>(
-        &self,
-        operation: &'static str,
-        time: &Time,
-        lease: &'a mut Lease<'_>,
-    ) -> Result<(&'a Client, Arc<Session>), NoConnection> {
-        let client = self.get(operation, time.left()).await?;
-        let known = self.sessions.of(&client);
-        let (client, new) = lease.hold(client, known.is_none());
-        if let Some(session) = known {
-            return Ok((client, session));
-        }
-        let patience = self.connect_timeout.min(time.left());
-        let looked = timeout(patience, self.look(operation, client)).await;
-        let session = looked.unwrap_or_else(|_| Err(self.nobody_answered(operation).into()))?;
-        *new = false;
-        if self.connection_lost.swap(false, Ordering::Relaxed) {
-            self.watch.reconnected(operation);
-        }
-        let session = self.sessions.keep(client, session, self.pool.status().max_size);
-        Ok((client, session))
-    }
-
-    async fn look(
-        &self,
-        operation: &'static str,
-        client: &Client,
-    ) -> Result<Session, NoConnection> {
-        let said = upgrade::check(client, operation, &self.tables).await?;
-        match said {
-            Ok(said) => Ok(Session::of(client, &said, self.prepare).await),
-            // The driver's errors say that the connection is no more.
-            Err(error) => Err(NoConnection { error: fail(operation, error), may_come_back: true }),
-        }
-    }
-
-    /// Returns a connection to which nothing was sent yet.
-    pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
-        self.get(operation, self.timeout).await.map_err(|no| no.error)
+    /// Returns a connection for a conversation of several requests.
+    pub(super) async fn lease(&self, operation: &'static str) -> Result<Lease<'_>> {
+        let client = self.get(operation, self.timeout).await.map_err(|no| no.error)?;
+        Ok(Lease { client: Some(client), of: self })
     }
 
     async fn get(&self, operation: &'static str, left: Duration) -> Result<Client, NoConnection> {
         let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
-        let error = match timeout(self.connect_timeout.min(left), self.pool.get()).await {
-            Ok(Ok(client)) => return Ok(client),
-            Ok(Err(PoolError::Backend(error))) => {
-                let why = describe_connecting(&error, &self.security);
-                let may_come_back = may_come_back(&error);
-                let text = format!("postgres: no connection: {why}");
-                let error = refuse(text).with_source(error);
-                return Err(NoConnection { error, may_come_back });
-            }
-            Ok(Err(error)) => refuse(format!("postgres: no connection: {error}")),
-            Err(_) => self.nobody_answered(operation),
-        };
-        Err(error.into())
+        let (error, may_come_back) =
+            match timeout(self.connect_timeout.min(left), self.pool.get()).await {
+                Ok(Ok(client)) => {
+                    let is_new = Client::metrics(&client).recycle_count == 0;
+                    if is_new && self.connection_lost.swap(false, Ordering::Relaxed) {
+                        self.watch.reconnected(operation);
+                    }
+                    return Ok(client);
+                }
+                Ok(Err(PoolError::Backend(error))) => {
+                    let why = describe_connecting(&error, &self.security);
+                    let may_come_back = may_come_back(&error);
+                    let text = format!("postgres: no connection: {why}");
+                    (refuse(text).with_source(error), may_come_back)
+                }
+                Ok(Err(error)) => (refuse(format!("postgres: no connection: {error}")), false),
+                Err(_) => (self.unanswered(operation), false),
+            };
+        Err(NoConnection { error, may_come_back })
     }
 
-    fn nobody_answered(&self, operation: &'static str) -> Error {
+    fn unanswered(&self, operation: &'static str) -> Error {
         let text = format!(
             "postgres: no connection within {:?}: the server does not answer, or all {} connections are \
              in use",
@@ -345,17 +268,13 @@ impl Connections {
         Error::new(ErrorKind::Storage, operation, text)
     }
 
-    fn no_answer<Q: Question>(&self, operation: &'static str) -> Error {
+    fn no_answer<R: Request>(&self, operation: &'static str) -> Error {
         let text = format!("the server did not answer within {:?}", self.timeout);
-        if Q::CHANGES {
+        if R::CHANGES {
             fail_unacknowledged(operation, &text)
         } else {
             Error::new(ErrorKind::Storage, operation, format!("postgres: {text}"))
         }
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     pub(super) fn figures(&self) -> Figures {

@@ -11,15 +11,13 @@ use crate::error::{Error, ErrorKind};
 pub(super) enum Verdict {
     /// It was not done.
     Undone,
-    /// It was not done, because of somebody else: it is worth another try.
+    /// It was not done, because of another transaction: it is worth another try.
     InTheWay,
     /// It was not done: this server takes no changes, but another one may, to which the address
     /// leads by now.
     ReadOnly,
-    /// It was not done: what was prepared for it is not there.
+    /// It was not done: what was prepared for it is not there, since a pooler is between.
     NotPrepared,
-    /// It was not done: by the server's clock nobody waited for it any more.
-    Late,
     Unknown,
 }
 
@@ -36,9 +34,9 @@ impl Verdict {
             // Another append under the same id was faster. The next try sees it.
             SqlState::UNIQUE_VIOLATION if said.table().is_some_and(is_of_appends) => Self::InTheWay,
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
-            SqlState::INVALID_SQL_STATEMENT_NAME => Self::NotPrepared,
-            // Only the look at the clock divides.
-            SqlState::DIVISION_BY_ZERO => Self::Late,
+            SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
+                Self::NotPrepared
+            }
             SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Self::Unknown,
             _ => Self::Undone,
         }
@@ -46,7 +44,7 @@ impl Verdict {
 }
 
 pub(super) fn fail_unacknowledged(operation: &'static str, why: &str) -> Error {
-    let text = format!("postgres: nobody knows whether it was done: {why}");
+    let text = format!("postgres: outcome unknown: {why}");
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
 
@@ -69,24 +67,23 @@ pub(super) fn describe(error: &driver::Error) -> String {
         return text;
     };
     match *said.code() {
-        SqlState::DIVISION_BY_ZERO => "by the server's clock it was too late".to_owned(),
         SqlState::QUERY_CANCELED => "it was cancelled, or took too long".to_owned(),
         SqlState::DISK_FULL => "the disk is full".to_owned(),
-        SqlState::LOCK_NOT_AVAILABLE => "somebody else held a lock for too long".to_owned(),
+        SqlState::LOCK_NOT_AVAILABLE => "another transaction held a lock for too long".to_owned(),
         SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
         _ => format!("{} ({})", said.message(), said.code().code()),
     }
 }
 
-/// Tells whether the server ended what took too long, and did nothing of it.
+/// Returns whether the server ended what took too long, and did nothing of it.
 pub(super) fn took_too_long(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let said = source.and_then(|error| error.downcast_ref::<driver::Error>());
     said.and_then(driver::Error::code) == Some(&SqlState::QUERY_CANCELED)
 }
 
-/// Tells whether there may be a connection in a moment: nobody is there, or the server starts,
-/// ends, or has too many.
+/// Returns whether there may be a connection in a moment: no server listens, or it starts, ends, or
+/// has too many.
 pub(super) fn may_come_back(error: &driver::Error) -> bool {
     let Some(said) = error.as_db_error() else { return is_of_the_network(error) };
     [
@@ -99,8 +96,8 @@ pub(super) fn may_come_back(error: &driver::Error) -> bool {
         || said.code().code().starts_with("08")
 }
 
-/// Tells whether nobody listens, or who did is gone: not what an address, a password or a
-/// certificate is to blame for.
+/// Returns whether no server listens, or the one that did is gone: the address, the password and
+/// the certificate are not to blame.
 fn is_of_the_network(error: &driver::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -112,7 +109,7 @@ fn is_of_the_network(error: &driver::Error) -> bool {
     error.is_closed()
 }
 
-/// Puts the driver's error where there is no connection in words, with what to do about it.
+/// Puts the driver's error for a connection that failed in words, with what to do about it.
 pub(super) fn describe_connecting(error: &driver::Error, security: &Security) -> String {
     let text = describe(error);
     let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);

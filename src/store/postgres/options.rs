@@ -1,20 +1,17 @@
 //! The options by which a store is opened.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::ask::Read;
-use super::connect::{self, Connections};
-#[cfg(feature = "postgres-tls")]
-use super::rustls::Certificates;
-use super::schema::{self, Tables};
-use super::statements::Statements;
-use super::tls::Security;
-use super::{PostgresStore, Shared, upgrade};
-use crate::codec::Codec;
-use crate::error::{Error, Result};
+use deadpool_postgres::tokio_postgres::Config;
 
-/// Options by which a [`PostgresStore`] is opened.
+#[cfg(feature = "postgres-tls")]
+use super::certificates::Certificates;
+use super::schema::Tables;
+use super::tls::Security;
+use crate::codec::Codec;
+use crate::error::Result;
+
+/// Options by which a [`PostgresStore`](super::PostgresStore) is opened.
 ///
 /// ```no_run
 /// use memory_prompt::PostgresStore;
@@ -69,7 +66,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created where
+    /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created if
     /// there is none.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
@@ -96,8 +93,8 @@ impl PostgresOptions {
     /// unless set. It is part of the [timeout](Self::timeout), within which a server that refuses,
     /// since it is restarted, is asked again.
     ///
-    /// A connection that idled for 10 seconds is asked first whether it is still there, for a
-    /// quarter of this. Where one is not, all that idled then are replaced.
+    /// A connection that was idle for 30 seconds is replaced by a new one: a firewall may have
+    /// forgotten it.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -110,18 +107,19 @@ impl PostgresOptions {
     /// A change that got no answer in time is
     /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). One of which the server
     /// says so before is not done, and an [`ErrorKind::Storage`](crate::ErrorKind::Storage): it
-    /// waited for somebody else's lock, or, since it is to evict or delete millions of messages, it
-    /// takes longer than this.
+    /// waited for another transaction's lock, or, since it is to evict or delete millions of
+    /// messages, it takes longer than this.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Prepares statements where that can be done, or none if this is `false`; it does unless set.
+    /// Prepares statements once a connection, or none if this is `false`; it does unless set.
     ///
-    /// A store finds out by itself where a pooler can't. This is for what is between and neither
-    /// gives statements names of its own nor tells that the session may change.
+    /// Set it to `false` behind a pooler that gives each transaction another session and knows no
+    /// prepared statements: pgbouncer before 1.21, or with `max_prepared_statements = 0`. There the
+    /// name of a statement may be that of another program's, in another session.
     #[must_use]
     pub fn prepare(mut self, prepare: bool) -> Self {
         self.prepare = prepare;
@@ -160,74 +158,20 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the schema or the prefix can't be
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the schema or the prefix can't be
     /// (part of) a name.
     pub fn sql(&self) -> Result<String> {
         Ok(Tables::new(&self.schema, &self.prefix)?.sql())
     }
 
-    /// Returns the statements that bring tables of this version up to date, for the same. They
-    /// belong into one transaction; there are none for tables that are.
-    ///
-    /// # Errors
-    ///
-    /// As [`sql`](Self::sql), and for a version that there never was.
-    pub fn upgrade_sql(&self, version: u32) -> Result<String> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        match version {
-            1..schema::CURRENT => Ok(tables.sql_since(version)),
-            schema::CURRENT => Ok(String::new()),
-            _ => Err(Error::invalid("open", format!("postgres: there is no version {version}"))),
-        }
+    #[cfg(feature = "postgres-tls")]
+    pub(super) fn security(&self, config: Config) -> Result<(Config, Security)> {
+        Security::of(config, &self.certificates)
     }
 
-    /// Opens the store in the database at this address, whose tables are created where there are
-    /// none.
-    ///
-    /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form
-    /// (`host=… user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be
-    /// in it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the address, the schema or the
-    /// prefix make no sense, or where there is no tokio runtime, and
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the server can't be reached or
-    /// refuses, or where the tables are those of something else, of a later version, or can't be
-    /// upgraded. They are then as they were.
-    pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let config = connect::config(address.as_ref())?;
-        let place = connect::place(&config);
-        let connections = Connections::to(config, tables.clone(), &self)?;
-        self.store(connections, &tables, place).await
-    }
-
-    /// Opens the store in the database that this pool is connected to.
-    ///
-    /// The pool decides then how many connections there are, and looks itself whether one is still
-    /// there before it is used.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let connections = Connections::over(pool, Security::Plain, tables.clone(), &self)?;
-        self.store(connections, &tables, "a pool of the caller's".to_owned()).await
-    }
-
-    async fn store(
-        self,
-        connections: Connections,
-        tables: &Tables,
-        place: String,
-    ) -> Result<PostgresStore> {
-        upgrade::prepare(&connections, tables).await?;
-        let statements = Statements::new(tables);
-        // A first question, so that the first caller need not find out about the connection.
-        connections.ask("open", &[], Read(&statements.ping, &[])).await?;
-        let shared = Shared { connections, statements, codec: self.codec, place };
-        Ok(PostgresStore { shared: Arc::new(shared) })
+    #[cfg(not(feature = "postgres-tls"))]
+    #[expect(clippy::unused_self, reason = "with the feature there are certificates")]
+    pub(super) fn security(&self, config: Config) -> Result<(Config, Security)> {
+        Security::of(config)
     }
 }

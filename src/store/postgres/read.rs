@@ -5,66 +5,40 @@ use std::sync::Arc;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::ask::{self, Parameter};
-use super::schema::Tables;
-use super::statements::key;
-use super::{PostgresMemory, Shared, value};
+use super::ask::{Parameter, Query, value};
+use super::connect::Connections;
+use super::schema::{Tables, key};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Read;
+use crate::memory::{MemoryId, Read};
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::common::{Rows, signed, slot_version, unreadable_system, unsigned};
 
-/// The parts of a read besides the newest records. Its statement mentions those alone that it has.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ReadShape {
-    slots: bool,
-    positions: bool,
-}
-
-impl ReadShape {
-    fn of(read: &Read) -> Self {
-        Self { slots: !read.slots.is_empty(), positions: !read.positions.is_empty() }
-    }
-
-    /// Returns each shape.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
-        let shape = |(slots, positions)| Self { slots, positions };
-        [(false, false), (true, false), (false, true), (true, true)].into_iter().map(shape)
-    }
-
-    pub(super) fn statement(self, tables: &Tables) -> String {
-        let Tables { conversation, message, slot, .. } = tables;
-        let key = key("$1");
-        let newest = format!(
-            r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
-            UNION ALL
-            SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
-            UNION ALL
-            (SELECT 'message', seq, at, payload FROM {message}
-            WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
-        );
-        let slots = self.slots.then(|| {
-            format!(
-                "SELECT 'slot', version, length(name), name || content FROM {slot}
-                WHERE conversation = {key} AND name = ANY ($4)"
-            )
-        });
-        let picked = self.positions.then(|| {
-            format!(
-                "SELECT 'picked', seq, at, payload FROM {message}
-                WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
-            )
-        });
-        let parts: Vec<String> = [Some(newest), slots, picked].into_iter().flatten().collect();
-        parts.join(" UNION ALL ")
-    }
-}
-
 /// Reads what is asked for.
-pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapshot> {
+pub(super) async fn read(
+    connections: &Connections,
+    id: &MemoryId,
+    read: &Read,
+) -> Result<Snapshot> {
     read.check()?;
-    let rows = rows(memory, read).await?;
+    let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
+    // A position that is larger than the database's numbers is that of no record.
+    let positions: Vec<i64> =
+        read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
+    let parameters: [Parameter<'_>; 5] = [
+        (&id.as_str().as_bytes(), Type::BYTEA),
+        (&read.before.map_or(i64::MAX, signed), Type::INT8),
+        (&signed(read.n), Type::INT8),
+        (&names, Type::BYTEA_ARRAY),
+        (&positions, Type::INT8_ARRAY),
+    ];
+    let newest = newest(&connections.tables);
+    let query = if read.is_plain() {
+        Query::often(newest, &parameters[..3])
+    } else {
+        Query::often(format!("{newest} {}", extras(&connections.tables)), &parameters)
+    };
+    let rows = connections.ask("read", &query).await?;
     let mut found = Reply::default();
     for row in &rows {
         found.take(row)?;
@@ -72,23 +46,31 @@ pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapsho
     Ok(found.into(read))
 }
 
-async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
-    let Shared { connections, statements, .. } = &*memory.shared;
-    let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
-    // A position that is larger than the database's numbers is that of no record.
-    let positions: Vec<i64> =
-        read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
-    let parameters: [Parameter<'_>; 5] = [
-        (&memory.id.as_str().as_bytes(), Type::BYTEA),
-        (&read.before.map_or(i64::MAX, signed), Type::INT8),
-        (&signed(read.n), Type::INT8),
-        (&names, Type::BYTEA_ARRAY),
-        (&positions, Type::INT8_ARRAY),
-    ];
-    // A plain statement knows nothing of the last two.
-    let parameters = if read.is_plain() { &parameters[..3] } else { &parameters };
-    let question = ask::Read(statements.read(ReadShape::of(read)), parameters);
-    connections.ask("read", &[], question).await
+fn newest(tables: &Tables) -> String {
+    let Tables { conversation, message, .. } = tables;
+    let key = key("$1");
+    format!(
+        r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
+        UNION ALL
+        SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
+        UNION ALL
+        (SELECT 'message', seq, at, payload FROM {message}
+        WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
+    )
+}
+
+/// Returns what is added to the statement for slots and single records.
+fn extras(tables: &Tables) -> String {
+    let Tables { message, slot, .. } = tables;
+    let key = key("$1");
+    format!(
+        "UNION ALL
+        SELECT 'slot', version, length(name), name || content FROM {slot}
+        WHERE conversation = {key} AND name = ANY ($4)
+        UNION ALL
+        SELECT 'picked', seq, at, payload FROM {message}
+        WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
+    )
 }
 
 /// The answer to a read, as far as it was taken in.
@@ -138,17 +120,20 @@ impl Reply {
     }
 }
 
-fn foreign() -> Error {
-    let text = "postgres: a row is not as this crate writes it: somebody else did";
+pub(super) fn foreign() -> Error {
+    let text = "postgres: a row is not as this crate writes it: another program did";
     Error::new(ErrorKind::Storage, "read", text)
 }
 
 /// Returns the names of all slots with their versions.
-pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVersion)>> {
-    let shared = &memory.shared;
-    let parameters: [Parameter<'_>; 1] = [(&memory.id.as_str().as_bytes(), Type::BYTEA)];
-    let question = ask::Read(&shared.statements.slots, &parameters);
-    let rows = shared.connections.ask("slots", &[], question).await?;
+pub(super) async fn slots(
+    connections: &Connections,
+    id: &MemoryId,
+) -> Result<Vec<(String, SlotVersion)>> {
+    let (slot, key) = (&connections.tables.slot, key("$1"));
+    let sql = format!("SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name");
+    let parameters: [Parameter<'_>; 1] = [(&id.as_str().as_bytes(), Type::BYTEA)];
+    let rows = connections.ask("slots", &Query::often(sql, &parameters)).await?;
     let slot = |row: &Row| {
         let name = str::from_utf8(value(row, 0)?).map_err(|_| foreign())?;
         Ok((name.to_owned(), slot_version(value(row, 1)?)))

@@ -1,9 +1,10 @@
-//! The tables, and what leads from each version of them to the next.
+//! The names of the tables, and the statements that create them.
 
 use crate::error::{Error, Result};
+use crate::memory::MemoryId;
 
 /// The version that this crate writes.
-pub(super) const CURRENT: u32 = 2;
+pub(super) const CURRENT: u32 = 1;
 
 /// The longest name that the server tells from others; longer ones it cuts.
 const MOST_NAME: usize = 63;
@@ -50,15 +51,7 @@ impl Tables {
 
     /// Returns the statements that create everything from nothing.
     pub(super) fn sql(&self) -> String {
-        format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_since(0))
-    }
-
-    /// Returns the statements that lead from tables of this version to those of today, in a schema
-    /// that is there.
-    pub(super) fn sql_since(&self, version: u32) -> String {
-        let steps = self.steps();
-        let left = steps.get(version as usize..).unwrap_or_default();
-        format!("{}UPDATE {} SET version = {CURRENT};\n", left.concat(), self.version)
+        format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_of_tables())
     }
 
     /// Returns the name of the schema, in quotes.
@@ -81,22 +74,24 @@ impl Tables {
         )
     }
 
-    /// Returns the steps from each version to the next. A released step is never changed: a new
-    /// version is a new step.
-    fn steps(&self) -> [String; CURRENT as usize] {
+    /// Returns the statements that create the tables, in a schema that is there.
+    pub(super) fn sql_of_tables(&self) -> String {
         let Self { conversation, message, slot, append, history, version, .. } = self;
-        [
-            format!(
-                r#"CREATE TABLE {version} (version integer NOT NULL);
-INSERT INTO {version} VALUES (0);
+        format!(
+            r#"CREATE TABLE {version} (version integer NOT NULL);
+INSERT INTO {version} VALUES ({CURRENT});
 CREATE TABLE {conversation} (
-    key     uuid PRIMARY KEY, -- the first 16 bytes of the SHA-256 of the id
-    start   bigint NOT NULL,
-    "end"   bigint NOT NULL,
-    active  bigint NOT NULL, -- not indexed: every append changes it
-    id      bytea NOT NULL
+    key         uuid PRIMARY KEY, -- the first 16 bytes of the SHA-256 of the id
+    start       bigint NOT NULL,
+    "end"       bigint NOT NULL,
+    active      bigint NOT NULL, -- not indexed: every append changes it
+    id          bytea NOT NULL,
+    incarnation bigint NOT NULL,
+    slots       bigint NOT NULL DEFAULT 0, -- how often slots were changed
+    ids         bigint NOT NULL DEFAULT 0 -- how many appends had an id
 )
 WITH (fillfactor = 70); -- every append writes a new version of the row, for which there is to be room
+CREATE INDEX ON {conversation} (substr(id, 1, 512), key); -- no append changes what it is about
 CREATE TABLE {message} (
     conversation uuid NOT NULL,
     seq          bigint NOT NULL, -- the system message is at -1
@@ -114,16 +109,6 @@ SELECT c.key,
             THEN convert_from(m.payload, 'UTF8')::json END AS payload
 FROM {conversation} AS c
 JOIN {message} AS m ON m.conversation = c.key;
-"#
-            ),
-            format!(
-                r#"ALTER TABLE {conversation}
-    ADD COLUMN incarnation bigint NOT NULL DEFAULT -- random, for each row that is there
-        ('x' || encode(substr(sha256((random()::text || clock_timestamp()::text)::bytea), 1, 8), 'hex'))::bit(64)::bigint,
-    ADD COLUMN slots bigint NOT NULL DEFAULT 0, -- how often slots were changed
-    ADD COLUMN ids bigint NOT NULL DEFAULT 0; -- how many appends had an id
-ALTER TABLE {conversation} ALTER COLUMN incarnation DROP DEFAULT;
-CREATE INDEX ON {conversation} (substr(id, 1, 512), key); -- no append changes what it is about
 CREATE TABLE {slot} (
     conversation uuid NOT NULL REFERENCES {conversation} ON DELETE CASCADE,
     name         bytea NOT NULL,
@@ -131,6 +116,7 @@ CREATE TABLE {slot} (
     content      bytea NOT NULL,
     PRIMARY KEY (conversation, name)
 );
+CREATE INDEX ON {slot} (name); -- what waits in all conversations is found by it
 CREATE TABLE {append} (
     conversation uuid NOT NULL REFERENCES {conversation} ON DELETE CASCADE,
     id           bytea NOT NULL,
@@ -141,9 +127,23 @@ CREATE TABLE {append} (
     PRIMARY KEY (conversation, id)
 );
 "#
-            ),
-        ]
+        )
     }
+}
+
+/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any
+/// length, and so that the messages are found by the id alone. (128 bits of SHA-256: two ids with
+/// the same key are not to be expected.)
+pub(super) fn key(id: &str) -> String {
+    format!("encode(substr(sha256({id}), 1, 16), 'hex')::uuid")
+}
+
+/// Returns the same for a statement without parameters.
+pub(super) fn key_of(id: &MemoryId) -> String {
+    let digit = |four_bits: u8| char::from(b"0123456789abcdef"[usize::from(four_bits)]);
+    let bytes = id.as_str().bytes();
+    let hex: String = bytes.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    key(&format!("decode('{hex}', 'hex')"))
 }
 
 /// The table of the ids of appends, behind the prefix.

@@ -3,10 +3,11 @@
 use deadpool_postgres::Manager;
 use deadpool_postgres::tokio_postgres::config::SslMode;
 use deadpool_postgres::tokio_postgres::{CancelToken, Config, NoTls};
-
-use super::PostgresOptions;
 #[cfg(feature = "postgres-tls")]
-use super::rustls::Tls;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+#[cfg(feature = "postgres-tls")]
+use super::certificates::Certificates;
 #[cfg(not(feature = "postgres-tls"))]
 use crate::error::Error;
 use crate::error::Result;
@@ -16,25 +17,25 @@ use crate::error::Result;
 pub(super) enum Security {
     Plain,
     #[cfg(feature = "postgres-tls")]
-    Tls(Tls),
+    Tls(MakeRustlsConnect),
 }
 
 impl Security {
-    /// Finds what an address and the options ask for. Where neither does, nothing is encrypted: a
-    /// server's certificate that nobody knows would be refused.
+    /// Finds what an address and the options ask for. If neither does, nothing is encrypted: a
+    /// server's certificate that no known authority signed would be refused.
     #[cfg(feature = "postgres-tls")]
-    pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
+    pub(super) fn of(mut config: Config, certificates: &Certificates) -> Result<(Config, Self)> {
         let asked = config.get_ssl_mode() == SslMode::Require;
-        if !asked && !options.certificates.are_given() {
+        if !asked && !certificates.are_given() {
             return Ok((config, Self::Plain));
         }
         config.ssl_mode(SslMode::Require);
-        Ok((config, Self::Tls(Tls::new(&options.certificates)?)))
+        Ok((config, Self::Tls(MakeRustlsConnect::new(certificates.client()?))))
     }
 
     /// Finds what an address asks for.
     #[cfg(not(feature = "postgres-tls"))]
-    pub(super) fn of(config: Config, _: &PostgresOptions) -> Result<(Config, Self)> {
+    pub(super) fn of(config: Config) -> Result<(Config, Self)> {
         if config.get_ssl_mode() == SslMode::Require {
             let text = "postgres: the address asks for TLS, which needs the feature `postgres-tls`";
             return Err(Error::invalid("open", text));
@@ -59,7 +60,7 @@ impl Security {
         };
     }
 
-    /// Adds what to do about a server that wants an encrypted connection, where there is none.
+    /// Adds what to do about a server that wants an encrypted connection, if there is none.
     pub(super) fn advise(&self, text: &str) -> String {
         match self {
             #[cfg(feature = "postgres-tls")]

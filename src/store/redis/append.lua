@@ -1,5 +1,5 @@
 -- KEYS: token, state, log, slots, versions, known, ids, expiring.
--- ARGV: two of the token, id of the conversation, 'begins' | 'changes' | 'nothing' (what it does
+-- ARGV: that of the token, id of the conversation, 'begins' | 'changes' | 'nothing' (what it does
 -- where there is no conversation, or where there is one, or neither), expected end, now, milliseconds to live,
 -- system message, incarnation of what begins, how many messages there are, messages. If there is more to it:
 -- id of the append, where what begins is restored, time of activity, incarnation and newest position that
@@ -9,8 +9,8 @@
 -- known. Or a number: the end that was not expected; -1 if what was seen is no more; -1 - i if the slot i
 -- is another one.
 local state, log, slots, versions, known, ids, expiring = unpack(KEYS, 2)
-local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 3, 9)
-local payload = 10
+local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 2, 8)
+local payload = 9
 local more = payload + ARGV[payload]
 local append, start, latest, seen, newest, version = unpack(ARGV, more + 1, more + 6)
 local time = more + 7

@@ -1,143 +1,98 @@
-//! The connections of a store: the caller's, or those that are made here and made anew.
+//! The connections of a store: the caller's, or those that are made here.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, Cmd, Pipeline, RedisFuture, RedisResult, Value};
-use tokio::time::{Instant, sleep, timeout};
 
-/// A connection that many use at once, and that comes back by itself.
+/// A connection that many operations share. The driver connects it again when it breaks.
 #[derive(Clone)]
 pub(super) enum Connection {
     One(ConnectionManager),
     Cluster(ClusterConnection),
 }
 
-/// Makes connections.
-#[derive(Clone)]
+/// The first connection is for all operations; the others, if there are any, are for changes that
+/// wait for replicas.
+pub(super) type Connections = Arc<[Connection]>;
+
+/// The address and the settings of connections that are made here.
 pub(super) enum Source {
     One(Client, Box<ConnectionManagerConfig>),
     Cluster(ClusterClient),
 }
 
-/// The way to the server.
-pub(super) enum Way {
-    /// This connection, which is the caller's.
-    Given(Connection),
-    /// The current one of those that are made here.
-    Made(Box<Made>),
-}
-
-/// A connection that is replaced where it leads nowhere: the driver waits for a node that has
-/// fallen silent, and may wait for ever when slots move under many requests (seen with 1.8.1); and
-/// a connection to a master that became a replica does not break.
-pub(super) struct Made {
-    source: Source,
-    /// The connection with its number. Held for a moment only: who makes a new one keeps nobody
-    /// from the old one, which may be of use to those who ask another node.
-    current: parking_lot::Mutex<(u64, Connection)>,
-    /// The last time that something came back, whoever had asked for it.
-    heard: parking_lot::Mutex<Instant>,
-    /// Held by whoever makes a new one, so that many who want one make one.
-    making: tokio::sync::Mutex<()>,
+/// The owner of the connections.
+pub(super) enum Connector {
+    /// The caller's connection, which can't be replaced.
+    External(Connections),
+    /// Connections that are made here. They are replaced where the driver would keep them although
+    /// they lead nowhere: a server that is frozen, and one that became a replica, do not break
+    /// theirs, and a cluster's client may wait for ever while slots move (seen with 1.8.1).
+    Managed { source: Box<Source>, count: usize, current: tokio::sync::Mutex<Option<Connections>> },
 }
 
 impl Source {
-    pub(super) async fn connect(&self) -> RedisResult<Connection> {
+    async fn connect(&self) -> RedisResult<Connection> {
         match self {
             Self::One(client, config) => {
                 let config = ConnectionManagerConfig::clone(config);
-                ConnectionManager::new_with_config(client.clone(), config)
-                    .await
-                    .map(Connection::One)
+                let connection = ConnectionManager::new_with_config(client.clone(), config);
+                connection.await.map(Connection::One)
             }
             Self::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
         }
     }
 }
 
-impl Made {
-    /// Puts a connection in the place of the one with this number.
-    fn put(&self, number: u64, new: Connection) {
-        *self.current.lock() = (number + 1, new);
-        *self.heard.lock() = Instant::now();
-    }
-}
-
-impl Way {
-    pub(super) fn made(source: Source, connection: Connection) -> Self {
-        let (current, heard) = ((0, connection).into(), Instant::now().into());
-        Self::Made(Box::new(Made { source, current, heard, making: tokio::sync::Mutex::default() }))
+impl Connector {
+    pub(super) fn managed(source: Source, count: usize) -> Self {
+        Self::Managed { source: Box::new(source), count, current: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the current connection, and its number.
-    pub(super) fn connection(&self) -> (Connection, u64) {
+    /// Returns the connections, and makes them first if there are none.
+    pub(super) async fn connections(&self) -> RedisResult<Connections> {
         match self {
-            Self::Given(connection) => (connection.clone(), 0),
-            Self::Made(made) => {
-                let (number, connection) = &*made.current.lock();
-                (connection.clone(), *number)
+            Self::External(connections) => Ok(Arc::clone(connections)),
+            Self::Managed { source, count, current } => {
+                let mut current = current.lock().await;
+                if let Some(connections) = &*current {
+                    return Ok(Arc::clone(connections));
+                }
+                let made = try_join_all((0..*count).map(|_| source.connect())).await?;
+                Ok(Arc::clone(current.insert(made.into())))
             }
         }
     }
 
-    /// Makes a new connection in the place of the one with this number, unless somebody else has.
-    pub(super) async fn renew(&self, number: u64) {
-        let Self::Made(made) = self else { return };
-        let _making = made.making.lock().await;
-        if made.current.lock().0 == number
-            && let Ok(new) = made.source.connect().await
-        {
-            made.put(number, new);
+    /// Discards these connections, so that the next operation connects to the address again.
+    /// Operations that still wait for an answer on them may get it.
+    pub(super) async fn discard(&self, connections: &Connections) {
+        if let Self::Managed { current, .. } = self {
+            let mut current = current.lock().await;
+            current.take_if(|current| Arc::ptr_eq(current, connections));
         }
     }
 
-    /// Makes a new connection beside the one with this number, and puts it in its place if nothing
-    /// is heard from there for a while longer. Returns whether there is another one now.
-    ///
-    /// Whoever answers at the address then is somebody else, or at any rate of more use. A server
-    /// that was frozen and goes on is heard of: what it was asked for goes on in its order.
-    pub(super) async fn replace(&self, number: u64, asked: Instant, within: Duration) -> bool {
-        let Self::Made(made) = self else { return false };
-        let _making = made.making.lock().await;
-        if made.current.lock().0 != number {
-            return true;
-        }
-        let Ok(Ok(new)) = timeout(within, made.source.connect()).await else { return false };
-        sleep(within / 2).await;
-        let silent = *made.heard.lock() <= asked;
-        if silent {
-            made.put(number, new);
-        }
-        silent
-    }
-
-    /// Makes a new connection if nothing is heard on this one since then.
-    pub(super) async fn renew_silent(&self, since: Instant) {
-        let Self::Made(made) = self else { return };
-        if *made.heard.lock() <= since {
-            let (_, number) = self.connection();
-            self.renew(number).await;
-        }
-    }
-
-    /// Takes note that something came back.
-    pub(super) fn heard(&self) {
-        if let Self::Made(made) = self {
-            *made.heard.lock() = Instant::now();
-        }
-    }
-
-    pub(super) fn is_made(&self) -> bool {
-        matches!(self, Self::Made(_))
+    pub(super) fn is_managed(&self) -> bool {
+        matches!(self, Self::Managed { .. })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
         match self {
-            Self::Given(connection) => matches!(connection, Connection::Cluster(_)),
-            Self::Made(made) => matches!(made.source, Source::Cluster(_)),
+            Self::External(connections) => matches!(connections[0], Connection::Cluster(_)),
+            Self::Managed { source, .. } => matches!(**source, Source::Cluster(_)),
+        }
+    }
+
+    /// Returns the number of connections; which of them are lost now, only the driver knows.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::External(connections) => connections.len(),
+            Self::Managed { count, .. } => *count,
         }
     }
 }

@@ -1,8 +1,8 @@
--- KEYS: token, state, log. ARGV: two of the token, position. Returns how many went, as text.
+-- KEYS: token, state, log. ARGV: that of the token, position. Returns how many went, as text.
 local found = redis.call('HMGET', KEYS[2], 'start', 'end')
 local first, last = tonumber(found[1]), tonumber(found[2])
 if not first then return again('0') end
-local before = math.min(tonumber(ARGV[3]), last)
+local before = math.min(tonumber(ARGV[2]), last)
 if before <= first then return again('0') end
 if before == last then
   redis.call('UNLINK', KEYS[3])

@@ -2,27 +2,29 @@
 
 use redis::{RedisError, ServerErrorKind};
 
-use super::connect::Way;
+use super::connect::Connector;
 
-/// The sense of an error for what was asked for.
+/// The meaning of a failed attempt for its operation.
 pub(super) enum Verdict {
     /// It is not done, and would not be the next time.
     Refused,
     /// It is not done, but may be the next time.
     NotYet,
-    /// It is not done, but may be where the address leads now.
-    NotHere,
+    /// It is not done, but may be at the server to which the address leads now.
+    Elsewhere,
     /// It may be done.
     InDoubt,
+    /// Nothing came back: it may be done, and the connection may lead nowhere.
+    Silent,
 }
 
 impl Verdict {
-    /// Returns the verdict on an operation that failed so on this way.
-    pub(super) fn of(error: &RedisError, way: &Way) -> Self {
+    /// Returns the verdict on an operation that failed so.
+    pub(super) fn of(error: &RedisError, connector: &Connector) -> Self {
         use redis::ErrorKind::{
             AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,
         };
-        let cluster = way.is_cluster();
+        let cluster = connector.is_cluster();
         match error.kind() {
             Server(
                 ServerErrorKind::Ask
@@ -32,10 +34,10 @@ impl Verdict {
                 | ServerErrorKind::Moved
                 | ServerErrorKind::TryAgain,
             ) if !cluster => Self::NotYet,
-            // It is not done, and may have been late by the clock of another server than this one.
-            _ if error.code() == Some("LATE") => Self::NotYet,
             // The server may have been the master before: the address may lead to the new one now.
-            Server(ServerErrorKind::ReadOnly) if !cluster && way.is_made() => Self::NotHere,
+            Server(ServerErrorKind::ReadOnly) if !cluster && connector.is_managed() => {
+                Self::Elsewhere
+            }
             Server(ServerErrorKind::ReadOnly) if !cluster => Self::Refused,
             Server(
                 ServerErrorKind::ResponseError
@@ -48,9 +50,28 @@ impl Verdict {
             | Extension
             | InvalidClientConfig => Self::Refused,
             _ if error.is_connection_refusal() && !cluster => Self::NotYet,
-            // The cluster's client has asked several times by itself, and tells the last error
+            // The cluster's client has asked several times by itself, and returns the last error
             // alone.
             _ => Self::InDoubt,
+        }
+    }
+
+    pub(super) fn leaves_doubt(&self) -> bool {
+        matches!(self, Self::InDoubt | Self::Silent)
+    }
+
+    /// Returns whether other connections are needed.
+    pub(super) fn leads_nowhere(&self) -> bool {
+        matches!(self, Self::Elsewhere | Self::Silent)
+    }
+
+    /// Returns why it is attempted again.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused | Self::NotYet => "the server is not ready",
+            Self::Elsewhere => "the server has become a replica",
+            Self::InDoubt => "the connection is lost, or the server in doubt",
+            Self::Silent => "no answer",
         }
     }
 }

@@ -1,9 +1,9 @@
 -- KEYS: token, ids, expiring, then of each conversation state, log, slots, versions and known.
--- ARGV: two of the token, the time before which nothing may have been appended or '', ids.
+-- ARGV: that of the token, the time before which nothing may have been appended or '', ids.
 -- Returns how many conversations went, as text. Ids without a conversation go too, uncounted.
-local older, forgotten = tonumber(ARGV[3]), 0
-for i = 4, #ARGV do
-  local state = 5 * i - 16
+local older, forgotten = tonumber(ARGV[2]), 0
+for i = 3, #ARGV do
+  local state = 5 * i - 11
   local active = tonumber(redis.call('HGET', KEYS[state], 'active'))
   if not active or not older or active < older then
     redis.call('UNLINK', unpack(KEYS, state, state + 4))

@@ -19,7 +19,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Returns the names of the keys with this prefix; none where it would hide the hash tags.
+    /// Returns the names of the keys with this prefix; none if it would hide the hash tags.
     pub(super) fn new(prefix: &str) -> Option<Self> {
         (!prefix.contains(['{', '}'])).then(|| Self { prefix: prefix.to_owned() })
     }
@@ -48,12 +48,7 @@ impl Keys {
     /// Returns the keys of all that a conversation has: its state, its log, the contents of its
     /// slots, their versions, and a list of the ids of appends, each with what that came to.
     pub(super) fn conversation(&self, id: &MemoryId) -> [String; 5] {
-        self.conversation_on(shard(id), id)
-    }
-
-    /// Returns the same on a shard on which the conversation may have been once.
-    pub(super) fn conversation_on(&self, shard: u8, id: &MemoryId) -> [String; 5] {
-        let place = self.of_shard(shard, "");
+        let place = self.of_shard(shard(id), "");
         let key = |what| [place.as_str(), what, ":", id.as_str()].concat();
         ["state", "log", "slots", "versions", "known"].map(key)
     }
@@ -76,11 +71,6 @@ impl Keys {
     /// Returns the key of a sorted set of those that expire, by when they do.
     pub(super) fn expiring(&self, shard: u8) -> String {
         self.of_shard(shard, "expiring")
-    }
-
-    /// Returns the key of a sorted set of those that have arrived from where version 1 had them.
-    pub(super) fn arrived(&self, shard: u8) -> String {
-        self.of_shard(shard, "arrived")
     }
 
     /// Returns a key for a change that is made now, and for no other.
@@ -108,11 +98,6 @@ pub(super) fn shard(id: &MemoryId) -> u8 {
         hash = (hash ^ hash >> 33).wrapping_mul(factor);
     }
     (hash ^ hash >> 33).to_be_bytes()[0]
-}
-
-/// Returns the shard on which an id was in version 1 of the layout.
-pub(super) fn shard_of_version_1(id: &MemoryId) -> u8 {
-    fnv(id.as_str()).to_be_bytes()[0]
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Shared {
     ) -> Result<u64> {
         let mut keys =
             vec![self.keys.token(shard), self.keys.ids(shard), self.keys.expiring(shard)];
-        keys.extend(ids.iter().flat_map(|id| self.keys.conversation_on(shard, id)));
+        keys.extend(ids.iter().flat_map(|id| self.keys.conversation(id)));
         let older_than = older_than.map_or_else(String::new, |time| time.to_string());
         let mut args = vec![older_than.as_bytes()];
         args.extend(ids.iter().map(|id| id.as_str().as_bytes()));

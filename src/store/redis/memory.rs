@@ -15,7 +15,7 @@ use super::{Shared, parse, unexpected};
 use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot};
+use crate::record::{Incarnation, SlotVersion, Snapshot};
 use crate::store::common::must_end_at;
 
 /// One conversation of a [`RedisStore`](super::RedisStore).
@@ -46,7 +46,7 @@ impl RedisMemory {
     /// Returns the answers to a read, all of one moment.
     ///
     /// Many entries are read in pages, so that they do not hold up the server. Entries do not
-    /// change, so pages make one whole unless some were forgotten meanwhile: then it begins anew,
+    /// change, so pages make one whole unless some were forgotten meanwhile: then it begins again,
     /// with larger pages.
     async fn find(&self, operation: &'static str, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
@@ -123,8 +123,8 @@ impl AsyncChatMemory for RedisMemory {
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
         self.shared.link.watch.operation("clear", async move {
-            let none: [&[u8]; 0] = [];
-            self.shared.link.change("clear", &CLEAR, &self.keys(), &none).await.map(|_| ())
+            let args = [Incarnation::random().to_string()];
+            self.shared.link.change("clear", &CLEAR, &self.keys(), &args).await.map(|_| ())
         })
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -13,7 +12,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
 use tokio::time::timeout;
 
-use super::connect::{Connection, Source, Way};
+use super::connect::{Connection, Connector, Source};
 use super::failure::describe;
 use super::keys::Keys;
 use super::link::Link;
@@ -48,7 +47,6 @@ pub struct RedisOptions {
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) replicas: Option<(usize, Duration)>,
-    pub(super) upgrade: bool,
     #[cfg(feature = "redis-tls")]
     pub(super) certificates: Option<redis::TlsCertificates>,
 }
@@ -83,13 +81,11 @@ impl RedisOptions {
     /// seconds unless set. Longer than a restart, or than a replica needs to take over, makes these
     /// a pause.
     ///
-    /// On a cluster, a node that has been silent for a third of it is asked again by a new
-    /// connection. One server that has been silent for a third of it (and as long as replicas are
-    /// waited for) is looked for at its address again, since another may have taken its place, and
-    /// asked again there if the old connection stays silent for a sixth of it more. A server that
-    /// takes no changes, since it is a replica (now), is asked again where its address leads by
-    /// then, until the time is up. Over a [connection of your own](Self::over) the first is an
-    /// error when the time is up, and the second at once.
+    /// A server that has been silent for half of it (and for as long as replicas are waited for)
+    /// is asked again over a new connection, which leads to another server if one has taken the
+    /// address. A server that takes no changes, since it is a replica (now), is asked again where
+    /// its address leads, until the time is up. Over a [connection of your own](Self::over) the
+    /// first is an error when the time is up, and the second at once.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -117,22 +113,10 @@ impl RedisOptions {
         self
     }
 
-    /// Upgrades data of an older version when the store is opened; unless set, they are refused.
-    ///
-    /// Older programs would not find what has moved, and begin anew: end them all before. Each
-    /// conversation passes through this process, sixteen at a time; one of more than 512 MiB can't,
-    /// and is an error. If it breaks off, opening goes on with it, and until then the store is not
-    /// opened. Several may do it at the same time.
-    #[must_use]
-    pub fn upgrade(mut self) -> Self {
-        self.upgrade = true;
-        self
-    }
-
     /// Sets the authority that signs the server's certificate, and the client's own, for
     /// `rediss://`. Unless set, those count that the operating system trusts.
     ///
-    /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
+    /// If the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
     /// becomes ring.
     #[cfg(feature = "redis-tls")]
     #[must_use]
@@ -147,7 +131,7 @@ impl RedisOptions {
     ///
     /// As [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
-        let (keys, info) = (self.keys()?, self.info(address)?);
+        let (keys, info) = (self.keys()?, Self::info(address)?);
         in_runtime("redis", "open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
@@ -163,8 +147,7 @@ impl RedisOptions {
             // This crate decides how long to wait, and what to try again.
             .set_response_timeout(None)
             .set_number_of_retries(0);
-        let ways = self.made(&place, Source::One(client, Box::new(config))).await?;
-        self.on(ways, keys, place).await
+        self.connect(Source::One(client, Box::new(config)), keys, place).await
     }
 
     /// Opens the store on the cluster that one of these addresses belongs to.
@@ -174,14 +157,13 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn open_cluster(self, addresses: &[impl AsRef<str> + Sync]) -> Result<RedisStore> {
         let keys = self.keys()?;
-        let infos = addresses.iter().map(|address| self.info(address.as_ref()));
+        let infos = addresses.iter().map(|address| Self::info(address.as_ref()));
         let infos: Vec<ConnectionInfo> = infos.collect::<Result<_>>()?;
         in_runtime("redis", "open")?;
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
-        let ways = self.made(&place, Source::Cluster(client)).await?;
-        self.on(ways, keys, place).await
+        self.connect(Source::Cluster(client), keys, place).await
     }
 
     /// Opens the store behind a connection of your own, whose timeouts count beside those that are
@@ -191,8 +173,7 @@ impl RedisOptions {
     ///
     /// As [`RedisStore::open`].
     pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
-        let keys = self.keys()?;
-        self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
+        self.external(Connection::One(connection)).await
     }
 
     /// Opens the store behind a cluster connection of your own. It must not read from replicas,
@@ -202,37 +183,41 @@ impl RedisOptions {
     ///
     /// As [`RedisStore::open`].
     pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
+        self.external(Connection::Cluster(connection)).await
+    }
+
+    async fn external(self, connection: Connection) -> Result<RedisStore> {
         let keys = self.keys()?;
-        self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
+        let place = "a connection of the caller's".to_owned();
+        self.on(Connector::External(Arc::new([connection])), keys, place).await
     }
 
-    /// Returns the ways that are made here: one for all, and some for changes that wait for
-    /// replicas.
-    async fn made(&self, place: &str, source: Source) -> Result<Vec<Way>> {
-        let ways = if self.replicas.is_some() { 1 + WAITING } else { 1 };
-        let ways = (0..ways)
-            .map(async |_| Ok(Way::made(source.clone(), self.connect(place, &source).await?)));
-        try_join_all(ways).await
+    async fn connect(self, source: Source, keys: Keys, place: String) -> Result<RedisStore> {
+        let count = if self.replicas.is_some() { 1 + WAITING } else { 1 };
+        let connector = Connector::managed(source, count);
+        let time = self.connect_timeout;
+        let failed = |text| Error::new(ErrorKind::Storage, "open", format!("redis: {text}"));
+        match timeout(time, connector.connections()).await {
+            Ok(Ok(_)) => self.on(connector, keys, place).await,
+            Ok(Err(error)) => Err(failed(describe(&error, &place)).with_source(error)),
+            Err(_) => Err(failed(format!("{place} does not answer within {time:?}"))),
+        }
     }
 
-    /// Returns the store that uses the first of these ways for all, and the others for changes.
-    async fn on(self, mut ways: Vec<Way>, keys: Keys, place: String) -> Result<RedisStore> {
+    async fn on(self, connector: Connector, keys: Keys, place: String) -> Result<RedisStore> {
         let link = Link {
-            way: ways.swap_remove(0),
-            waiting: ways,
+            connector,
             timeout: self.timeout,
             replicas: self.replicas,
             place,
-            version: keys.version(),
-            connection_lost: AtomicBool::new(false),
-            clocks: parking_lot::Mutex::default(),
+            is_lost: AtomicBool::new(false),
             watch: Watch::new("redis"),
         };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
         let shared = Shared { link, keys, codec: self.codec, ttl };
-        shared.prepare(self.upgrade).await?;
+        shared.check_version().await?;
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
@@ -248,21 +233,11 @@ impl RedisOptions {
         })
     }
 
-    fn info(&self, address: &str) -> Result<ConnectionInfo> {
+    fn info(address: &str) -> Result<ConnectionInfo> {
         let info = address.into_connection_info().map_err(|error| unusable(&error))?;
         #[cfg(feature = "redis-tls")]
         choose_cryptography(info.addr());
-        Ok(info.set_tcp_settings(self.tcp()))
-    }
-
-    fn tcp(&self) -> TcpSettings {
-        let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself: after half of the time it counts
-        // as broken, so that the rest is left for another one. The system takes a few weeks at
-        // most.
-        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_secs(24 * 60 * 60)));
-        tcp
+        Ok(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
     }
 
     fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
@@ -271,7 +246,7 @@ impl RedisOptions {
             // time.
             .connection_timeout(self.connect_timeout / 2)
             .response_timeout(self.timeout)
-            .tcp_settings(self.tcp())
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
             // The driver waits for a second and more, as long as a replica needs to take over.
             .min_retry_wait(20)
             .max_retry_wait(200);
@@ -282,25 +257,15 @@ impl RedisOptions {
         };
         builder.build()
     }
-
-    async fn connect(&self, place: &str, source: &Source) -> Result<Connection> {
-        let time = self.connect_timeout;
-        let failed = |text| Error::new(ErrorKind::Storage, "open", format!("redis: {text}"));
-        match timeout(time, source.connect()).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(failed(describe(&error, place)).with_source(error)),
-            Err(_) => Err(failed(format!("{place} does not answer within {time:?}"))),
-        }
-    }
 }
 
-/// Chooses the cryptography where nobody has: rustls panics where it is needed and not chosen.
+/// Chooses the cryptography if nobody has: rustls panics where it is needed and not chosen.
 #[cfg(feature = "redis-tls")]
 fn choose_cryptography(address: &redis::ConnectionAddr) {
     use rustls::crypto::{CryptoProvider, ring};
     let needed = matches!(address, redis::ConnectionAddr::TcpTls { .. });
     if needed && CryptoProvider::get_default().is_none() {
-        // It fails where somebody else has just chosen.
+        // It fails if somebody else has just chosen.
         let _ = ring::default_provider().install_default();
     }
 }
@@ -314,8 +279,6 @@ fn unusable(error: &RedisError) -> Error {
 /// The number of changes that wait for replicas at the same time.
 const WAITING: usize = 8;
 
-const OWN: &str = "a connection of the caller's";
-
 impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
@@ -325,7 +288,6 @@ impl fmt::Debug for RedisOptions {
             .field("timeout", &self.timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("replicas", &self.replicas)
-            .field("upgrade", &self.upgrade)
             .finish_non_exhaustive()
     }
 }

@@ -19,7 +19,7 @@ use crate::store::common::{Rows, unreadable_system};
 pub(super) struct Reply {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The incarnation; none where there is no conversation.
+    /// The incarnation; none if there is no conversation.
     pub(super) incarnation: Option<Incarnation>,
     system: Option<Vec<u8>>,
     /// Newest first.
@@ -36,7 +36,7 @@ pub(super) struct Row {
 }
 
 impl Reply {
-    /// Reads the answers of a server; none where they are not what this crate writes.
+    /// Reads the answers of a server; none if they are not what this crate writes.
     pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
         let mut parts = array(reply)?.into_iter();
         let [start, end, system, incarnation] =

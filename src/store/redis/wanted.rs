@@ -1,4 +1,4 @@
-//! A read's questions to a server, as a transaction and as a script.
+//! The commands of a read, as one transaction and as a script.
 
 use std::ops::Range;
 

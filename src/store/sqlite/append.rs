@@ -6,8 +6,10 @@ use std::time::SystemTime;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
+use super::extras;
+use super::failure::TxError;
 use super::read::{Found, find};
-use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, extras, first_key};
+use super::schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
@@ -51,7 +53,7 @@ impl Batch {
 
     /// Appends them in the transaction that is open; returns the key of the conversation, and their
     /// positions.
-    pub(super) fn write(&self, connection: &Connection) -> Result<(i64, Range<u64>), Trouble> {
+    pub(super) fn write(&self, connection: &Connection) -> Result<(i64, Range<u64>), TxError> {
         let Self { id, codec, now, .. } = self;
         let system = self.payloads.system.as_deref().map(|payload| Payload(*codec, payload));
         let count = signed(self.payloads.messages.len());
@@ -111,7 +113,7 @@ impl Change {
 
     /// Makes all of it in the transaction that is open, or none of it: what it was to come to if
     /// this fails is undone with the transaction, or with its savepoint.
-    pub(super) fn make(&self, connection: &Connection) -> Result<Appended, Trouble> {
+    pub(super) fn make(&self, connection: &Connection) -> Result<Appended, TxError> {
         let Append { id, slots, since, .. } = &self.rest;
         if id.is_none() && slots.is_empty() && since.is_none() && self.creates {
             let (_, positions) = self.batch.write(connection)?;
@@ -137,9 +139,9 @@ impl Change {
         Ok(appended)
     }
 
-    /// Compares the conversation with what is expected. Returns what the append comes to where
+    /// Compares the conversation with what is expected. Returns what the append comes to if
     /// nothing is to be changed.
-    fn look(&self, connection: &Connection) -> Result<Option<Appended>, Trouble> {
+    fn look(&self, connection: &Connection) -> Result<Option<Appended>, TxError> {
         let Append { id, slots, .. } = &self.rest;
         let found = find(connection, &self.batch.id)?;
         if let (Some(found), Some(id)) = (&found, id)
@@ -148,7 +150,7 @@ impl Change {
             return Ok(Some(known));
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
-        let incarnation = found.as_ref().and_then(Found::incarnation);
+        let incarnation = found.as_ref().map(Found::incarnation);
         check_expected("sqlite", &self.rest, incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
@@ -175,7 +177,7 @@ pub(super) fn begin(
     Ok(connection.last_insert_rowid())
 }
 
-pub(super) fn too_many(operation: &'static str) -> Trouble {
+pub(super) fn too_many(operation: &'static str) -> TxError {
     let text = "sqlite: a conversation holds 2^32 messages at most, and a file 2^31 conversations";
     Error::new(ErrorKind::Storage, operation, text).into()
 }

@@ -1,27 +1,31 @@
 //! The connections of a store: one that writes, and as many that read as read at once.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::failure::{Place, TxError};
 use super::moved::Opened;
-use super::ticket::{Began, Tickets, patience, pause};
+use super::options::{Durability, SqliteOptions};
+use super::schema;
 use super::writer::{Writer, deferred, in_transaction};
-use super::{Durability, Place, SqliteOptions, Trouble, file_beside, schema};
 use crate::error::{Error, Result};
 use crate::store::Figures;
 use crate::store::observe::Watch;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
-    /// The readers; none where there is one connection for all. Closed before the writer: whoever
-    /// closes last tidies up the log, and readers can't.
+    /// The readers; none if there is one connection for all. Closed before the writer: the last one
+    /// to close tidies up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
-    /// The file, where it is written to.
+    /// The file, if it is written to.
     opened: Option<Arc<Opened>>,
     place: Place,
     watch: Watch,
@@ -35,61 +39,44 @@ struct Readers {
 
 struct Reader {
     connection: Connection,
-    /// The file, where it is only read.
+    /// The file, if it is only read.
     opened: Option<Opened>,
-    /// The state of a file that is read as one that nobody changes, when it was opened.
-    unchanged: Option<Unchanged>,
-}
-
-/// A file without a log, as long and as old as it was.
-#[derive(PartialEq)]
-struct Unchanged {
-    bytes: u64,
-    modified: Option<SystemTime>,
 }
 
 /// The number of statements that a connection keeps prepared: as many as there are here.
 const STATEMENTS: usize = 32;
 
-const WRITTEN_TO: &str = "others wrote to the file each time it was read";
-
 /// The most idle readers that are kept: each holds a page cache.
 const MOST_IDLE: usize = 8;
 
 impl Connections {
-    /// Opens a file, and creates it or brings it up to date where that is needed.
+    /// Opens a file, and creates it if there is none.
     pub(super) fn open(place: Place, path: &Path, options: SqliteOptions) -> Result<Self> {
         // A reader that is opened later must find the same file, wherever the process has gone.
         let path = std::path::absolute(path).map_err(|error| {
             Error::invalid("open", format!("sqlite: the path can't be used: {error}"))
         })?;
-        let refuse = |text: &str| Err(Trouble::Refused(text.to_owned()).during("open", &place));
+        let refuse = |text: &str| Err(TxError::Refused(text.to_owned()).during("open", &place));
         match std::fs::metadata(&path) {
             Ok(file) if file.is_dir() => return refuse("the path is that of a folder"),
             // SQLite takes a file of one byte for an empty one, and would write over it.
             Ok(file) if file.len() == 1 => return refuse("the file is no database"),
-            Ok(file) if file.len() > 0 => {
-                look_first(&path, &options).map_err(|trouble| trouble.during("open", &place))?;
-            }
             _ => {} // there is nothing to refuse
         }
-        let began = Began::default();
         let open = || {
             if options.read_only {
-                let reader = checked(&path, &options, open_reader)?;
-                return Ok((reader.connection, Tickets::default()));
+                return Ok(open_reader(&path, &options)?.connection);
             }
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-            let connection = connect(&path, &options, flags, Arc::clone(&began))?;
+            let connection = connect(&path, &options, flags)?;
             schema::prepare(&connection)?;
-            let wal = use_wal(&connection, options.busy_timeout)?;
+            use_wal(&connection, options.busy_timeout)?;
             make_durable(&connection, options.durability)?;
             delete_securely(&connection, &options)?;
-            Ok((connection, if wal { Tickets::of(&path) } else { Tickets::default() }))
+            Ok(connection)
         };
-        let (connection, tickets) =
-            open().map_err(|trouble: Trouble| trouble.during("open", &place))?;
-        let writer = Writer::new(connection, tickets, options.busy_timeout, began);
+        let connection = open().map_err(|error: TxError| error.during("open", &place))?;
+        let writer = Writer::new(connection);
         let opened = (!options.read_only).then(|| Arc::new(Opened::with_log(&path)));
         let readers = Some(Readers { path, options, idle: Mutex::default() });
         Ok(Self { readers, writer, opened, place, watch: Watch::new("sqlite") })
@@ -106,9 +93,8 @@ impl Connections {
             schema::prepare(&connection)?;
             delete_securely(&connection, options)
         };
-        prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
-        // The connection has a timeout of its own.
-        let writer = Writer::new(connection, Tickets::default(), Duration::ZERO, Began::default());
+        prepare().map_err(|error: TxError| error.during("open", &place))?;
+        let writer = Writer::new(connection);
         let watch = Watch::new("sqlite");
         Ok(Self { readers: None, writer, opened: None, place, watch })
     }
@@ -117,31 +103,20 @@ impl Connections {
     pub(super) fn read<T>(
         &self,
         operation: &'static str,
-        mut work: impl FnMut(&Connection) -> Result<T, Trouble>,
+        mut work: impl FnMut(&Connection) -> Result<T, TxError>,
     ) -> Result<T> {
         let read = || {
             let Some(readers) = &self.readers else { return self.writer.read(work) };
             self.must_be_there()?;
-            let started = Instant::now();
-            loop {
-                let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
-                let result = in_transaction(&reader.connection, deferred, &mut work);
-                if reader.was_overtaken(&readers.path) {
-                    // What was read may be of several moments, and an error may come of that alone.
-                    if pause(started, readers.options.busy_timeout) {
-                        continue;
-                    }
-                    return Err(Trouble::Refused(WRITTEN_TO.to_owned()));
-                }
-                let mut idle = readers.idle.lock();
-                let may_be_kept = reader.unchanged.is_none() && reader.connection.is_autocommit();
-                if idle.len() < MOST_IDLE && may_be_kept {
-                    idle.push(reader);
-                }
-                return result;
+            let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
+            let result = in_transaction(&reader.connection, deferred, &mut work);
+            let mut idle = readers.idle.lock();
+            if idle.len() < MOST_IDLE && reader.connection.is_autocommit() {
+                idle.push(reader);
             }
+            result
         };
-        let read = move || read().map_err(|trouble| trouble.during(operation, &self.place));
+        let read = move || read().map_err(|error| error.during(operation, &self.place));
         self.watch.blocking(operation, read)
     }
 
@@ -150,7 +125,7 @@ impl Connections {
     pub(super) fn write<T: Send + 'static>(
         &self,
         operation: &'static str,
-        mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
+        mut work: impl FnMut(&Connection) -> Result<T, TxError> + Send + 'static,
     ) -> Result<T> {
         let opened = self.opened.clone();
         let work = move |connection: &Connection| {
@@ -158,7 +133,7 @@ impl Connections {
             work(connection)
         };
         self.watch.blocking(operation, || {
-            self.writer.write(work).map_err(|trouble| trouble.during(operation, &self.place))
+            self.writer.write(work).map_err(|error| error.during(operation, &self.place))
         })
     }
 
@@ -168,19 +143,18 @@ impl Connections {
             connection.execute_batch("VACUUM")?;
             let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
             if connection.query_row(checkpoint, [], |row| row.get(0))? {
-                let text =
-                    "somebody read for longer than the busy timeout, so the log is not empty";
-                return Err(Trouble::Refused(text.to_owned()));
+                let text = "another connection read for longer than the busy timeout, so the log is not empty";
+                return Err(TxError::Refused(text.to_owned()));
             }
             Ok(())
         };
         self.watch.blocking("vacuum", || {
             let vacuumed = self.must_be_there().and_then(|()| self.writer.exclusively(vacuum));
-            vacuumed.map_err(|trouble| trouble.during("vacuum", &self.place))
+            vacuumed.map_err(|error| error.during("vacuum", &self.place))
         })
     }
 
-    fn must_be_there(&self) -> Result<(), Trouble> {
+    fn must_be_there(&self) -> Result<(), TxError> {
         self.opened.as_ref().map_or(Ok(()), |opened| opened.must_be_there())
     }
 
@@ -193,22 +167,6 @@ impl Connections {
     }
 }
 
-impl Reader {
-    /// Returns whether somebody wrote to a file that is read as one that nobody changes: SQLite
-    /// looks for a log when it is opened, and this when it has been read.
-    fn was_overtaken(&self, path: &Path) -> bool {
-        self.unchanged.is_some()
-            && (unchanging(path).is_none() || Unchanged::of(path) != self.unchanged)
-    }
-}
-
-impl Unchanged {
-    fn of(path: &Path) -> Option<Self> {
-        let file = std::fs::metadata(path).ok()?;
-        Some(Self { bytes: file.len(), modified: file.modified().ok() })
-    }
-}
-
 impl Readers {
     /// Returns a reader that does nothing, and that reads the file which is there now.
     fn idle(&self) -> Option<Reader> {
@@ -217,127 +175,32 @@ impl Readers {
         idle.pop()
     }
 
-    fn open(&self) -> Result<Reader, Trouble> {
-        let open = if self.options.read_only { open_reader } else { open_beside_writer };
-        checked(&self.path, &self.options, open)
+    fn open(&self) -> Result<Reader, TxError> {
+        open_reader(&self.path, &self.options)
     }
 }
 
-/// Opens a reader, and looks whether what it reads is ours: a later program may have brought it up
-/// to a version of its own, or put another file there. Where somebody wrote meanwhile to a file
-/// that is read as one that nobody changes, what was seen means nothing, and is looked at again.
-fn checked(
-    path: &Path,
-    options: &SqliteOptions,
-    open: impl Fn(&Path, &SqliteOptions) -> Result<Reader, Trouble>,
-) -> Result<Reader, Trouble> {
-    let started = Instant::now();
-    loop {
-        let reader = open(path, options)?;
-        let found = schema::look(&reader.connection).and_then(schema::Version::must_be_current);
-        if !reader.was_overtaken(path) {
-            return found.map(|()| reader);
-        }
-        if !pause(started, options.busy_timeout) {
-            return Err(Trouble::Refused(WRITTEN_TO.to_owned()));
-        }
-    }
+/// Opens a reader. What it reads must be ours: another program may have brought it up to a later
+/// version, or put another file there.
+fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, TxError> {
+    let connection = connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let opened = options.read_only.then(|| Opened::now(path));
+    schema::must_be_there(&connection)?;
+    Ok(Reader { connection, opened })
 }
 
-/// Opens a file for a reader of a store that writes too, whose log is therefore there.
-fn open_beside_writer(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = connect(path, options, flags, Began::default())?;
-    Ok(Reader { connection, opened: None, unchanged: None })
-}
-
-/// Refuses what is not ours through a connection that can't write, so that it stays as it is.
-/// (Opening the file without SQLite won't do: closing it again would drop all locks that this
-/// process has on it.)
-fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
-    if is_filled(path, "-journal") {
-        // The file may hold half of a change, which only a connection that may write can undo; that
-        // one looks too, before it writes anything of ours.
-        return Ok(());
-    }
-    if let Some(uri) = unchanging(path) {
-        // Without a log, all there is to know is in the file, and nothing need be put beside it.
-        let unchanged = Unchanged::of(path);
-        let connection = connect_unchanging(&uri, options)?;
-        let reader = Reader { connection, opened: None, unchanged };
-        let found = schema::look(&reader.connection);
-        if !reader.was_overtaken(path) {
-            return found.map(drop);
-        }
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    schema::look(&connect(path, options, flags, Began::default())?).map(drop)
-}
-
-/// Opens a file for a store that only reads. SQLite wants to put the log's index beside it, for
-/// which there may be no room on media that can't be written to: without a log the file is then
-/// read as one that nobody changes, and by a new connection each time, since somebody else may come
-/// and write.
-fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
-    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = connect(path, options, read_only, Began::default())?;
-    let (unchanged, opened) = (Unchanged::of(path), Some(Opened::now(path)));
-    let error = match connection.query_row("PRAGMA schema_version", [], |_| Ok(())) {
-        Ok(()) => return Ok(Reader { connection, opened, unchanged: None }),
-        Err(error) => error,
-    };
-    match (error.sqlite_error_code(), unchanging(path)) {
-        (Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly), Some(uri)) => {
-            let connection = connect_unchanging(&uri, options)?;
-            Ok(Reader { connection, opened, unchanged })
-        }
-        _ => Err(error.into()),
-    }
-}
-
-fn connect_unchanging(uri: &str, options: &SqliteOptions) -> Result<Connection, Trouble> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    connect(Path::new(uri), options, flags, Began::default())
-}
-
-/// Returns whether a file with this ending lies beside it and holds something. SQLite may have left
-/// an empty one where it could not go on.
-fn is_filled(path: &Path, ending: &str) -> bool {
-    std::fs::metadata(file_beside(path, ending)).is_ok_and(|file| file.len() > 0)
-}
-
-/// Returns the name of a file without a log, and without a journal by which half of a change would
-/// have to be undone, as one that nobody changes, which SQLite reads without locks.
-fn unchanging(path: &Path) -> Option<String> {
-    if is_filled(path, "-wal") || is_filled(path, "-journal") {
-        return None;
-    }
-    // Drive letters and shares have rules of their own.
-    let path = path.to_str().filter(|_| !cfg!(windows))?;
-    let escape = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) => char::from(byte).into(),
-        byte => format!("%{byte:02X}"),
-    };
-    Some(format!("file:{}?immutable=1", path.bytes().map(escape).collect::<String>()))
-}
-
-fn connect(
-    path: &Path,
-    options: &SqliteOptions,
-    flags: OpenFlags,
-    began: Began,
-) -> Result<Connection, Trouble> {
+fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Connection, TxError> {
     // No mutex: a connection is used by one thread at a time. No URI: a name that begins with
     // `file:` is a name.
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_handler(Some(patience(options.busy_timeout, began)))?;
+    connection.busy_handler(Some(patience(options.busy_timeout)))?;
     set_up(&mut connection, options)?;
     Ok(connection)
 }
 
 /// Sets up a connection as each one begins.
-fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), Trouble> {
+fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), TxError> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {
         on_connect(connection)?;
@@ -345,33 +208,63 @@ fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), Tr
     Ok(())
 }
 
-fn delete_securely(connection: &Connection, options: &SqliteOptions) -> Result<(), Trouble> {
+fn delete_securely(connection: &Connection, options: &SqliteOptions) -> Result<(), TxError> {
     if options.secure_delete {
         connection.pragma_update(None, "secure_delete", true)?;
     }
     Ok(())
 }
 
-/// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait here, so
-/// several processes that open a new file at once are made to. False where there is no such log.
-fn use_wal(connection: &Connection, timeout: Duration) -> Result<bool, Trouble> {
+/// Switches to the write-ahead log, in which readers wait for no writer. SQLite does not wait here,
+/// so this does, if several processes open a new file at once.
+fn use_wal(connection: &Connection, timeout: Duration) -> Result<(), TxError> {
     let mode = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0));
     let started = Instant::now();
     // A file system without shared memory stays with the rollback journal: slower, and as safe.
     while mode("PRAGMA journal_mode")? != "wal" {
         match mode("PRAGMA journal_mode = WAL") {
-            Ok(mode) => return Ok(mode == "wal"),
+            Ok(_) => return Ok(()),
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && pause(started, timeout) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(true)
+    Ok(())
 }
 
+/// Returns the answer to SQLite's question if the file is busy: whether to try again, after a
+/// pause. SQLite's own pauses grow to 100 ms: the threads of one process would hand the lock to
+/// each other, and another process would miss every gap.
+fn patience(timeout: Duration) -> impl FnMut(i32) -> bool + Send {
+    let mut started = Instant::now();
+    move |tries| {
+        if tries == 0 {
+            started = Instant::now();
+        }
+        pause(started, timeout)
+    }
+}
+
+/// Sleeps for a moment; false if the time is up.
+fn pause(started: Instant, timeout: Duration) -> bool {
+    let waited = started.elapsed();
+    let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
+        return false;
+    };
+    // Of random length, so that no two go on in step; the longer the wait, the less of it is missed
+    // by sleeping on.
+    let most = (waited / 16).clamp(SHORTEST, LONGEST);
+    let random = u32::try_from(RandomState::new().hash_one(()) % 128).unwrap_or(0);
+    thread::sleep((most / 2 + most * random / 256).min(left));
+    true
+}
+
+const SHORTEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = Duration::from_millis(1);
+
 /// Sets what an append that returned survives.
-fn make_durable(connection: &Connection, durability: Durability) -> Result<(), Trouble> {
+fn make_durable(connection: &Connection, durability: Durability) -> Result<(), TxError> {
     let (synchronous, each_commit) = match durability {
         Durability::Full => ("FULL", true),
         Durability::Process => ("NORMAL", false),

@@ -1,8 +1,9 @@
-//! Slots and the newest append ids of a conversation, beside its messages.
+//! Slots and the newest append ids of a conversation.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{MOST_MESSAGES, Trouble, first_key};
+use super::failure::TxError;
+use super::schema::{MOST_MESSAGES, first_key};
 use crate::error::{Error, ErrorKind};
 use crate::memory::Appended;
 use crate::record::{Slot, SlotVersion};
@@ -16,7 +17,7 @@ pub(super) fn slots(
     connection: &Connection,
     key: i64,
     names: &[String],
-) -> Result<Vec<Slot>, Trouble> {
+) -> Result<Vec<Slot>, TxError> {
     let mut slot = connection.prepare_cached(SLOT)?;
     let mut slots = Vec::new();
     for (i, name) in names.iter().enumerate() {
@@ -41,7 +42,7 @@ pub(super) fn list(
     slots.query_map([key], |row| Ok((row.get(0)?, slot_version(row.get(1)?))))?.collect()
 }
 
-/// Returns the version of a slot, where there is such a slot.
+/// Returns the version of a slot, if there is such a slot.
 pub(super) fn version(
     connection: &Connection,
     key: i64,
@@ -70,7 +71,7 @@ pub(super) fn clear(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached(CLEAR_SLOTS)?.execute([key]).map(drop)
 }
 
-/// Returns what the append of this id came to, where it is one of the newest.
+/// Returns what the append of this id came to, if it is one of the newest.
 pub(super) fn known(
     connection: &Connection,
     key: i64,
@@ -96,7 +97,7 @@ pub(super) fn remember(
     key: i64,
     id: &str,
     appended: &Appended,
-) -> Result<(), Trouble> {
+) -> Result<(), TxError> {
     let first = first_key(key);
     let newest: Option<i64> = connection
         .prepare_cached(NEWEST_ID)?

@@ -3,10 +3,11 @@
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ToSql, params};
 
-use super::Trouble;
+use super::failure::TxError;
 use crate::error::Result;
 use crate::memory::MemoryId;
-use crate::store::common::signed;
+use crate::record::Slot;
+use crate::store::common::{signed, slot_version};
 
 /// Returns the next `n` ids with this prefix.
 pub(super) fn with_prefix(
@@ -14,7 +15,7 @@ pub(super) fn with_prefix(
     prefix: &str,
     after: Option<&MemoryId>,
     n: usize,
-) -> Result<Vec<MemoryId>, Trouble> {
+) -> Result<Vec<MemoryId>, TxError> {
     // An empty text is an id too, so "after nothing" is a question of its own.
     let (sql, from) = match after {
         Some(after) if after.as_str() >= prefix => (AFTER, after.as_str()),
@@ -27,6 +28,29 @@ pub(super) fn with_prefix(
         ids.push(MemoryId::from(row.get::<_, String>(0)?));
     }
     Ok(ids)
+}
+
+/// Returns the next `n` slots with such names of the conversations with this prefix.
+pub(super) fn slots(
+    connection: &Connection,
+    prefix: &str,
+    names: &str,
+    after: Option<(&MemoryId, &str)>,
+    n: usize,
+) -> Result<Vec<(MemoryId, Slot)>, TxError> {
+    // No name is empty, so that all come after this one.
+    let (id, name) = after.map_or(("", ""), |(id, name)| (id.as_str(), name));
+    let from = id.max(prefix);
+    let (past, behind) = (Bound::all_with(prefix), Bound::all_with(names));
+    let mut slots = connection.prepare_cached(SLOTS)?;
+    let mut rows = slots.query(params![from, past, names, behind, id, name, signed(n)])?;
+    let mut slots = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, name) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
+        let content = row.get_ref(3)?.as_bytes().map_err(rusqlite::Error::from)?;
+        slots.push((MemoryId::from(id), Slot::new(name, slot_version(row.get(2)?), content)));
+    }
+    Ok(slots)
 }
 
 /// The first text behind all that have a prefix: the prefix with its last character that can be one
@@ -62,6 +86,19 @@ impl ToSql for Bound {
 const FROM: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 const AFTER: &str = "SELECT id FROM conversation WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 
+// From the names to the conversations, since few have such slots; contents come last, since all
+// that are found are sorted.
+const SLOTS: &str = "
+    SELECT f.id, f.name, s.version, s.content
+    FROM (
+        SELECT c.id AS id, s.conversation AS conversation, s.name AS name
+        FROM slot AS s CROSS JOIN conversation AS c ON c.key = s.conversation
+        WHERE s.name >= ?3 AND s.name < ?4 AND c.id >= ?1 AND c.id < ?2
+            AND (c.id > ?5 OR s.name > ?6)
+        ORDER BY c.id, s.name LIMIT ?7
+    ) AS f CROSS JOIN slot AS s ON s.conversation = f.conversation AND s.name = f.name
+    ORDER BY f.id, f.name";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +116,26 @@ mod tests {
                             sqlite_autoindex_conversation_1 (id>? AND id<?)";
             assert_eq!(plan, [expected]);
         }
+    }
+
+    #[test]
+    fn slots_of_many_conversations_are_found_by_the_indexes() {
+        let connection = Connection::open_in_memory().unwrap();
+        super::super::schema::prepare(&connection).map_err(|_| "refused").unwrap();
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {SLOTS}")).unwrap();
+        let (past, behind) = (Bound::all_with("a"), Bound::all_with("turn:"));
+        let plan = plan
+            .query_map(params!["a", past, "turn:", behind, "", "", 1], |row| row.get(3))
+            .unwrap();
+        let plan: Vec<String> = plan.map(Result::unwrap).collect();
+        for step in [
+            "SEARCH s USING COVERING INDEX slot_name (name>? AND name<?)",
+            "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+            "SEARCH s USING PRIMARY KEY (conversation=? AND name=?)",
+        ] {
+            assert!(plan.iter().any(|it| it == step), "{step}: {plan:#?}");
+        }
+        assert!(plan.iter().all(|it| !it.starts_with("SCAN s") && !it.starts_with("SCAN c")));
     }
 
     #[test]

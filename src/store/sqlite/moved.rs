@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Trouble, file_beside};
+use super::failure::TxError;
 
 /// Files as they were when they were opened.
 pub(super) struct Opened(Vec<(PathBuf, File)>);
@@ -22,8 +22,8 @@ impl Opened {
         Self(vec![(path.to_owned(), which(path))])
     }
 
-    /// Notes the file with its log, where it has one: that stays for as long as anybody has the
-    /// file open.
+    /// Notes the file with its log, if it has one: that stays as long as the file is open
+    /// anywhere.
     pub(super) fn with_log(path: &Path) -> Self {
         let mut opened = Self::now(path);
         let log = Self::now(&file_beside(path, "-wal"));
@@ -40,15 +40,23 @@ impl Opened {
     }
 
     /// Refuses to go on with a file that has lost its name. SQLite would go on, and what was
-    /// acknowledged would be gone with the last connection, or be where nobody looks for it.
-    pub(super) fn must_be_there(&self) -> Result<(), Trouble> {
+    /// acknowledged would be gone with the last connection, or be in a file without this name.
+    pub(super) fn must_be_there(&self) -> Result<(), TxError> {
         if self.is_there() {
             return Ok(());
         }
         let text =
             "the file or its log was moved, removed or replaced while it was open: open it again";
-        Err(Trouble::Refused(text.to_owned()))
+        Err(TxError::Refused(text.to_owned()))
     }
+}
+
+/// Returns the path of the file beside a database that has its name with this ending, as its log
+/// has.
+fn file_beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 fn which(path: &Path) -> File {

@@ -1,18 +1,27 @@
-//! The settings by which a store is opened, and its opening.
+//! The settings by which a store is opened.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::connect::Connections;
-use super::{Durability, Place, SqliteStore, failed};
 use crate::codec::Codec;
-use crate::error::{Error, Result};
 
-/// The settings by which a [`SqliteStore`] is opened.
+/// The crashes that an append survives once it has returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// A crash of the process, of the machine, and a power cut: each append waits for the disk.
+    #[default]
+    Full,
+    /// A crash of the process. A crash of the machine may take the last appends with it, but each
+    /// one whole, and never harms the file. An append is then ten to fifty times faster, by the
+    /// disk.
+    Process,
+}
+
+/// The settings by which a [`SqliteStore`](super::SqliteStore) is opened.
 ///
 /// ```
 /// use memory_prompt::codec::Codec;
@@ -73,10 +82,19 @@ impl SqliteOptions {
 
     /// Opens the file for reading alone: it must exist, and every change is an error.
     ///
-    /// On media that can't be written to, and in a folder that only others may write to, the file
-    /// is read as it lies there as long as there is no log beside it. Where somebody writes to it
-    /// after all while it is read, it is read again, until the [busy timeout](Self::busy_timeout)
-    /// is up.
+    /// SQLite puts the index of the log beside the file, so it can't be read on media, or in a
+    /// folder, if nothing can be written. A file that was closed before it was put there is read
+    /// [over](Self::over) a connection that says so:
+    ///
+    /// ```no_run
+    /// use memory_prompt::SqliteStore;
+    /// use memory_prompt::store::sqlite::driver::{Connection, OpenFlags};
+    ///
+    /// let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    /// let connection = Connection::open_with_flags("file:/media/chat.db?immutable=1", flags)?;
+    /// let store = SqliteStore::options().over(connection)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -96,8 +114,8 @@ impl SqliteOptions {
     /// Does this with each connection that is opened, before anything else is: keys, extensions,
     /// `PRAGMA cache_size`, `max_page_count` …
     ///
-    /// Whoever interrupts connections: SQLite may report that it was interrupted for a commit that
-    /// it has done.
+    /// If it interrupts connections: SQLite may report that it was interrupted for a commit that it
+    /// has done.
     #[must_use]
     pub fn on_connect(
         mut self,
@@ -105,49 +123,6 @@ impl SqliteOptions {
     ) -> Self {
         self.on_connect = Some(Arc::new(action));
         self
-    }
-
-    /// Opens the store in the file at this path, which is created where there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`SqliteStore::open`].
-    pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
-        let path = path.as_ref().to_owned();
-        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
-            // Each connection to such a name is a database of its own.
-            let text = "sqlite: a file has a name; for none, take `in_memory`";
-            return Err(Error::invalid("open", text));
-        }
-        let codec = self.codec;
-        let connections = Connections::open(Place::File(path.clone()), &path, self)?;
-        Ok(SqliteStore::over(connections, codec))
-    }
-
-    /// Opens a store in the memory of this process, which is gone when its last handle is.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where SQLite refuses.
-    pub fn in_memory(self) -> Result<SqliteStore> {
-        let place = Place::InMemory;
-        let connection =
-            Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
-        let connections = Connections::shared(place, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
-    }
-
-    /// Opens a store over a connection of your own, which serves reads and writes alike.
-    ///
-    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
-    /// what an append survives.
-    ///
-    /// # Errors
-    ///
-    /// As [`SqliteStore::open`].
-    pub fn over(self, connection: Connection) -> Result<SqliteStore> {
-        let connections = Connections::shared(Place::OwnConnection, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Deleting many, a little at a time.
 //!
 //! What is to go is looked for in pages, by key or by id, so that each conversation is seen once,
-//! and by a reader, so that nobody waits for it. The lock is held for some milliseconds, then left
-//! to others.
+//! and by a reader, so that no writer waits for it. The lock is held for some milliseconds, then
+//! left to others.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use super::connect::Connections;
-use super::{Trouble, forget, forget_id, listing};
+use super::failure::TxError;
+use super::listing;
+use super::read::find;
 use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
@@ -30,11 +32,11 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
             inactive.query_map(params![after, older_than, signed(AT_ONCE)], |row| row.get(0))?;
         Ok(keys.collect::<rusqlite::Result<_>>()?)
     };
-    // It is looked at again: somebody may have appended to it meanwhile.
+    // It is looked at again: there may have been an append meanwhile.
     let purge = move |connection: &Connection, key: &i64| {
         let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
         if gone {
-            forget(connection, *key)?;
+            delete(connection, *key)?;
         }
         Ok(gone)
     };
@@ -46,15 +48,15 @@ pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64
     let next = |connection: &Connection, after: Option<&MemoryId>| {
         listing::with_prefix(connection, prefix, after, AT_ONCE)
     };
-    all(connections, "delete_prefix", next, forget_id)
+    all(connections, "delete_prefix", next, delete_by_id)
 }
 
 /// Deletes each conversation of each page that comes `next`; returns how many there were.
 fn all<T: Clone + Send + 'static>(
     connections: &Connections,
     operation: &'static str,
-    next: impl Fn(&Connection, Option<&T>) -> Result<Vec<T>, Trouble>,
-    delete: impl Fn(&Connection, &T) -> Result<bool, Trouble> + Clone + Send + 'static,
+    next: impl Fn(&Connection, Option<&T>) -> Result<Vec<T>, TxError>,
+    delete: impl Fn(&Connection, &T) -> Result<bool, TxError> + Clone + Send + 'static,
 ) -> Result<u64> {
     let (mut after, mut deleted) = (None, 0);
     loop {
@@ -81,8 +83,8 @@ fn all<T: Clone + Send + 'static>(
 fn some<T>(
     connection: &Connection,
     these: &[T],
-    delete: impl Fn(&Connection, &T) -> Result<bool, Trouble>,
-) -> Result<(usize, u64), Trouble> {
+    delete: impl Fn(&Connection, &T) -> Result<bool, TxError>,
+) -> Result<(usize, u64), TxError> {
     let began = Instant::now();
     let (mut seen, mut gone) = (0, 0);
     for it in these {
@@ -95,6 +97,18 @@ fn some<T>(
     Ok((seen, gone))
 }
 
+/// Deletes a conversation: a trigger deletes what belongs to it.
+fn delete(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(DELETE)?.execute([key]).map(drop)
+}
+
+/// Deletes a conversation by its id; returns whether there was one.
+pub(super) fn delete_by_id(connection: &Connection, id: &MemoryId) -> Result<bool, TxError> {
+    let Some(found) = find(connection, id)? else { return Ok(false) };
+    delete(connection, found.key)?;
+    Ok(true)
+}
+
 /// Leaves the file to others: also to programs that look for it every tenth of a second.
 fn rest(began: Instant) {
     thread::sleep(began.elapsed() / 4);
@@ -103,3 +117,4 @@ fn rest(began: Instant) {
 const INACTIVE: &str =
     "SELECT key FROM conversation WHERE key > ?1 AND active < ?2 ORDER BY key LIMIT ?3";
 const IS_INACTIVE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND active < ?2";
+const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Trouble, extras, first_key};
+use super::extras;
+use super::failure::TxError;
+use super::schema::first_key;
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
@@ -21,7 +23,7 @@ pub(super) struct Found {
     pub(super) start: i64,
     pub(super) end: i64,
     active: i64,
-    incarnation: Option<i64>,
+    incarnation: i64,
 }
 
 impl Found {
@@ -39,14 +41,13 @@ impl Found {
         unsigned(self.start)..unsigned(self.end)
     }
 
-    pub(super) fn incarnation(&self) -> Option<Incarnation> {
-        self.incarnation.map(|bits| Incarnation::from_bits(bits.cast_unsigned()))
+    pub(super) fn incarnation(&self) -> Incarnation {
+        Incarnation::from_bits(self.incarnation.cast_unsigned())
     }
 
     pub(super) fn info(&self) -> Info {
-        let mut info = Info::new(self.positions(), time_of(unsigned(self.active)));
-        info.incarnation = self.incarnation();
-        info
+        let info = Info::new(self.positions(), time_of(unsigned(self.active)));
+        info.with_incarnation(self.incarnation())
     }
 }
 
@@ -60,7 +61,7 @@ pub(super) fn snapshot(
     connection: &Connection,
     id: &MemoryId,
     read: &Read,
-) -> Result<Snapshot, Trouble> {
+) -> Result<Snapshot, TxError> {
     let mut conversation = connection.prepare_cached(CONVERSATION)?;
     let mut rows = conversation.query([id.as_str()])?;
     let Some(row) = rows.next()? else {
@@ -71,7 +72,7 @@ pub(super) fn snapshot(
         system: system(row.get_ref(5)?)?,
         start: unsigned(found.start),
         end: unsigned(found.end),
-        incarnation: found.incarnation(),
+        incarnation: Some(found.incarnation()),
         ..Snapshot::default()
     };
     let before = read.before.map_or(found.end, signed).min(found.end);

@@ -1,40 +1,31 @@
-//! The connection that writes, and one commit for all who write at once.
+//! The connection that writes, and one commit for all threads that write at once.
 //!
 //! What a commit costs is the wait for the disk, and that is as long for sixty changes as for one.
-//! So whoever finds nobody at work *leads*: it begins a transaction, makes its own change and then
-//! those of all who came meanwhile, each in a savepoint of its own. Then it commits, tells each
-//! what became of its change, and hands the lead to the first of those who have come since. Who is
-//! alone pays for nothing of this.
+//! So a thread that finds no other at work *leads*: it begins a transaction, makes its own change
+//! and then those of all that came meanwhile, each in a savepoint of its own. Then it commits,
+//! hands each thread the outcome of its change, and the lead to the first one that has come since.
+//! A thread that is alone pays for nothing of this.
 //!
-//! Nobody is told before the commit that holds the change. A change that fails or panics is undone
-//! alone, and that is its owner's affair. Where SQLite gives up the whole transaction, each change
-//! is made once more in a transaction of its own, so that nobody fails for a neighbour.
+//! No outcome is handed out before the commit that holds the change. A change that fails or panics
+//! is undone alone, and only its own thread sees that. If SQLite gives up the whole transaction,
+//! each change is made once more in a transaction of its own, so that none fails for its neighbour.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
-use super::Trouble;
-use super::ticket::{Began, Tickets};
+use super::failure::TxError;
 use crate::error::{Error, ErrorKind};
-use crate::store::given_up::Waited;
+use crate::store::given_up::Cancellation;
 
-/// The connection that writes. Writers of one process queue here, and those of several for a
-/// ticket.
+/// The connection that writes, and the queue of the threads that write in this process.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     queue: Mutex<Queue>,
-    /// Between processes. Closed after the connection: by then it can be seen who closed the file
-    /// last.
-    tickets: Tickets,
-    /// The time to wait for other processes, and the beginning of that wait.
-    timeout: Duration,
-    began: Began,
 }
 
 /// The changes that wait to be made, first come first served.
@@ -44,44 +35,38 @@ struct Queue {
     waiting: VecDeque<Arc<Waiting>>,
 }
 
-/// One who waits for another to make its change, or for the lead.
+/// A thread that waits until another one has made its change, or for the lead.
 struct Waiting {
     change: Mutex<Box<Change<'static>>>,
-    told: Mutex<Option<Told>>,
+    signal: Mutex<Option<Signal>>,
     wake: Condvar,
 }
 
 /// A change to make in a transaction; made again if that is undone.
-type Change<'a> = dyn FnMut(&Connection) -> Result<(), Trouble> + Send + 'a;
+type Change<'a> = dyn FnMut(&Connection) -> Result<(), TxError> + Send + 'a;
 
-enum Told {
+enum Signal {
     Lead,
     Done(Outcome),
 }
 
 /// The outcome of a change; the outer error is a panic.
-type Outcome = thread::Result<Result<(), Trouble>>;
+type Outcome = thread::Result<Result<(), TxError>>;
 
-/// The most changes in a commit, so that neither other processes nor the one who leads wait for
-/// long.
+/// The most changes in a commit, so that neither other processes nor the leading thread wait
+/// for long.
 const MOST_IN_A_GROUP: usize = 256;
 
 impl Writer {
-    pub(super) fn new(
-        connection: Connection,
-        tickets: Tickets,
-        timeout: Duration,
-        began: Began,
-    ) -> Self {
-        let connection = Mutex::new(connection);
-        Self { connection, queue: Mutex::default(), tickets, timeout, began }
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection: Mutex::new(connection), queue: Mutex::default() }
     }
 
-    /// Reads through the connection that writes, where there is no other.
+    /// Reads through the connection that writes, if there is no other.
     pub(super) fn read<T>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        work: impl FnOnce(&Connection) -> Result<T, TxError>,
+    ) -> Result<T, TxError> {
         in_transaction(&self.connection.lock(), deferred, work)
     }
 
@@ -89,12 +74,12 @@ impl Writer {
     /// is true when it writes. What was given up by then is not done.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
-        let waited = Waited::for_this_thread();
+        mut work: impl FnMut(&Connection) -> Result<T, TxError> + Send + 'static,
+    ) -> Result<T, TxError> {
+        let cancellation = Cancellation::of_this_thread();
         let mut work = move |connection: &Connection| {
-            if waited.is_given_up() {
-                return Err(Trouble::Refused("nobody waits for it any more".to_owned()));
+            if cancellation.is_cancelled() {
+                return Err(TxError::Refused("its future was dropped".to_owned()));
             }
             work(connection)
         };
@@ -118,34 +103,33 @@ impl Writer {
         queue.waiting.push_back(Arc::clone(&waiting));
         drop(queue);
         match waiting.wait() {
-            Told::Lead => self.lead(&mut **waiting.change.lock())?,
-            Told::Done(outcome) => outcome.unwrap_or_else(|panic| resume_unwind(panic))?,
+            Signal::Lead => self.lead(&mut **waiting.change.lock())?,
+            Signal::Done(outcome) => outcome.unwrap_or_else(|panic| resume_unwind(panic))?,
         }
         let value = value.lock().take();
         value.ok_or_else(not_made)
     }
 
-    /// Does what can't be done in a transaction, while nobody else of this process writes.
+    /// Does what can't be done in a transaction, while no other thread of this process writes.
     pub(super) fn exclusively<T>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        work: impl FnOnce(&Connection) -> Result<T, TxError>,
+    ) -> Result<T, TxError> {
         let connection = self.connection.lock();
         end_of_another(&connection)?;
-        let _next = self.tickets.next(Instant::now(), self.timeout);
         work(&connection)
     }
 
-    /// Makes this change, and those of all who come meanwhile.
-    fn lead(&self, own: &mut Change<'_>) -> Result<(), Trouble> {
+    /// Makes this change, and those of all threads that come meanwhile.
+    fn lead(&self, own: &mut Change<'_>) -> Result<(), TxError> {
         let mut lead = Lead { queue: &self.queue, group: VecDeque::new() };
         let connection = self.connection.lock();
         let came_before = self.queue.lock().waiting.len();
-        let transaction = self.begin(&connection).inspect_err(|error| {
+        let transaction = immediate(&connection).inspect_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
                 // These have waited for the other process as long as this one has.
                 while lead.group.len() < came_before && lead.admit().is_some() {}
-                lead.tell(|_| Ok(Err(copy_of(error).into())));
+                lead.wake_all(|_| Ok(Err(copy_of(error).into())));
             }
         })?;
         own(&connection)?; // a transaction that is dropped is rolled back
@@ -162,19 +146,18 @@ impl Writer {
         drop(transaction);
         match committed {
             Some(Ok(())) => {
-                lead.tell(|_| made.pop_front().unwrap_or_else(|| Ok(Err(not_made()))));
+                lead.wake_all(|_| made.pop_front().unwrap_or_else(|| Ok(Err(not_made()))));
                 Ok(())
             }
             Some(Err(error)) if lead.group.is_empty() || is_final(&error, open) => {
-                lead.tell(|_| Ok(Err(copy_of(&error).into())));
+                lead.wake_all(|_| Ok(Err(copy_of(&error).into())));
                 Err(error.into())
             }
             _ => {
-                let alone = |change: &mut Change<'_>| {
-                    in_transaction(&connection, |connection| self.begin(connection), change)
-                };
+                let alone =
+                    |change: &mut Change<'_>| in_transaction(&connection, immediate, change);
                 let outcome = alone(own);
-                lead.tell(|waiting| {
+                lead.wake_all(|waiting| {
                     let mut change = waiting.change.lock();
                     catch_unwind(AssertUnwindSafe(|| alone(&mut **change)))
                 });
@@ -182,35 +165,29 @@ impl Writer {
             }
         }
     }
-
-    fn begin<'a>(&self, connection: &'a Connection) -> rusqlite::Result<Transaction<'a>> {
-        end_of_another(connection)?;
-        let started = Instant::now();
-        let _next = self.tickets.next(started, self.timeout);
-        *self.began.lock() = Some(started);
-        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
-        *self.began.lock() = None; // what waits later in this transaction begins anew
-        transaction
-    }
 }
 
 impl Waiting {
-    fn new(change: impl FnMut(&Connection) -> Result<(), Trouble> + Send + 'static) -> Self {
-        Self { change: Mutex::new(Box::new(change)), told: Mutex::new(None), wake: Condvar::new() }
+    fn new(change: impl FnMut(&Connection) -> Result<(), TxError> + Send + 'static) -> Self {
+        Self {
+            change: Mutex::new(Box::new(change)),
+            signal: Mutex::new(None),
+            wake: Condvar::new(),
+        }
     }
 
-    fn wait(&self) -> Told {
-        let mut told = self.told.lock();
+    fn wait(&self) -> Signal {
+        let mut signal = self.signal.lock();
         loop {
-            match told.take() {
-                Some(told) => return told,
-                None => self.wake.wait(&mut told),
+            match signal.take() {
+                Some(signal) => return signal,
+                None => self.wake.wait(&mut signal),
             }
         }
     }
 
-    fn tell(&self, news: Told) {
-        *self.told.lock() = Some(news);
+    fn wake(&self, signal: Signal) {
+        *self.signal.lock() = Some(signal);
         self.wake.notify_one();
     }
 }
@@ -223,18 +200,18 @@ struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Takes the next one who waits into the group.
+    /// Takes the next waiting thread into the group.
     fn admit(&mut self) -> Option<Arc<Waiting>> {
         let next = self.queue.lock().waiting.pop_front()?;
         self.group.push_back(Arc::clone(&next));
         Some(next)
     }
 
-    /// Tells each what became of its change, in the order in which they came.
-    fn tell(&mut self, mut outcome: impl FnMut(&Waiting) -> Outcome) {
+    /// Wakes each with the outcome of its change, in the order in which they came.
+    fn wake_all(&mut self, mut outcome: impl FnMut(&Waiting) -> Outcome) {
         while let Some(waiting) = self.group.pop_front() {
             let outcome = outcome(&waiting);
-            waiting.tell(Told::Done(outcome));
+            waiting.wake(Signal::Done(outcome));
         }
     }
 }
@@ -242,16 +219,21 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut queue = self.queue.lock();
-        // Those who are still in the group were told nothing, since this thread panics: none of
+        // Those that are still in the group have no outcome, since this thread panics: none of
         // their changes was committed.
         while let Some(waiting) = self.group.pop_back() {
             queue.waiting.push_front(waiting);
         }
         match queue.waiting.pop_front() {
-            Some(first) => first.tell(Told::Lead),
+            Some(first) => first.wake(Signal::Lead),
             None => queue.led = false,
         }
     }
+}
+
+fn immediate(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
+    end_of_another(connection)?;
+    Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
 }
 
 pub(super) fn deferred(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
@@ -267,15 +249,15 @@ fn end_of_another(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn in_transaction<T>(
     connection: &Connection,
     begin: impl FnOnce(&Connection) -> rusqlite::Result<Transaction<'_>>,
-    work: impl FnOnce(&Connection) -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
+    work: impl FnOnce(&Connection) -> Result<T, TxError>,
+) -> Result<T, TxError> {
     let transaction = begin(connection)?;
     let value = work(connection)?;
     transaction.commit()?; // dropped without it, it is rolled back
     Ok(value)
 }
 
-/// Makes a change that is undone alone where it fails. `None` where it can't be, or took the whole
+/// Makes a change that is undone alone if it fails. `None` if it can't be, or took the whole
 /// transaction with it.
 fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outcome> {
     let run = |sql| connection.prepare_cached(sql)?.execute([]);
@@ -291,9 +273,9 @@ fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outc
     Some(outcome)
 }
 
-/// Returns whether a commit that failed must not be tried again for each of its changes: whoever
-/// interrupts SQLite may be told so of a commit that is done, and whoever keeps it from the file
-/// has been waited for.
+/// Returns whether a commit that failed must not be tried again for each of its changes: SQLite may
+/// report an interruption of a commit that is done, and has waited already for one that keeps it
+/// from the file.
 fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => !open,
@@ -301,7 +283,7 @@ fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     }
 }
 
-/// Returns the same error for another one who waits.
+/// Returns the same error for another thread that waits.
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {
@@ -315,7 +297,7 @@ fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
 }
 
 /// Returns the error for what can't be: a change that was made and left no result.
-fn not_made() -> Trouble {
+fn not_made() -> TxError {
     Error::new(ErrorKind::Storage, "write", "sqlite: the change was not made").into()
 }
 
@@ -326,7 +308,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::sync::mpsc;
 
-    use super::super::Place;
+    use super::super::failure::Place;
     use super::*;
 
     /// The rest of a change, after it has written its row.
@@ -342,10 +324,10 @@ mod tests {
     fn writer() -> Writer {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE made (n)").unwrap();
-        Writer::new(connection, Tickets::default(), Duration::ZERO, Began::default())
+        Writer::new(connection)
     }
 
-    fn make(writer: &Writer, n: u32, then: Then) -> Result<u32, Trouble> {
+    fn make(writer: &Writer, n: u32, then: Then) -> Result<u32, TxError> {
         writer.write(move |connection| {
             connection.execute("INSERT INTO made VALUES (?1)", [n])?;
             match then {
@@ -365,7 +347,7 @@ mod tests {
             let mut rows = connection.prepare("SELECT n FROM made ORDER BY n")?;
             Ok(rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
         });
-        rows.unwrap_or_else(|trouble| panic!("{}", trouble.during("read", &Place::InMemory)))
+        rows.unwrap_or_else(|error| panic!("{}", error.during("read", &Place::InMemory)))
     }
 
     /// Lets these wait while another one leads, and then makes it go on, or panic. Each change must
@@ -406,9 +388,9 @@ mod tests {
                 let n: u32 = n;
                 match (then, other.join()) {
                     (Then::Succeeds, Ok(Ok(made))) => assert_eq!(made, n),
-                    (Then::Fails | Then::UndoesAll, Ok(Err(trouble))) => {
+                    (Then::Fails | Then::UndoesAll, Ok(Err(error))) => {
                         assert_eq!(
-                            trouble.during("test", &Place::InMemory).to_string(),
+                            error.during("test", &Place::InMemory).to_string(),
                             format!("test: {n}")
                         );
                     }

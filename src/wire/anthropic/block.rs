@@ -112,19 +112,19 @@ impl StreamedBlock {
         hosted_result(&self.fields).filter(|_| self.is_closed).map(str::to_owned)
     }
 
-    /// Returns true where one of the provider's own tools was asked something, and got no answer.
+    /// Returns true if one of the provider's own tools was asked something, and got no answer.
     fn is_unanswered(&self, answered: &[String]) -> bool {
         hosted_call(&self.fields).is_some_and(|call| !answered.iter().any(|id| id == call))
     }
 
-    /// Returns true where such a question was cut off: half a question stands in no place for
+    /// Returns true if such a question was cut off: half a question stands in no place for
     /// broken arguments, and nobody answers it.
     pub(super) fn is_cut_off(&self, answered: &[String]) -> bool {
         let input = self.input.trim();
         !input.is_empty() && !is_object(input) && self.is_unanswered(answered)
     }
 
-    /// Returns true where it can be kept though the stream broke off: what one of the provider's
+    /// Returns true if it can be kept though the stream broke off: what one of the provider's
     /// own tools was asked is nothing without its answer.
     pub(super) fn is_whole(&self, answered: &[String]) -> bool {
         match self.kind() {

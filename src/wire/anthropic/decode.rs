@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, REDACTED};
+use super::{ATTRIBUTE, FORMAT, REDACTED, TOOL_CHANGES};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, ToolCall, ToolMessage,
-    UserMessage,
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, SystemMessage,
+    ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
@@ -18,9 +18,9 @@ use crate::wire::common::{
     text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
+use crate::wire::metadata::Beside;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
-use crate::wire::words::word;
 
 /// Reads a response: its whole body, or its `role` and `content` alone.
 ///
@@ -44,20 +44,20 @@ use crate::wire::words::word;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, or
 /// stopped before anything was said; its words stay in the body: they may quote the request.
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;
     refused(&fields, &["content"])?;
-    if let Some(role) = fields.text("role")?.filter(|role| role != "assistant") {
-        let what = format_args!("expected `assistant`, found `{}`", word(&role));
-        return Err(top.key("role").error(what));
+    if fields.text("role")?.is_some_and(|role| role != "assistant") {
+        return Err(top.key("role").error("expected `assistant`"));
     }
     let usage = fields.get("usage").map_or_else(Usage::default, Usage::anthropic).with_caches();
     let word = stop_word(fields.take("stop_reason"));
-    Answer::new(Provider::Anthropic, assistant(&mut fields)?, usage, word).checked(top)
+    let answer = Answer::new(Provider::Anthropic, assistant(&mut fields)?, usage, word);
+    Ok(answer.checked(top)?.beside(Beside::of([fields])))
 }
 
 /// The messages of a request: its whole body, or the array of its `messages` alone.
@@ -118,31 +118,39 @@ impl Reader {
                 self.system(content, fields.at.key("content"))?;
                 fields.end()
             }
-            role => {
-                let what = format_args!("unknown role `{}`", word(role));
-                Err(fields.at.key("role").error(what))
-            }
+            _ => Err(fields.at.key("role").error("unknown role")),
         }
     }
 
     fn system(&mut self, content: Value, at: At) -> Result<()> {
-        let text = |block, at: At| {
+        let mut changes = Vec::new();
+        let text = |block: Value, at: At| {
             let mut fields = Fields::of(block, at)?;
-            let kind = fields.required_text("type")?;
-            if kind != "text" {
-                let wrong = format_args!("expected `text`, found `{}`", word(&kind));
-                return Err(fields.at.key("type").error(wrong));
+            match &*fields.required_text("type")? {
+                "text" => {}
+                kind @ ("tool_addition" | "tool_removal") => {
+                    fields.put("type", kind);
+                    changes.push(Value::Object(fields.whole()));
+                    return Ok(String::new());
+                }
+                _ => return Err(fields.at.key("type").error("expected `text`")),
             }
             fields.take(CACHE_CONTROL);
             let text = fields.required_text("text")?;
             fields.end().map(|()| text)
         };
-        let texts = match text_or_list(content, at, text)? {
+        let mut texts = match text_or_list(content, at, text)? {
             TextOrList::Text(text) => vec![text],
             TextOrList::List(texts) => texts,
         };
-        if !texts.is_empty() {
-            self.read.push(Message::system(texts.join("\n\n")));
+        let is_told = !texts.is_empty();
+        texts.retain(|text| changes.is_empty() || !text.is_empty());
+        if is_told {
+            let mut kept = Attributes::new();
+            if !changes.is_empty() {
+                kept.insert(TOOL_CHANGES.to_owned(), changes.into());
+            }
+            self.read.push(beside(SystemMessage::new(texts.join("\n\n")), ATTRIBUTE, kept));
         }
         Ok(())
     }

@@ -74,8 +74,15 @@ impl Pieces for Turn {
         match &*kind {
             "message_start" => {
                 let message = self.begin(&mut event)?;
-                end.usage.grow(Usage::anthropic(&message["usage"]));
+                end.usage.tells(Usage::anthropic(&message["usage"]));
                 end.says(stop_word(message.get("stop_reason").cloned()));
+                if let Some(fields) = message.as_object() {
+                    let own = ["content", "stop_reason"];
+                    let beside = fields
+                        .iter()
+                        .filter(|(key, value)| !own.contains(&key.as_str()) && !value.is_null());
+                    end.beside.take_all(beside.map(|(k, v)| (k.clone(), v.clone())).collect());
+                }
                 self.begin_with(message, event.at.key("message").key("content"), events)?;
             }
             "content_block_start" => self.open(event, events)?,
@@ -88,11 +95,12 @@ impl Pieces for Turn {
                 }
             }
             "message_delta" => {
-                end.usage.grow(event.get("usage").map_or_else(Usage::default, Usage::anthropic));
-                let delta = event
-                    .take("delta")
-                    .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
-                end.says(stop_word(delta));
+                end.usage.tells(event.get("usage").map_or_else(Usage::default, Usage::anthropic));
+                if let Some(mut delta) = event.object("delta")? {
+                    end.says(stop_word(delta.take("stop_reason")));
+                    end.beside.take(delta);
+                }
+                end.beside.take(event);
             }
             "message_stop" => end.says_over(),
             _ => {}

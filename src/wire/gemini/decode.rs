@@ -11,15 +11,15 @@ use crate::message::{
     ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, stop_word};
+use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, Ids, beside, content_of, each, keep, keep_signed, objects, other_part, put_back,
-    with_one_system,
+    At, Fields, Ids, answered, beside, content_of, each, keep, keep_signed, objects, other_part,
+    put_back, with_one_system,
 };
 use crate::wire::json::Json;
-use crate::wire::refused::{refused, stopped, unlisted};
+use crate::wire::metadata::Beside;
+use crate::wire::refused::{refused, unlisted};
 use crate::wire::usage::Usage;
-use crate::wire::words::word;
 
 /// Reads a response: its whole body, or the `content` of one candidate.
 ///
@@ -42,13 +42,17 @@ use crate::wire::words::word;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, blocked
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, blocked
 /// the prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec)
 /// with the path to what can't be read: also where there are several candidates; the caller
 /// chooses, and passes its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
-    let mut body = camel_fields(unlisted(top.parse(json)?), top)?;
+    let body = unlisted(top.parse(json)?);
+    if body.is_array() {
+        return Err(top.error(LISTED));
+    }
+    let mut body = camel_fields(body, top)?;
     refused(&body, &["candidates"])?;
     let mut calls = Calls::default();
     if body.has("parts") || body.has("role") {
@@ -56,8 +60,8 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
         return Ok(Answer::new(Provider::Gemini, message, Usage::default(), None));
     }
     let is_counted = body.has("responseId") || body.has("usageMetadata");
-    calls.name_after(body.text("responseId")?);
-    let usage = usage(&mut body);
+    calls.name_after(body.peek("responseId").map(str::to_owned));
+    let usage = usage(&body);
     let at = top.key("candidates");
     let Some(candidate) = candidate(&mut body)? else {
         return Err(without_candidates(&body, is_counted, at));
@@ -70,8 +74,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
         None if word.is_some() => AiMessage::new(""),
         None => return Err(at.key("content").error("missing, and no reason given")),
     };
-    Answer::new(Provider::Gemini, message, usage, word).checked(at)
+    let answer = Answer::new(Provider::Gemini, message, usage, word).checked(at)?;
+    Ok(answer.beside(Beside::of([body, candidate])))
 }
+
+/// If a stream was asked for, and no events.
+pub(in crate::wire) const LISTED: &str = "a list of answers: ask for `alt=sse`";
 
 /// The error of a body without a candidate: it is a response all the same where it tells of the
 /// prompt, or what it cost.
@@ -81,8 +89,9 @@ fn without_candidates(body: &Fields, is_counted: bool, at: At) -> Error {
 }
 
 /// Reads the tokens that a body or a chunk counts.
-pub(super) fn usage(body: &mut Fields) -> Usage {
-    body.take("usageMetadata").map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
+pub(super) fn usage(body: &Fields) -> Usage {
+    let usage = body.get("usageMetadata").cloned();
+    usage.map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
 }
 
 /// The messages of a request: its whole body, or the array of its `contents` alone.
@@ -122,7 +131,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     Ok(with_one_system(reader.read))
 }
 
-/// The first candidate, taken from a body; `None` where there is not one yet.
+/// The first candidate, taken from a body; `None` if there is not one yet.
 pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     let mut candidates = body.list("candidates")?.into_iter();
     let first = candidates.next();
@@ -138,6 +147,13 @@ pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     Ok(first)
 }
 
+/// Makes a list of `parts` that are one: the API takes an object in their place.
+fn one_is_a_list(fields: &mut Fields) {
+    if let Some(part @ Value::Object(_)) = fields.get("parts").cloned() {
+        fields.put("parts", Value::Array(vec![part]));
+    }
+}
+
 /// The message that is a model's `content`.
 fn content(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
     check_role(&mut fields)?;
@@ -148,21 +164,14 @@ fn content(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
 pub(super) fn check_role(fields: &mut Fields) -> Result<()> {
     match fields.text("role")?.filter(|role| role != "model") {
         None => Ok(()),
-        Some(role) => {
-            let what = format_args!("expected `model`, found `{}`", word(&role));
-            Err(fields.at.key("role").error(what))
-        }
+        Some(_) => Err(fields.at.key("role").error("expected `model`")),
     }
-}
-
-pub(super) fn with_beside(ai: AiMessage, beside: Attributes) -> AiMessage {
-    if beside.is_empty() { ai } else { ai.with_attribute(ATTRIBUTE, beside) }
 }
 
 fn ai(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
     let part = |part, at: At| ai_part(camel_fields(part, at)?, calls);
     let parts: Vec<_> = fields.each("parts", part)?.into_iter().flatten().collect();
-    Ok(with_beside(AiMessage::from_parts(parts), fields.rest()))
+    Ok(answered(parts, ATTRIBUTE, fields.rest()))
 }
 
 /// Makes up ids for calls that came without.
@@ -216,8 +225,11 @@ impl Reader {
                 let text = |part, at: At| {
                     let mut part = Fields::of(part, at)?;
                     let text = part.required_text("text")?;
+                    // Python's client writes `thought: false` where it is none.
+                    part.retain(|key| key != "thought");
                     part.end().map(|()| text)
                 };
+                one_is_a_list(&mut fields);
                 fields.each("parts", text)?.join("\n\n")
             }
         };
@@ -228,14 +240,12 @@ impl Reader {
     }
 
     fn entry(&mut self, index: usize, mut fields: Fields) -> Result<()> {
+        one_is_a_list(&mut fields);
         match fields.text("role")?.as_deref() {
             Some("model") => self.model(index, fields),
             // A result once had a role of its own.
             None | Some("user" | "function" | "tool") => self.user(index, fields),
-            Some(role) => {
-                let what = format_args!("unknown role `{}`", word(role));
-                Err(fields.at.key("role").error(what))
-            }
+            Some(_) => Err(fields.at.key("role").error("unknown role")),
         }
     }
 
@@ -344,7 +354,7 @@ fn user(parts: Vec<Part>, rest: Attributes) -> Message {
     beside(UserMessage::new(content_of(parts)), ATTRIBUTE, rest)
 }
 
-/// One part of an answer; `None` where it is empty.
+/// One part of an answer; `None` if it is empty.
 pub(super) fn ai_part(mut fields: Fields, calls: &mut Calls) -> Result<Option<AiPart>> {
     if let Some(value) = fields.take("functionCall") {
         let value = camel_fields(value, fields.at.key("functionCall"))?;
@@ -380,7 +390,7 @@ pub(super) fn call(mut fields: Fields, mut beside: Fields, calls: &mut Calls) ->
     Ok(ToolCall { id, name, arguments, signature, extra: keep(FORMAT, beside) })
 }
 
-/// One part that is neither a call, nor a result, nor a thought; `None` where it is empty.
+/// One part that is neither a call, nor a result, nor a thought; `None` if it is empty.
 fn part(mut fields: Fields) -> Result<Option<Part>> {
     if let Some(key) = ["inlineData", "fileData"].into_iter().find(|key| fields.has(key)) {
         return media(fields, key).map(Some);

@@ -2,166 +2,271 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-
 use serde_json::Value;
 
-use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, SystemInstruction, WHOLE};
+use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, WHOLE};
 use crate::message::{
-    AiPart, Attributes, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart,
-    ToolCall, ToolMessage,
+    AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, ToolCall, ToolMessage,
 };
 use crate::provider::{Provider, Row};
+use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, flattened, is_foreign, kept, kept_object,
-    known_type, placeholder, write_kept,
+    DataUrl, NO_SIGNATURE, as_other_part, is_foreign, kept, kept_object, known_type, placeholder,
 };
-use crate::wire::media::{is_googles, resolution, type_at};
-use crate::wire::shape::{Entry, Object, write};
-use crate::wire::view::{ForProvider, MessageFormat, Speaker};
+use crate::wire::losses::{Losses, Weight};
+use crate::wire::media::{GEMINI_FILES, is_googles, resolution, type_at};
+use crate::wire::terms::Sent;
+use crate::wire::view::{ForProvider, MessageFormat};
 
-impl Serialize for SystemInstruction<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let parts: Vec<_> = self.texts().map(Piece::text).collect();
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("parts", &parts)?;
-        map.end()
+impl MessageFormat for Options {
+    const NAMESAKE: Provider = Provider::Gemini;
+    const OPERATION: &'static str = "write gemini contents";
+
+    fn messages<'s>(
+        view: &Contents<'_>,
+        sent: &'s [Sent<'_>],
+        losses: &mut Losses,
+    ) -> Vec<BorrowedValue<'s>> {
+        let writer = Writer { options: view.options, row: &view.terms.row };
+        writer.contents(sent, losses)
+    }
+
+    fn refuses(reasoning: &Reasoning) -> Option<&'static str> {
+        is_foreign(FORMAT, &reasoning.extra).then_some(FOREIGN)
     }
 }
 
-impl Serialize for Contents<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let sent = self.terms.sent(&self.messages);
-        let said: Vec<&Message> = sent.iter().map(|m| &**m).filter(|m| is_said(m)).collect();
-        let are_one = |a: &&Message, b: &&Message| {
-            matches!(
-                (a, b),
-                (Message::Tool(_), Message::Tool(_)) | (Message::Ai(_), Message::Ai(_))
-            )
-        };
-        let mut list = serializer.serialize_seq(None)?;
-        let mut options = self.options;
-        options.skip_signatures |= self.terms.row.signed_calls;
-        options.media_beside_results = !self.terms.row.media_in_results;
-        options.detail = self.terms.row.detail;
-        let mut before: &[&Message] = &[];
-        for messages in said.chunk_by(are_one) {
-            let is_ai = messages.iter().any(|message| message.as_ai().is_some());
-            let role = if is_ai { "model" } else { "user" };
-            let parts = Parts { messages, before, options };
-            list.serialize_element(&Turn { role, parts })?;
-            before = messages;
-        }
-        list.end()
-    }
-}
+impl ForProvider for Options {}
 
-/// Returns whether anything of a message stands among `contents`.
-fn is_said(message: &Message) -> bool {
-    match message {
-        Message::User(_) | Message::Tool(_) => true,
-        Message::Ai(_) => pieces(message).next().is_some(),
-        _ => false,
-    }
-}
+const FOREIGN: &str = "another provider's reasoning";
 
-/// One element of `contents`: a user message, or neighbouring answers, or the results of their
-/// calls.
-#[derive(Serialize)]
-struct Turn<'e, 'a> {
-    role: &'static str,
-    parts: Parts<'e, 'a>,
-}
-
-struct Parts<'e, 'a> {
-    messages: &'e [&'a Message],
-    /// The entry before this one.
-    before: &'e [&'a Message],
+struct Writer<'w> {
     options: Options,
+    row: &'w Row,
 }
 
-impl Serialize for Parts<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { messages, before, options } = *self;
-        let mut list = serializer.serialize_seq(None)?;
-        for (call, tool) in in_order_of_calls(before, messages) {
-            list.serialize_element(&Piece::Result { tool, call, options })?;
-            if options.media_beside_results {
-                let media = tool.content().parts().iter().filter_map(result_media);
-                media.into_iter().try_for_each(|piece| list.serialize_element(&piece))?;
+impl Writer<'_> {
+    /// Returns an element for each user message, each run of answers, and each run of results.
+    fn contents<'s>(&self, sent: &'s [Sent<'_>], losses: &mut Losses) -> Vec<BorrowedValue<'s>> {
+        let mut said: Vec<(&'s Sent<'_>, Vec<Object<'s>>)> = Vec::new();
+        let mut is_first = true;
+        for sent in sent.iter().filter(|sent| !sent.message.is_system()) {
+            let mut parts = Vec::new();
+            is_first |= sent.message.as_ai().is_none();
+            self.said(&mut parts, &mut is_first, sent, losses);
+            if sent.message.is_tool() || !parts.is_empty() {
+                said.push((sent, parts));
             }
         }
-        let mut is_first_call = true;
-        for mut piece in messages.iter().flat_map(|message| pieces(message)) {
-            match &mut piece {
-                Piece::Call { options: o, is_first, .. } => {
-                    *o = options;
-                    *is_first = std::mem::take(&mut is_first_call);
-                }
-                Piece::Media { resolution: level, media, .. } if options.detail => {
-                    *level = media.detail.as_ref().and_then(resolution);
-                }
-                _ => {}
+        let mut contents = Vec::new();
+        // The calls of the element before.
+        let mut asked: Vec<&ToolCall> = Vec::new();
+        let kind = |sent: &Sent<'_>| (sent.message.is_tool(), sent.message.is_user());
+        for run in said.chunk_by_mut(|(a, _), (b, _)| kind(a) == kind(b) && !a.message.is_user()) {
+            let is_answer = run.iter().any(|(sent, _)| sent.message.as_ai().is_some());
+            let mut parts: Vec<Object<'s>> = Vec::new();
+            let results = run.iter().filter_map(|(sent, _)| Some((*sent, sent.message.as_tool()?)));
+            for (call, (sent, tool)) in in_order_of_calls(&asked, results.collect()) {
+                self.result(&mut parts, call, tool, sent, losses);
             }
-            list.serialize_element(&piece)?;
+            parts.extend(run.iter_mut().flat_map(|(_, said)| std::mem::take(said)));
+            asked = run.iter().flat_map(|(sent, _)| sent.message.tool_calls()).collect();
+            let role = if is_answer { "model" } else { "user" };
+            contents.push(Object::of([("role", role.into()), ("parts", parts.into())]).into());
         }
-        list.end()
+        contents
+    }
+
+    /// Writes what a user or the model says.
+    fn said<'s>(
+        &self,
+        parts: &mut Vec<Object<'s>>,
+        is_first: &mut bool,
+        sent: &'s Sent<'_>,
+        losses: &mut Losses,
+    ) {
+        let before = parts.len();
+        match &*sent.message {
+            Message::User(m) => {
+                match m.content() {
+                    Content::Text(text) => parts.extend(text_part(text)),
+                    Content::Parts(all) => {
+                        for (i, part) in all.iter().enumerate() {
+                            match self.part(part) {
+                                Some(object) => parts.push(object),
+                                None if part.as_text().is_some() => {}
+                                None => {
+                                    sent.refuse(i, part, losses);
+                                    parts.extend(text_part(placeholder(part)));
+                                }
+                            }
+                        }
+                    }
+                }
+                if parts.len() == before {
+                    sent.refuse_all("an empty message", losses);
+                    parts.extend(text_part(EMPTY_MESSAGE));
+                }
+            }
+            Message::Ai(m) => {
+                parts.extend(m.as_text().and_then(text_part));
+                for (i, part) in m.parts().iter().enumerate() {
+                    match part {
+                        AiPart::Content(part) => match self.part(part) {
+                            Some(object) => parts.push(object),
+                            None if part.as_text().is_some() => {}
+                            // A placeholder would be what the model has said.
+                            None => sent.refuse(i, part, losses),
+                        },
+                        AiPart::Reasoning(reasoning) if is_foreign(FORMAT, &reasoning.extra) => {
+                            sent.lose(i, FOREIGN, Weight::Reasoning, losses);
+                        }
+                        AiPart::Reasoning(reasoning) => parts.push(thought(reasoning)),
+                        AiPart::ToolCall(call) => {
+                            let args = sent.arguments(i, call, losses);
+                            parts.push(self.call(call, args, std::mem::take(is_first)));
+                        }
+                    }
+                }
+                if parts.len() == before {
+                    sent.refuse_empty(m, losses);
+                }
+            }
+            Message::System(_) | Message::Tool(_) | Message::Custom(_) => {}
+        }
+    }
+
+    /// A part as it is; `None` for an empty text, and for what has no place.
+    fn part<'s>(&self, part: &'s Part) -> Option<Object<'s>> {
+        match part {
+            // An empty text with a signature is how the API streams one, and goes back as it came.
+            Part::Text(part) => match kept(FORMAT, &part.extra) {
+                None if part.text.is_empty() => None,
+                kept => Some(Object::of([("text", (&part.text).into())]).kept(kept, &[])),
+            },
+            Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
+                let level = media.detail.as_ref().filter(|_| self.row.detail);
+                Some(media_part(media, location(media)?, level.and_then(resolution)))
+            }
+            Part::Other(_) => as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
+        }
+    }
+
+    fn call<'s>(&self, call: &'s ToolCall, args: BorrowedValue<'s>, is_first: bool) -> Object<'s> {
+        let kept = kept(FORMAT, &call.extra);
+        let id = (!self.options.no_ids && has_id(call)).then_some(&call.id);
+        let own = [("id", id.into()), ("name", (&call.name).into()), ("args", args)];
+        let function = Object::of(own).kept(kept_object(kept, "functionCall"), &[]);
+        let signature = call.signature.as_deref();
+        let signature = signature.filter(|_| !is_foreign(FORMAT, &call.extra));
+        let skips = self.options.skip_signatures || self.row.signed_calls;
+        let stand_in = (is_first && skips).then_some(NO_SIGNATURE);
+        Object::of([("functionCall", function.into()), (SIGNATURE, signature.or(stand_in).into())])
+            .kept(kept, &[])
+    }
+
+    fn result<'s>(
+        &self,
+        parts: &mut Vec<Object<'s>>,
+        call: Option<&'s ToolCall>,
+        tool: &'s ToolMessage,
+        sent: &Sent<'_>,
+        losses: &mut Losses,
+    ) {
+        let beside = kept(ATTRIBUTE, tool.attributes());
+        let kept = kept_object(beside, "functionResponse");
+        let has_id = call.map_or_else(|| !tool.call_id().is_empty(), has_id);
+        let id = (!self.options.no_ids && has_id).then(|| tool.call_id());
+        let name = call.map_or_else(|| tool.tool_name(), |call| &call.name);
+        if call.is_none() && name.is_empty() {
+            sent.refuse_all("a result without a tool's name", losses);
+        }
+        // The API needs a name: of a stranger, the id says more than nothing.
+        let name = if name.is_empty() { tool.call_id() } else { name };
+        let (mut texts, mut media) = (Vec::new(), Vec::new());
+        for (i, part) in tool.content().parts().iter().enumerate() {
+            match (part.as_text(), result_media(part)) {
+                (Some(text), _) => texts.push(text),
+                (None, Some(object)) => media.push(object),
+                (None, None) => {
+                    sent.refuse(i, part, losses);
+                    texts.push(placeholder(part));
+                }
+            }
+        }
+        let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
+        let inside =
+            (self.row.media_in_results && !media.is_empty()).then(|| std::mem::take(&mut media));
+        let response = Object::of([
+            ("id", id.into()),
+            ("name", name.into()),
+            ("response", response(tool, shape, texts)),
+            ("parts", inside.into()),
+            (SHAPE, BorrowedValue::Nothing),
+        ]);
+        let response = response.kept(kept, &[]);
+        parts.push(Object::of([("functionResponse", response.into())]).kept(beside, &[]));
+        parts.extend(media);
     }
 }
 
 /// Results, each with the call that it answers, in the order of the calls; then those that answer
 /// none.
 ///
-/// Where several calls have one id, the results count one by one.
-fn in_order_of_calls<'a>(
-    before: &[&'a Message],
-    results: &[&'a Message],
-) -> Vec<(Option<&'a ToolCall>, &'a ToolMessage)> {
+/// If several calls have one id, the results count one by one.
+fn in_order_of_calls<'a, T>(
+    asked: &[&'a ToolCall],
+    results: Vec<(T, &'a ToolMessage)>,
+) -> Vec<(Option<&'a ToolCall>, (T, &'a ToolMessage))> {
     let mut by_id: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    let mut left: Vec<_> = results.iter().map(|message| message.as_tool()).collect();
-    for (i, tool) in left.iter().enumerate() {
-        if let Some(tool) = tool {
-            by_id.entry(tool.call_id()).or_default().push_back(i);
-        }
+    for (i, (_, tool)) in results.iter().enumerate() {
+        by_id.entry(tool.call_id()).or_default().push_back(i);
     }
-    let mut ordered = Vec::with_capacity(left.len());
-    if !by_id.is_empty() {
-        for call in before.iter().flat_map(|message| message.tool_calls()) {
-            let answer = by_id.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
-            ordered.extend(answer.and_then(|i| left[i].take()).map(|tool| (Some(call), tool)));
-        }
+    let mut ordered = Vec::with_capacity(results.len());
+    let mut left: Vec<_> = results.into_iter().map(Some).collect();
+    for call in asked {
+        let answer = by_id.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
+        ordered.extend(answer.and_then(|i| left[i].take()).map(|result| (Some(*call), result)));
     }
-    ordered.extend(left.into_iter().flatten().map(|tool| (None, tool)));
+    ordered.extend(left.into_iter().flatten().map(|result| (None, result)));
     ordered
 }
 
-/// One element of `parts`.
-#[derive(Clone, Copy)]
-enum Piece<'a> {
-    Text {
-        text: &'a str,
-        kept: Option<&'a Attributes>,
-    },
-    Thought(&'a Reasoning),
-    Media {
-        media: &'a Media,
-        location: Location<'a>,
-        /// The resolution at which it is to be looked at.
-        resolution: Option<&'static str>,
-    },
-    Call {
-        call: &'a ToolCall,
-        is_first: bool,
-        options: Options,
-    },
-    Result {
-        tool: &'a ToolMessage,
-        call: Option<&'a ToolCall>,
-        options: Options,
-    },
-    /// A kind that only this format knows, with all of its fields.
-    Other(&'a Attributes),
+/// A text; `None` for an empty one.
+fn text_part(text: &str) -> Option<Object<'_>> {
+    (!text.is_empty()).then(|| Object::of([("text", text.into())]))
+}
+
+fn thought(reasoning: &Reasoning) -> Object<'_> {
+    let own = [
+        ("text", (&reasoning.text).into()),
+        ("thought", true.into()),
+        (SIGNATURE, reasoning.signature.as_ref().into()),
+    ];
+    Object::of(own).kept(kept(FORMAT, &reasoning.extra), &[])
+}
+
+/// Media, with the resolution at which they are to be looked at.
+fn media_part<'a>(
+    media: &'a Media,
+    location: Location<'a>,
+    resolution: Option<&'static str>,
+) -> Object<'a> {
+    let kept = kept(FORMAT, &media.extra);
+    let (key, own) = match location {
+        Location::Inline { media_type, data } => {
+            ("inlineData", [("mimeType", media_type.into()), ("data", data.into())])
+        }
+        Location::File { media_type, uri } => {
+            ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
+        }
+    };
+    let object = Object::of([(key, Object::of(own).kept(kept_object(kept, key), &[]).into())]);
+    let object = match resolution {
+        Some(level) => object.with("mediaResolution", Object::of([("level", level.into())])),
+        None => object,
+    };
+    object.kept(kept, &["inlineData", "fileData"])
 }
 
 /// The place from which media come.
@@ -171,64 +276,7 @@ enum Location<'a> {
     File { media_type: Option<&'a str>, uri: &'a str },
 }
 
-impl<'a> Piece<'a> {
-    fn text(text: &'a str) -> Self {
-        Self::Text { text, kept: None }
-    }
-}
-
-/// The parts of one message; results are not among them.
-fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
-    own_pieces(message).chain(says_nothing(message).then_some(Piece::text(EMPTY_MESSAGE)))
-}
-
-/// The parts of what a message itself says.
-fn own_pieces<'m>(message: &'m Message) -> impl Iterator<Item = Piece<'m>> + Clone {
-    let text = |text: &'m str| (!text.is_empty()).then_some(Piece::text(text));
-    flattened(message, text, part, ai_part)
-}
-
-/// Returns whether this is a user's message of which no part is left.
-fn says_nothing(message: &Message) -> bool {
-    message.is_user() && own_pieces(message).next().is_none()
-}
-
-/// A part of a user's message; `None` for an empty text.
-fn part(part: &Part) -> Option<Piece<'_>> {
-    let stands_for = || part.as_text().is_none().then(|| Piece::text(placeholder(part)));
-    own_part(part).or_else(stands_for)
-}
-
-/// A part as it is; `None` for an empty text, and for what has no place.
-fn own_part(part: &Part) -> Option<Piece<'_>> {
-    match part {
-        // An empty text with a signature is how the API streams one, and goes back as it came.
-        Part::Text(TextPart { text, extra }) => match kept(FORMAT, extra) {
-            None if text.is_empty() => None,
-            kept => Some(Piece::Text { text, kept }),
-        },
-        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
-            location(media).map(|location| Piece::Media { media, location, resolution: None })
-        }
-        Part::Other(_) => as_other_part(FORMAT, part).map(Piece::Other),
-    }
-}
-
-/// A part of an answer; `None` for what is left out.
-fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
-    match ai_part {
-        // A placeholder would be what the model has said.
-        AiPart::Content(content) => own_part(content),
-        AiPart::Reasoning(reasoning) => {
-            (!is_foreign(FORMAT, &reasoning.extra)).then_some(Piece::Thought(reasoning))
-        }
-        AiPart::ToolCall(call) => {
-            Some(Piece::Call { call, is_first: false, options: Options::default() })
-        }
-    }
-}
-
-/// Data as it is sent; `None` where the API answers "Unsupported MIME type": documents of office
+/// Data as it is sent; `None` if the API answers "Unsupported MIME type": documents of office
 /// programs, and images that it does not read.
 fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
     let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
@@ -265,75 +313,6 @@ fn location(media: &Media) -> Option<Location<'_>> {
     })
 }
 
-impl Serialize for Piece<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match *self {
-            Self::Text { text, kept } => {
-                write(&mut map, &[("text", text.into())], kept)?;
-            }
-            Self::Thought(reasoning) => {
-                let own = [
-                    ("text", (&reasoning.text).into()),
-                    ("thought", Entry::True),
-                    (SIGNATURE, reasoning.signature.as_ref().into()),
-                ];
-                write(&mut map, &own, kept(FORMAT, &reasoning.extra))?;
-            }
-            Self::Media { media, location, resolution } => {
-                let kept = kept(FORMAT, &media.extra);
-                let (key, own) = match location {
-                    Location::Inline { media_type, data } => {
-                        ("inlineData", [("mimeType", media_type.into()), ("data", data.into())])
-                    }
-                    Location::File { media_type, uri } => {
-                        ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
-                    }
-                };
-                map.serialize_entry(key, &Object { own, kept: kept_object(kept, key) })?;
-                if let Some(level) = resolution {
-                    let own = Object { own: [("level", level.into())], kept: None };
-                    map.serialize_entry("mediaResolution", &own)?;
-                }
-                let replaced = if resolution.is_some() { "mediaResolution" } else { "" };
-                write_kept(&mut map, kept, &["inlineData", "fileData", replaced])?;
-            }
-            Self::Call { call, is_first, options } => {
-                let kept = kept(FORMAT, &call.extra);
-                map.serialize_entry("functionCall", &function_call(call, kept, options))?;
-                let signature = call.signature.as_deref();
-                let signature = signature.filter(|_| !is_foreign(FORMAT, &call.extra));
-                let stand_in = (is_first && options.skip_signatures).then_some(NO_SIGNATURE);
-                if let Some(signature) = signature.or(stand_in) {
-                    map.serialize_entry(SIGNATURE, signature)?;
-                }
-                write_kept(&mut map, kept, &["functionCall", SIGNATURE])?;
-            }
-            Self::Result { tool, call, options } => {
-                let kept = kept(ATTRIBUTE, tool.attributes());
-                let response = FunctionResponse { tool, call, kept, options };
-                map.serialize_entry("functionResponse", &response)?;
-                write_kept(&mut map, kept, &["functionResponse"])?;
-            }
-            Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
-        }
-        map.end()
-    }
-}
-
-fn function_call<'a>(
-    call: &'a ToolCall,
-    kept: Option<&'a Attributes>,
-    options: Options,
-) -> Object<'a, 3> {
-    let id = (!options.no_ids && has_id(call)).then_some(&call.id);
-    let args = Entry::Arguments(&call.arguments);
-    Object {
-        own: [("id", id.into()), ("name", (&call.name).into()), ("args", args)],
-        kept: kept_object(kept, "functionCall"),
-    }
-}
-
 /// Returns whether the API knows this call by its id: not where we made it up, of which the `null`
 /// beside it reminds us.
 fn has_id(call: &ToolCall) -> bool {
@@ -341,108 +320,36 @@ fn has_id(call: &ToolCall) -> bool {
     !call.id.is_empty() && kept.is_none()
 }
 
-struct FunctionResponse<'a> {
-    tool: &'a ToolMessage,
-    call: Option<&'a ToolCall>,
-    kept: Option<&'a Attributes>,
-    options: Options,
-}
-
-impl Serialize for FunctionResponse<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let tool = self.tool;
-        let id = self.call.map_or_else(|| !tool.call_id().is_empty(), has_id);
-        let name = self.call.map_or_else(|| tool.tool_name(), |call| &call.name);
-        // The API needs a name: of a stranger, the id says more than nothing.
-        let name = if name.is_empty() { tool.call_id() } else { name };
-        let kept = kept_object(self.kept, "functionResponse");
-        let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
-        let mut map = serializer.serialize_map(None)?;
-        if !self.options.no_ids && id {
-            map.serialize_entry("id", tool.call_id())?;
-        }
-        map.serialize_entry("name", name)?;
-        map.serialize_entry("response", &Response(tool, shape))?;
-        let media = tool.content().parts().iter().filter_map(result_media);
-        if media.clone().next().is_some() && !self.options.media_beside_results {
-            map.serialize_entry("parts", &media.collect::<Vec<_>>())?;
-        }
-        write_kept(&mut map, kept, &["id", "name", "response", "parts", SHAPE])?;
-        map.end()
-    }
-}
-
 /// The words of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
-struct Response<'a>(&'a ToolMessage, Option<&'a str>);
-
-impl Serialize for Response<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+fn response<'s>(
+    tool: &'s ToolMessage,
+    shape: Option<&str>,
+    texts: Vec<&'s str>,
+) -> BorrowedValue<'s> {
+    let said = match (shape, tool.content()) {
+        (_, Content::Parts(_)) => texts.into(),
+        (None, Content::Text(text)) => text.into(),
         // What came as an object goes back as one, if it still is one.
-        let Self(tool, shape) = *self;
-        let value = match tool.content() {
-            Content::Text(text) if shape.is_some() => serde_json::from_str::<Value>(text).ok(),
-            _ => None,
-        };
-        if let (Some(WHOLE), Some(Value::Object(fields))) = (shape, &value) {
-            return fields.serialize(serializer);
-        }
-        let mut map = serializer.serialize_map(Some(1))?;
-        let key = if tool.is_error() { "error" } else { "output" };
-        match (value, tool.content()) {
-            (Some(value), _) => map.serialize_entry(key, &value)?,
-            (None, Content::Text(text)) => map.serialize_entry(key, text)?,
-            (None, Content::Parts(parts)) => {
-                let texts = parts.iter().filter(|part| result_media(part).is_none());
-                let texts = texts.map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
-                map.serialize_entry(key, &texts.collect::<Vec<_>>())?;
-            }
-        }
-        map.end()
-    }
+        (Some(shape), Content::Text(text)) => match serde_json::from_str(text) {
+            Ok(whole @ Value::Object(_)) if shape == WHOLE => return BorrowedValue::Value(whole),
+            Ok(value) => BorrowedValue::Value(value),
+            Err(_) => text.into(),
+        },
+    };
+    let key = if tool.is_error() { "error" } else { "output" };
+    Object::of([(key, said)]).into()
 }
 
-/// Media that a result may hold: data, and what lies in Google's storage; other addresses are
-/// refused.
-fn result_media(part: &Part) -> Option<Piece<'_>> {
+/// Media that a result may hold: data, and what lies in Google's storage or was given to its Files
+/// API; other addresses are refused.
+fn result_media(part: &Part) -> Option<Object<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;
     let is_taken = match location {
         Location::Inline { .. } => true,
-        Location::File { uri, .. } => uri.starts_with("gs://"),
+        Location::File { uri, .. } => {
+            ["gs://", "files/", GEMINI_FILES].iter().any(|own| uri.starts_with(own))
+        }
     };
-    is_taken.then_some(Piece::Media { media, location, resolution: None })
+    is_taken.then(|| media_part(media, location, None))
 }
-
-impl MessageFormat for Options {
-    const NAMESAKE: Provider = Provider::Gemini;
-    const OPERATION: &'static str = "write gemini contents";
-    const OBJECTS: bool = true;
-
-    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
-        match by {
-            Speaker::Tool => result_media(part).is_some(),
-            _ => own_part(part).is_some(),
-        }
-    }
-
-    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
-        ai_part(part).is_none().then_some("another provider's reasoning")
-    }
-
-    fn refuses(&self, message: &Message, calls: &[&str]) -> Option<&'static str> {
-        match message {
-            Message::Custom(_) => Some("a custom message"),
-            Message::User(_) if says_nothing(message) => Some("an empty message"),
-            Message::Tool(tool)
-                if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) =>
-            {
-                Some("a result without a tool's name")
-            }
-            // Of media it is told one by one.
-            Message::Ai(ai) if !is_said(message) => empty_answer(ai),
-            _ => None,
-        }
-    }
-}
-
-impl ForProvider for Options {}

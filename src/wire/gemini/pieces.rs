@@ -53,7 +53,7 @@ impl Arguments {
     }
 }
 
-/// Returns the place at the end of the way, made where it is not there yet; `None` where something
+/// Returns the place at the end of the way, made where it is not there yet; `None` if something
 /// else is on the way, or an element of a list is passed over.
 fn place(top: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
     steps.into_iter().try_fold(top, |value, step| match step {

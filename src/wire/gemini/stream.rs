@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use super::decode::{self, Calls, camel, camel_fields, candidate, check_role, usage, with_beside};
+use super::ATTRIBUTE;
+use super::decode::{self, Calls, camel, camel_fields, candidate, check_role, usage};
 use super::pieces::Arguments;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields};
+use crate::wire::common::{At, Fields, answered};
 use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 
@@ -77,10 +78,13 @@ impl Pieces for Chunks {
     }
 
     fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
-        self.ids.name_after(chunk.text("responseId")?);
-        end.usage.grow(usage(&mut chunk));
-        let Some(first) = candidate(&mut chunk)? else { return Ok(()) };
-        let mut candidate = camel_fields(first, chunk.at.key("candidates").index(0))?;
+        self.ids.name_after(chunk.peek("responseId").map(str::to_owned));
+        end.usage.is_now(usage(&chunk));
+        let first = candidate(&mut chunk)?;
+        let at = chunk.at.key("candidates").index(0);
+        end.beside.take(chunk);
+        let Some(first) = first else { return Ok(()) };
+        let mut candidate = camel_fields(first, at)?;
         let word = stop_word(candidate.take("finishReason"));
         if let Some(value) = candidate.take("content") {
             let mut fields = camel_fields(value, candidate.at.key("content"))?;
@@ -94,6 +98,7 @@ impl Pieces for Chunks {
             end.says(word);
             end.says_whole();
         }
+        end.beside.take(candidate);
         Ok(())
     }
 
@@ -105,7 +110,7 @@ impl Pieces for Chunks {
         if let Some(half) = self.open {
             self.parts.remove(half.part);
         }
-        with_beside(AiMessage::from_parts(self.parts), self.beside)
+        answered(self.parts, ATTRIBUTE, self.beside)
     }
 }
 

@@ -11,9 +11,10 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, expected, keep, objects, put_back, sniff, with_one_system,
+    At, Fields, Ids, answered, beside, expected, keep, objects, put_back, sniff, with_one_system,
 };
 use crate::wire::json::Json;
+use crate::wire::metadata::Beside;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
@@ -43,8 +44,8 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the server answered an error;
-/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where it says that it is not done;
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the server answered an error;
+/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if it says that it is not done;
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read ollama answer");
@@ -61,7 +62,8 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     }
     let message = body.required_object("message")?;
     let message = ai(message, &mut ids(body.peek("created_at")))?;
-    Answer::new(Provider::Ollama, message, usage, word).checked(top)
+    let answer = Answer::new(Provider::Ollama, message, usage, word).checked(top)?;
+    Ok(answer.beside(Beside::of([body])))
 }
 
 /// Reads the messages of a request: a list of them, or a body with `messages`.
@@ -181,9 +183,7 @@ pub(super) fn ai(mut fields: Fields, ids: &mut Ids) -> Result<AiMessage> {
     parts.extend(images(&mut fields)?.into_iter().map(AiPart::Content));
     let call = |value, at: At| Ok(call(value, at, ids)?.into());
     parts.extend(fields.each("tool_calls", call)?);
-    let message = AiMessage::from_parts(parts);
-    let rest = fields.rest();
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
+    Ok(answered(parts, ATTRIBUTE, fields.rest()))
 }
 
 pub(super) fn call(value: Value, at: At, ids: &mut Ids) -> Result<ToolCall> {

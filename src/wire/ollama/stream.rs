@@ -61,7 +61,7 @@ impl Pieces for Lines {
     }
 
     fn take(&mut self, mut line: Fields, end: &mut End, events: &mut Events) -> Result<()> {
-        end.usage.grow(Usage::ollama(&line));
+        end.usage.is_now(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
         if let Some(mut message) = line.object("message")? {
@@ -87,6 +87,7 @@ impl Pieces for Lines {
         if line.take("done") == Some(Value::Bool(true)) {
             end.says_over();
         }
+        end.beside.take(line);
         Ok(())
     }
 

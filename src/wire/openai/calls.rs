@@ -23,7 +23,7 @@ pub(super) struct Calls {
 struct Call {
     index: Option<u64>,
     fields: Attributes,
-    /// True where it came without an id, and got one.
+    /// True if it came without an id, and got one.
     is_named: bool,
     /// The length of its arguments that was shown; `None` as long as nothing was.
     shown: Option<usize>,
@@ -38,7 +38,7 @@ struct Braces {
     depth: usize,
     in_text: bool,
     is_escaped: bool,
-    /// True where the arguments are an object; `None` as long as braces are open.
+    /// True if the arguments are an object; `None` as long as braces are open.
     closed: Option<bool>,
 }
 
@@ -129,7 +129,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns true where this piece begins another call: one of another id; or, where an id is
+    /// Returns true if this piece begins another call: one of another id; or, where an id is
     /// missing, one of another name, or of the same name when the arguments are complete. (Some
     /// servers repeat the name in each piece.)
     fn is_over(&self, piece: &Fields, is_indexed: bool) -> bool {

@@ -9,12 +9,13 @@ use crate::message::{
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, stop_word};
+use crate::wire::answer::{Answer, Stop, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, TextOrList, beside, expected, from_url, keep, objects, other_part, put_back,
-    text_or_list, with_one_system,
+    At, Fields, Ids, TextOrList, answered, beside, expected, from_url, keep, objects, other_part,
+    put_back, text_or_list, with_one_system,
 };
 use crate::wire::json::Json;
+use crate::wire::metadata::Beside;
 use crate::wire::refused::{refused, unlisted};
 use crate::wire::usage::Usage;
 
@@ -43,7 +44,7 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, or
 /// stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path,
 /// where it is not such a response: also where it holds more than one choice (read the message of
 /// the one that you want).
@@ -66,8 +67,14 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let mut choice = Fields::of(choice, choices.index(0))?;
     refused(&choice, &["message"])?;
     let word = stop_word(choice.take("finish_reason"));
-    let message = ai(choice.required_object("message")?, &mut ids)?;
-    Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)
+    let message = match choice.object("message")? {
+        // Azure leaves it out where it has filtered all of it.
+        None if Stop::of(word.as_deref(), false, false) == Stop::Filtered => AiMessage::new(""),
+        Some(message) => ai(message, &mut ids)?,
+        None => return Err(choice.at.key("message").error("missing")),
+    };
+    let answer = Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)?;
+    Ok(answer.beside(Beside::of([choice, body])))
 }
 
 /// Returns the usage that a body or a chunk counts; Groq hands it over in a field of its own.
@@ -287,6 +294,8 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     parts.extend(reasoning(&mut fields)?.map(AiPart::Reasoning));
     match fields.take("content") {
         None => {}
+        // Cloudflare's, where JSON was asked for.
+        Some(object @ Value::Object(_)) => parts.push(Part::text(object.to_string()).into()),
         Some(content) => match text_or_list(content, at.key("content"), answer_block)? {
             TextOrList::Text(text) => parts.push(AiPart::Content(Part::text(text))),
             TextOrList::List(said) => parts.extend(said),
@@ -319,14 +328,14 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     if let Some(value) = fields.take("function_call").filter(|call| is_there(call, "name")) {
         parts.push(AiPart::ToolCall(function_call(value, at, 0)?));
     }
-    let message = AiMessage::from_parts(parts);
-    let message = fields.text("name")?.into_iter().fold(message, AiMessage::with_name);
+    let name = fields.text("name")?;
     let mut rest = fields.rest();
     // Every answer has the field; it says something only where it holds something.
     if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         rest.remove("annotations");
     }
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
+    let message = answered(parts, ATTRIBUTE, rest);
+    Ok(name.into_iter().fold(message, AiMessage::with_name))
 }
 
 /// The reasoning, by whichever of its names.

@@ -1,263 +1,243 @@
 //! Messages as Chat Completions writes them.
 
-use std::fmt;
+use std::borrow::Cow;
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Detail, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
 use crate::provider::{Files, Provider, ReasoningField, Row};
-use crate::wire::blocks::{Blocks, ContentBlock, blocks};
+use crate::wire::blocks::{self, Block, Joins};
+use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    NO_SIGNATURE, as_other_part, entry, inline, input, kept, kept_object, kept_type, placeholder,
-    write_kept,
+    NO_SIGNATURE, as_other_part, inline, input, kept, kept_object, kept_type,
 };
-use crate::wire::shape::{Entry, Object, Seq, block, write};
-use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
-
-impl Serialize for Messages<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = &self.terms.row;
-        let mark = self.marked(|_, message| takes_mark(message, row));
-        let mut seq = serializer.serialize_seq(None)?;
-        let mut i = 0;
-        self.messages.try_for_each(|message| {
-            let mark = mark == Some(i);
-            i += 1;
-            let copy = self.terms.copy(message);
-            let is_emptied = copy.as_deref().is_some_and(|copy| Terms::is_emptied(message, copy));
-            if is_emptied || matches!(message, Message::Custom(_)) {
-                return Ok(());
-            }
-            // Once, so that it stands in the loop.
-            let message = copy.as_deref().unwrap_or(message);
-            seq.serialize_element(&SentMessage { message, row, mark })
-        })?;
-        seq.end()
-    }
-}
-
-/// Returns whether a block of this message can carry the cache mark.
-fn takes_mark(message: &Message, row: &Row) -> bool {
-    match message {
-        Message::System(m) => Block::Bare(m.text()).takes_mark(),
-        Message::User(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
-        Message::Tool(m) => blocks(m.content(), Block::text).any(Block::takes_mark),
-        Message::Ai(m) if row.calls_alone && m.has_tool_calls() => false,
-        Message::Ai(m) => ai_blocks(m, row).any(Block::takes_mark),
-        Message::Custom(_) => false,
-    }
-}
+use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::terms::{Sent, says_something};
+use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
 impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAi;
     const OPERATION: &'static str = "write openai messages";
-    const OBJECTS: bool = false;
 
-    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool {
-        let block = match by {
-            Speaker::User => Block::of_user(row)(part),
-            Speaker::Tool => Block::text(part),
-            Speaker::Ai if spoken_audio(part).is_some() => return true,
-            Speaker::Ai => return Block::of_answer(part, row).is_some(),
-        };
-        !matches!(block, Block::Placeholder(_))
-    }
-
-    fn names(&self, row: &Row) -> bool {
-        row.names
+    fn messages<'s>(
+        view: &Messages<'_>,
+        sent: &'s [Sent<'_>],
+        losses: &mut Losses,
+    ) -> Vec<BorrowedValue<'s>> {
+        let writer = Writer { row: &view.terms.row };
+        let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent, losses));
+        let mut written: Vec<(usize, Object<'s>)> = sent.iter().map(message).collect();
+        view.mark(&mut written, |message, _| {
+            message.get_mut("content").is_some_and(|content| blocks::mark(content, "text"))
+        });
+        written.into_iter().map(|(_, message)| message.into()).collect()
     }
 }
 
 impl ForProvider for Options {}
 impl Marks for Options {}
 
-/// One message.
-struct SentMessage<'a> {
-    message: &'a Message,
-    row: &'a Row,
-    /// True where its last block carries the cache mark.
-    mark: bool,
+struct Writer<'w> {
+    row: &'w Row,
 }
 
-impl Serialize for SentMessage<'_> {
-    #[inline]
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self.plain() {
-            Some((role, text)) => {
-                entry(&mut map, "role", role)?;
-                entry(&mut map, "content", text)?;
-            }
-            None => self.any(&mut map)?,
-        }
-        map.end()
-    }
-}
-
-impl SentMessage<'_> {
-    /// The role and the text of a message that has nothing else, as nearly all are.
-    #[inline]
-    fn plain(&self) -> Option<(&'static str, &str)> {
-        match self.message {
-            _ if self.mark => None,
-            Message::User(UserMessage { content: Content::Text(text), details: None, .. }) => {
-                Some(("user", text))
-            }
-            Message::Ai(AiMessage { body: Body::Text(text), details: None, .. }) => {
-                Some(("assistant", text))
-            }
-            _ => None,
-        }
-    }
-
-    fn any<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        match self.message {
+impl Writer<'_> {
+    fn message<'s>(&self, sent: &'s Sent<'_>, losses: &mut Losses) -> Object<'s> {
+        match &*sent.message {
             Message::System(m) => {
                 let role = if self.row.developer { "developer" } else { "system" };
-                map.serialize_entry("role", role)?;
-                let text = std::iter::once(Block::Bare(&m.text));
-                map.serialize_entry("content", &self.blocks(text))?;
-                write_rare(map, self.name(m.name()), m.attributes(), &["role", "content", "name"])
+                let name = self.name(m.name());
+                Object::of([("role", role.into()), ("content", m.text().into()), ("name", name)])
+                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
-            Message::User(m) => self.user(map, m),
-            Message::Ai(m) => self.ai(map, m),
-            Message::Tool(m) => self.tool(map, m),
-            // `Messages` leaves these out.
-            Message::Custom(_) => Ok(()),
+            Message::User(m) => {
+                let flat = if self.row.flat_text { Joins::All } else { Joins::Nothing };
+                let block = |part| self.block(part);
+                let content = blocks::written(m.content(), block, ("text", flat), sent, losses);
+                let name = self.name(m.name());
+                Object::of([("role", "user".into()), ("content", content), ("name", name)])
+                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
+            }
+            Message::Tool(m) => {
+                let kind = ("text", self.joins());
+                let content = blocks::written(m.content(), text_block, kind, sent, losses);
+                let id = m.call_id().into();
+                Object::of([("role", "tool".into()), ("tool_call_id", id), ("content", content)])
+                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
+            }
+            Message::Ai(m) => self.answer(m, sent, losses),
+            // None of these is sent.
+            Message::Custom(_) => Object::default(),
         }
     }
 
-    /// The name, where the provider takes one.
-    fn name<'n>(&self, name: Option<&'n str>) -> Option<&'n str> {
-        name.filter(|_| self.row.names)
-    }
-
-    fn blocks<'b, I: Iterator<Item = Block<'b>> + Clone>(&self, blocks: I) -> Blocks<I> {
-        Blocks { of: blocks, flat: self.row.flat_text, mark: self.mark }
-    }
-
-    /// Nearly all content is one text, and goes straight through.
-    #[inline]
-    fn content<'b, M: SerializeMap>(
-        &self,
-        map: &mut M,
-        content: &'b Content,
-        block: fn(&'b Part) -> Block<'b>,
-    ) -> Result<(), M::Error> {
-        match content {
-            Content::Text(text) if !self.mark => entry(map, "content", text),
-            _ => entry(map, "content", &self.blocks(blocks(content, block))),
+    /// The name, where the provider takes one, in the letters that OpenAI takes.
+    fn name<'n>(&self, name: Option<&'n str>) -> BorrowedValue<'n> {
+        let is_refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
+        match name.filter(|name| self.row.names && !name.is_empty()) {
+            None => BorrowedValue::Nothing,
+            Some(name) if name.contains(is_refused) => {
+                Cow::from(name.replace(is_refused, "_")).into()
+            }
+            Some(name) => name.into(),
         }
     }
 
-    fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
-        entry(map, "role", "user")?;
-        self.content(map, m.content(), Block::of_user(self.row))?;
-        if m.details.is_none() {
-            return Ok(());
+    /// Returns which texts of an answer or a result are one string.
+    fn joins(&self) -> Joins {
+        match (self.row.flat_text, self.row.cache_marks) {
+            (true, _) => Joins::All,
+            // "invalid type: sequence, expected a string"
+            (false, false) => Joins::Plain,
+            (false, true) => Joins::Nothing,
         }
-        write_rare(map, self.name(m.name()), m.attributes(), &["role", "content", "name"])
     }
 
-    #[inline]
-    fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
-        entry(map, "role", "tool")?;
-        entry(map, "tool_call_id", m.call_id())?;
-        self.content(map, m.content(), Block::text)?;
-        if m.answer.details.is_none() {
-            return Ok(());
+    fn answer<'s>(&self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) -> Object<'s> {
+        let role = ("role", "assistant".into());
+        let name = self.name(m.name());
+        let kept = kept(ATTRIBUTE, m.attributes());
+        let unwritten = ["annotations", "reasoning", "reasoning_content", "reasoning_details"];
+        if let Some(text) = m.as_text() {
+            let own = [role, ("content", text.into()), ("name", name)];
+            return Object::of(own).kept(kept, &unwritten);
         }
-        write_rare(map, None, m.attributes(), &["role", "content", "tool_call_id"])
-    }
-
-    fn ai<M: SerializeMap>(&self, map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
-        const OWN: [&str; 9] = [
-            "role",
-            "content",
-            "name",
-            "tool_calls",
-            "audio",
-            "annotations",
-            "reasoning",
-            "reasoning_content",
-            "reasoning_details",
-        ];
-        entry(map, "role", "assistant")?;
-        let (mut said, mut calls, mut audio) = (false, false, None);
-        for part in m.parts() {
+        let (mut said, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut audio = None;
+        let alone = self.row.calls_alone && m.has_tool_calls();
+        for (i, part) in m.parts().iter().enumerate() {
             match part {
-                AiPart::ToolCall(_) => calls = true,
-                AiPart::Content(part) => match spoken_audio(part) {
-                    Some(id) => audio = Some(id),
-                    None => said |= Block::of_answer(part, self.row).is_some(),
+                AiPart::ToolCall(call) => {
+                    let is_signed = !self.row.signed_calls || !calls.is_empty();
+                    calls.push(self::call(call, is_signed));
+                }
+                AiPart::Content(part) => match (spoken_audio(part), self.said(part)) {
+                    (Some(id), _) => audio = Some(Object::of([("id", id.into())])),
+                    (None, Some(_)) if alone => {
+                        if part.as_text().is_some_and(|text| !text.is_empty()) {
+                            sent.lose(i, "text beside calls", Weight::Noted, losses);
+                        }
+                    }
+                    (None, Some(block)) => said.push(block),
+                    // A placeholder would be the model's words.
+                    (None, None) => sent.refuse(i, part, losses),
                 },
-                AiPart::Reasoning(thought) => said |= is_block(thought),
+                AiPart::Reasoning(thought) if is_block(thought) && !alone => {
+                    said.push(Block::Other(thinking(thought)));
+                }
+                AiPart::Reasoning(thought) if self.goes_back(thought) => thoughts.push(thought),
+                AiPart::Reasoning(thought) => {
+                    if says_something(thought) {
+                        sent.lose(i, REASONING, Weight::Noted, losses);
+                    }
+                }
             }
         }
-        let silent = !said || (calls && self.row.calls_alone);
-        if silent && (calls || audio.is_some()) {
-            entry(map, "content", &())?;
+        // One text beside tool calls is a string, as the provider wrote it; several are a list.
+        if let [Block::Text(text, object)] = said.as_slice()
+            && object.has_only(&["type", "text"])
+        {
+            said = vec![Block::Bare(text)];
+        }
+        let is_silent = said.is_empty() && (!calls.is_empty() || audio.is_some());
+        let content = if is_silent {
+            BorrowedValue::Null
         } else {
-            entry(map, "content", &self.blocks(ai_blocks(m, self.row)))?;
-        }
-        self.reasoning(map, m, calls)?;
-        if calls {
-            let signs = |i| self.row.signed_calls && i == 0;
-            let calls = m.tool_calls().enumerate();
-            entry(map, "tool_calls", &Seq(calls.map(|(i, call)| Call { call, signed: signs(i) })))?;
-        }
-        if let Some(id) = audio {
-            entry(map, "audio", &Object { own: [("id", id.into())], kept: None })?;
-        }
-        if m.details.is_none() {
-            return Ok(());
-        }
-        write_rare(map, self.name(m.name()), m.attributes(), &OWN)
+            blocks::content(said, ("text", self.joins()))
+        };
+        let object = Object::of([role, ("content", content)]);
+        self.with_reasoning(object, &thoughts, !calls.is_empty())
+            .with("tool_calls", (!calls.is_empty()).then_some(calls))
+            .with("audio", audio)
+            .with("name", name)
+            .kept(kept, &unwritten)
     }
 
-    fn reasoning<M: SerializeMap>(
+    /// Returns whether a thought that is no block of the content has a place.
+    fn goes_back(&self, thought: &Reasoning) -> bool {
+        let is_read = !thought.text.is_empty() && !is_block(thought);
+        match self.row.reasoning {
+            None => false,
+            Some(ReasoningField::ReasoningContent) => is_read,
+            Some(ReasoningField::Reasoning) => is_read || details(thought).is_some(),
+        }
+    }
+
+    fn with_reasoning<'s>(
         &self,
-        map: &mut M,
-        m: &AiMessage,
+        object: Object<'s>,
+        thoughts: &[&'s Reasoning],
         calls: bool,
-    ) -> Result<(), M::Error> {
-        let Some(field) = self.row.reasoning else { return Ok(()) };
-        let texts = m.parts().iter().filter_map(|part| match part {
-            AiPart::Reasoning(reasoning) if !reasoning.text.is_empty() && !is_block(reasoning) => {
-                Some(Block::Bare(&reasoning.text))
+    ) -> Object<'s> {
+        let texts: Vec<&str> = thoughts.iter().map(|it| it.text.as_str()).collect();
+        let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        let is_silent = texts.is_empty();
+        match self.row.reasoning {
+            Some(ReasoningField::ReasoningContent) if !is_silent || calls => {
+                object.with("reasoning_content", BorrowedValue::joined(texts))
             }
-            _ => None,
-        });
-        let silent = texts.clone().next().is_none();
-        let blocks = Blocks { of: texts, flat: true, mark: false };
-        match field {
-            ReasoningField::ReasoningContent if !silent || calls => {
-                map.serialize_entry("reasoning_content", &blocks)
+            Some(ReasoningField::Reasoning) => {
+                let said = (!is_silent).then(|| BorrowedValue::joined(texts));
+                let lists: Vec<&Value> = thoughts.iter().filter_map(|it| details(it)).collect();
+                let details = match lists.as_slice() {
+                    [] => BorrowedValue::Nothing,
+                    [one] => (*one).into(),
+                    // Those of answers that were joined.
+                    all => all
+                        .iter()
+                        .filter_map(|it| it.as_array())
+                        .flatten()
+                        .collect::<Vec<_>>()
+                        .into(),
+                };
+                object.with("reasoning", said).with("reasoning_details", details)
             }
-            ReasoningField::ReasoningContent => Ok(()),
-            ReasoningField::Reasoning => {
-                if !silent {
-                    map.serialize_entry("reasoning", &blocks)?;
-                }
-                let extras = m.reasoning().filter_map(|r| kept(FORMAT, &r.extra));
-                let mut lists = extras.filter_map(|extra| extra.get("reasoning_details"));
-                match (lists.next(), lists.next()) {
-                    (Some(details), None) => map.serialize_entry("reasoning_details", details),
-                    (Some(first), Some(second)) => {
-                        // Those of answers that were joined.
-                        let all = [first, second].into_iter().chain(lists);
-                        let all = all.filter_map(Value::as_array).flatten();
-                        map.serialize_entry("reasoning_details", &all.collect::<Vec<_>>())
-                    }
-                    (None, _) => Ok(()),
-                }
+            _ => object,
+        }
+    }
+
+    /// Returns the block of a part that a user sends; `None` if there is no place for it.
+    fn block<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
+        let files = self.row.files;
+        Some(Block::Other(match part {
+            Part::Image(m) if !matches!(m.source, Source::FileId(_)) => {
+                let detail = m.detail.as_ref().map(Detail::as_str);
+                let own = [("url", BorrowedValue::address(m)), ("detail", detail.into())];
+                media("image_url", m, Object::of(own))
             }
+            Part::File(m) if files == Files::Document => document(m),
+            Part::File(m)
+                if files == Files::Address
+                    || inline(m).is_some()
+                    || matches!(m.source, Source::FileId(_)) =>
+            {
+                media("file", m, file(m))
+            }
+            Part::Audio(m)
+                if files == Files::Document && !matches!(m.source, Source::FileId(_)) =>
+            {
+                recording(m)
+            }
+            Part::Audio(m) => {
+                let data = inline(m).map(|url| url.data);
+                let own = [("data", data.into()), ("format", audio_format(m)?.into())];
+                media("input_audio", m, Object::of(own))
+            }
+            _ => return text_block(part),
+        }))
+    }
+
+    /// Returns the block of a part that the model said; `None` if it is left out.
+    fn said<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
+        match part {
+            Part::Text(text) if is_refusal(text) && self.row.refusals => {
+                Some(Block::Other(Object::block("refusal", "refusal", &text.text)))
+            }
+            Part::Text(text) if is_refusal(text) => Some(Block::Bare(&text.text)),
+            part => text_block(part),
         }
     }
 }
@@ -270,212 +250,30 @@ fn spoken_audio(part: &Part) -> Option<&str> {
     }
 }
 
-/// Writes the fields that few messages have.
-#[cold]
-fn write_rare<M: SerializeMap>(
-    map: &mut M,
-    name: Option<&str>,
-    attributes: &Attributes,
-    own: &[&str],
-) -> Result<(), M::Error> {
-    write_name(map, name)?;
-    write_kept(map, kept(ATTRIBUTE, attributes), own)
+fn details(thought: &Reasoning) -> Option<&Value> {
+    kept(FORMAT, &thought.extra)?.get("reasoning_details")
 }
 
-fn write_name<M: SerializeMap>(map: &mut M, name: Option<&str>) -> Result<(), M::Error> {
-    struct Name<'a>(&'a str);
-    impl fmt::Display for Name<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
-            let mut pieces = self.0.split(refused);
-            f.write_str(pieces.next().unwrap_or_default())?;
-            pieces.try_for_each(|piece| write!(f, "_{piece}"))
+/// Returns the block of a part where only text may be sent; `None` if it is none.
+fn text_block(part: &Part) -> Option<Block<'_>> {
+    match part {
+        Part::Text(TextPart { text, extra }) => {
+            let block = Object::block("text", "text", text);
+            Some(Block::Text(text, block.kept(kept(FORMAT, extra), &[])))
         }
-    }
-    impl Serialize for Name<'_> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-    match name {
-        Some(name) if !name.is_empty() => map.serialize_entry("name", &Name(name)),
-        _ => Ok(()),
+        part => as_other_part(FORMAT, part).map(|it| Block::Other(Object::of_kept(Some(it)))),
     }
 }
 
-/// A block of content.
-#[derive(Clone, Copy)]
-enum Block<'a> {
-    /// A text that nothing stands beside: alone it is a string.
-    Bare(&'a str),
-    Text(&'a TextPart),
-    Refusal(&'a str),
-    Image(&'a Media),
-    Audio(&'a Media, &'a str),
-    File(&'a Media),
-    /// A file of Mistral's.
-    Document(&'a Media),
-    /// Audio as Mistral has it: data or an address, and nothing of the encoding.
-    Recording(&'a Media),
-    /// Mistral's reasoning, which stands among what is said.
-    Thinking(&'a Reasoning),
-    /// A block that only this format knows.
-    Other(&'a Attributes),
-    Placeholder(&'static str),
-}
-
-fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'a>> + Clone {
-    let parts = m.parts();
-    let said = parts.iter().filter_map(|part| match part {
-        AiPart::Content(part) => Block::of_answer(part, row),
-        AiPart::Reasoning(thought) => is_block(thought).then_some(Block::Thinking(thought)),
-        AiPart::ToolCall(_) => None,
-    });
-    // One text beside tool calls is a string, as the provider wrote it; several are a list.
-    let alone = said.clone().nth(1).is_none();
-    let said = said.map(move |block| match block {
-        Block::Text(part) if alone && kept(FORMAT, &part.extra).is_none() => {
-            Block::Bare(&part.text)
-        }
-        block => block,
-    });
-    let plain = if parts.is_empty() { m.texts().next().map(Block::Bare) } else { None };
-    plain.into_iter().chain(said)
-}
-
-impl<'a> Block<'a> {
-    /// Returns the function that writes what a user may send to this provider.
-    fn of_user(row: &Row) -> fn(&'a Part) -> Self {
-        match row.files {
-            Files::Data | Files::Pdf | Files::Never => Block::of,
-            Files::Address => Block::of_any_file,
-            Files::Document => Block::of_document,
-        }
+/// Mistral's reasoning, which stands among what is said.
+fn thinking(thought: &Reasoning) -> Object<'_> {
+    let kept = kept(FORMAT, &thought.extra);
+    let object = Object::default();
+    if kept.is_some_and(|kept| kept.contains_key("thinking")) {
+        return object.kept(kept, &[]);
     }
-
-    /// Returns the block of a part that a user sends.
-    fn of(part: &'a Part) -> Self {
-        match part {
-            Part::Image(m) if !matches!(m.source, Source::FileId(_)) => Block::Image(m),
-            Part::File(m) if inline(m).is_some() || matches!(m.source, Source::FileId(_)) => {
-                Block::File(m)
-            }
-            Part::Audio(m) => match audio_format(m) {
-                Some(format) => Block::Audio(m, format),
-                None => Block::Placeholder(placeholder(part)),
-            },
-            _ => Self::text(part),
-        }
-    }
-
-    /// The same where a file may be at an address.
-    fn of_any_file(part: &'a Part) -> Self {
-        match part {
-            Part::File(m) => Block::File(m),
-            part => Self::of(part),
-        }
-    }
-
-    /// The same where a file is a document, and audio a text, as Mistral has them.
-    fn of_document(part: &'a Part) -> Self {
-        match part {
-            Part::File(m) => Block::Document(m),
-            Part::Audio(m) if !matches!(m.source, Source::FileId(_)) => Block::Recording(m),
-            part => Self::of(part),
-        }
-    }
-
-    /// Returns the block of a part that the model said; `None` where it is left out: a placeholder
-    /// would be the model's words.
-    fn of_answer(part: &'a Part, row: &Row) -> Option<Self> {
-        match part {
-            Part::Text(text) if is_refusal(text) && row.refusals => {
-                Some(Block::Refusal(&text.text))
-            }
-            Part::Text(text) if is_refusal(text) => Some(Block::Bare(&text.text)),
-            part => Some(Self::text(part)).filter(|block| !matches!(block, Block::Placeholder(_))),
-        }
-    }
-
-    /// Returns the block of a part where only text may be sent.
-    fn text(part: &'a Part) -> Self {
-        match (part, as_other_part(FORMAT, part)) {
-            (Part::Text(text), _) => Block::Text(text),
-            (_, Some(fields)) => Block::Other(fields),
-            (_, None) => Block::Placeholder(placeholder(part)),
-        }
-    }
-}
-
-impl<'a> ContentBlock<'a> for Block<'a> {
-    fn bare(text: &'a str) -> Self {
-        Self::Bare(text)
-    }
-
-    fn as_bare(self) -> Option<&'a str> {
-        if let Self::Bare(text) = self { Some(text) } else { None }
-    }
-
-    fn as_text(self) -> Option<&'a str> {
-        match self {
-            Self::Bare(text) | Self::Placeholder(text) => Some(text),
-            Self::Text(part) => Some(&part.text),
-            _ => None,
-        }
-    }
-
-    fn is_media(self) -> bool {
-        matches!(
-            self,
-            Self::Image(_)
-                | Self::Audio(..)
-                | Self::File(_)
-                | Self::Document(_)
-                | Self::Recording(_)
-        )
-    }
-
-    fn kept(self) -> Option<&'a Attributes> {
-        match self {
-            Self::Text(part) => kept(FORMAT, &part.extra),
-            Self::Image(media) | Self::Audio(media, _) | Self::File(media) => {
-                kept(FORMAT, &media.extra)
-            }
-            _ => None,
-        }
-    }
-
-    fn write<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error> {
-        match self {
-            Self::Bare(text) | Self::Placeholder(text) => {
-                write(map, &block("text", "text", text), None)
-            }
-            Self::Text(part) => write(map, &block("text", "text", &part.text), self.kept()),
-            Self::Refusal(text) => write(map, &block("refusal", "refusal", text), None),
-            Self::Thinking(thought) => {
-                let kept = kept(FORMAT, &thought.extra);
-                if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
-                    let own = block("text", "text", &thought.text);
-                    map.serialize_entry("thinking", &[Object { own, kept: None }])?;
-                }
-                write_kept(map, kept, &[])
-            }
-            Self::Image(media) => write_media(map, "image_url", media, image_url(media)),
-            Self::Audio(media, format) => {
-                write_media(map, "input_audio", media, input_audio(media, format))
-            }
-            Self::File(media) => write_media(map, "file", media, file(media)),
-            Self::Document(media) => write_document(map, media),
-            Self::Recording(media) => {
-                let data = match &media.source {
-                    Source::Url(url) if inline(media).is_none() => url,
-                    _ => inline(media).map_or("", |url| url.data),
-                };
-                write(map, &block("input_audio", "input_audio", data), None)
-            }
-            Self::Other(fields) => write_kept(map, Some(fields), &[]),
-        }
-    }
+    let text = vec![Object::block("text", "text", &thought.text)];
+    object.with("thinking", text).kept(kept, &[])
 }
 
 fn is_refusal(part: &TextPart) -> bool {
@@ -496,93 +294,59 @@ fn audio_format(media: &Media) -> Option<&str> {
     }
 }
 
-/// Writes a block whose media are an object under the name of its kind.
-fn write_media<M: SerializeMap, const N: usize>(
-    map: &mut M,
-    kind: &'static str,
-    media: &Media,
-    own: [(&'static str, Entry<'_>); N],
-) -> Result<(), M::Error> {
+/// Returns a block whose media are an object under the name of its kind.
+fn media<'s>(kind: &'static str, media: &'s Media, own: Object<'s>) -> Object<'s> {
     let kept = kept(FORMAT, &media.extra);
-    map.serialize_entry("type", kind)?;
-    map.serialize_entry(kind, &Object { own, kept: kept_object(kept, kind) })?;
-    write_kept(map, kept, &["type", kind])
+    let own = own.kept(kept_object(kept, kind), &[]);
+    Object::of([("type", kind.into()), (kind, own.into())]).kept(kept, &[])
 }
 
-fn write_document<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
-    if let (None, Source::FileId(id)) = (inline(media), &media.source) {
-        return write(map, &block("file", "file_id", id), None);
-    }
-    let own = [
-        ("type", "document_url".into()),
-        ("document_url", Entry::address(media)),
-        ("document_name", media.name.as_ref().into()),
-    ];
-    write(map, &own, None)
-}
-
-fn image_url(media: &Media) -> [(&'static str, Entry<'_>); 2] {
-    let detail = media.detail.as_ref().map(Detail::as_str);
-    [("url", Entry::address(media)), ("detail", detail.into())]
-}
-
-fn input_audio<'a>(media: &'a Media, format: &'a str) -> [(&'static str, Entry<'a>); 2] {
-    let data = inline(media).map(|url| url.data);
-    [("data", data.into()), ("format", format.into())]
-}
-
-fn file(media: &Media) -> [(&'static str, Entry<'_>); 3] {
+fn file(media: &Media) -> Object<'_> {
     // Data without a name is refused.
     let stand_in = inline(media).map(|_| "file.pdf");
-    [
+    Object::of([
         ("filename", media.name.as_deref().or(stand_in).into()),
         // Another address than that of data only where the provider takes one here.
-        ("file_data", Entry::address(media)),
-        ("file_id", Entry::file_id(media)),
-    ]
+        ("file_data", BorrowedValue::address(media)),
+        ("file_id", BorrowedValue::file_id(media)),
+    ])
 }
 
-struct Call<'a> {
-    call: &'a ToolCall,
-    /// True where it is refused without the signature of a thought.
-    signed: bool,
-}
-
-impl Serialize for Call<'_> {
-    #[inline]
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let kept = kept(FORMAT, &self.call.extra);
-        let kind = kept.and_then(|kept| kept.get("type")?.as_str()).unwrap_or("function");
-        let custom = kind == "custom";
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "id", &self.call.id)?;
-        entry(&mut map, "type", kind)?;
-        let key = if custom { "custom" } else { "function" };
-        entry(&mut map, key, &Function { call: self.call, custom, kept })?;
-        if self.signed && kept.is_none_or(|kept| !kept.contains_key("extra_content")) {
-            let google = [("thought_signature", NO_SIGNATURE.into())];
-            let own = [("google", Entry::Fields(&google))];
-            map.serialize_entry("extra_content", &Entry::Fields(&own))?;
-        }
-        write_kept(&mut map, kept, &["id", "type", "function", "custom"])?;
-        map.end()
+/// A file of Mistral's.
+fn document(media: &Media) -> Object<'_> {
+    if let (None, Source::FileId(id)) = (inline(media), &media.source) {
+        return Object::block("file", "file_id", id);
     }
+    Object::of([
+        ("type", "document_url".into()),
+        ("document_url", BorrowedValue::address(media)),
+        ("document_name", media.name.as_ref().into()),
+    ])
 }
 
-struct Function<'a> {
-    call: &'a ToolCall,
-    custom: bool,
-    kept: Option<&'a Attributes>,
+/// Audio as Mistral has it: data or an address, and nothing of the encoding.
+fn recording(media: &Media) -> Object<'_> {
+    let data = match (inline(media), &media.source) {
+        (Some(url), _) => url.data,
+        (None, Source::Url(url)) => url,
+        (None, _) => "",
+    };
+    Object::block("input_audio", "input_audio", data)
 }
 
-impl Serialize for Function<'_> {
-    #[inline]
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, key) = if self.custom { ("custom", "input") } else { ("function", "arguments") };
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "name", &self.call.name)?;
-        entry(&mut map, key, input(self.call, self.custom))?;
-        write_kept(&mut map, kept_object(self.kept, kind), &["name", key])?;
-        map.end()
+/// A call; one that is not signed gets the word that stands for a signature.
+fn call(call: &ToolCall, is_signed: bool) -> Object<'_> {
+    let beside = kept(FORMAT, &call.extra);
+    let kind = kept_type(FORMAT, &call.extra).unwrap_or("function");
+    let (key, input_key) =
+        if kind == "custom" { ("custom", "input") } else { ("function", "arguments") };
+    let own = [("name", (&call.name).into()), (input_key, input(call, kind == "custom").into())];
+    let function = Object::of(own).kept(kept_object(beside, key), &[]);
+    let own = [("id", (&call.id).into()), ("type", kind.into()), (key, function.into())];
+    let mut object = Object::of(own);
+    if !is_signed && beside.is_none_or(|kept| !kept.contains_key("extra_content")) {
+        let google = Object::of([("thought_signature", NO_SIGNATURE.into())]);
+        object.put("extra_content", Object::of([("google", google.into())]));
     }
+    object.kept(beside, &["function", "custom"])
 }

@@ -100,7 +100,7 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> R
     Ok(())
 }
 
-/// Adds a block to the list: to the one before it, where both are a text or both a thought.
+/// Adds a block to the list: to the one before it, if both are a text or both a thought.
 /// Magistral streams one thought as dozens of blocks.
 fn block(list: &mut Vec<Value>, mut piece: Value) {
     fn kind(block: &Value) -> Option<&'static str> {

@@ -13,13 +13,15 @@ use crate::wire::common::{At, Fields, Ids};
 use crate::wire::event::Events;
 use crate::wire::refused::refused;
 use crate::wire::stream::{End, FormatStream, Pieces};
+use crate::wire::usage::Usage;
 
 /// Assembles the chunks of a streamed response into one answer.
 ///
 /// The chunks become the message that the response would have held without streaming, and that is
 /// read as [`answer`](super::answer) reads it. Servers that send parallel calls under one index, or
 /// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which
-/// some servers write into each chunk, say nothing, and `[DONE]` alone is no end.
+/// some servers write into each chunk, say nothing. `[DONE]` alone is no end, but behind the usage
+/// it is: a server counts what it has written in full.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, openai::Stream};
@@ -55,15 +57,15 @@ pub struct Chunks {
     message: Attributes,
     calls: Calls,
     ids: Ids,
-    /// True where `[DONE]` is the end.
+    /// True if `[DONE]` is the end.
     ends_in_done: bool,
-    /// True where something was said in pieces.
+    /// True if something was said in pieces.
     has_deltas: bool,
 }
 
 impl Stream {
     /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake
-    /// Cortex is one.
+    /// Cortex is one. A [row](crate::provider::Row::ends_in_done) says so too.
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};
@@ -92,13 +94,15 @@ impl Pieces for Chunks {
 
     fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         name_after(&mut self.ids, &chunk);
-        end.usage.grow(usage(&chunk));
+        end.usage.is_now(usage(&chunk));
         let choice = |choice, at: At| self.choice(Fields::of(choice, at)?, end, events);
-        chunk.each("choices", choice).map(drop)
+        chunk.each("choices", choice)?;
+        end.beside.take(chunk);
+        Ok(())
     }
 
     fn done(&mut self, end: &mut End, events: &mut Events) {
-        if self.ends_in_done {
+        if self.ends_in_done || end.usage != Usage::default() {
             self.calls.show(&mut self.ids, events);
             end.says_whole();
         }
@@ -126,7 +130,7 @@ impl Chunks {
         }
         refused(&choice, &["delta", "message"])?;
         // Moonshot counts here.
-        end.usage.grow(usage(&choice));
+        end.usage.is_now(usage(&choice));
         if let Some(delta) = choice.object("delta")? {
             self.delta(delta, events)?;
             let said = ["content", "tool_calls", "reasoning"];
@@ -146,10 +150,11 @@ impl Chunks {
             end.says(word);
             end.says_whole();
         }
+        end.beside.take(choice);
         Ok(())
     }
 
-    /// Returns true where something has come of a field, or of what stands for it.
+    /// Returns true if something has come of a field, or of what stands for it.
     fn has_said(&self, key: &str) -> bool {
         let is_told = |key: &str| match self.message.get(key) {
             None | Some(Value::Null) => false,

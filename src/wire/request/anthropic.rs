@@ -1,35 +1,43 @@
 //! Requests of Anthropic's Messages.
 
-use serde::ser::{Error, SerializeMap};
+use serde_json::Value;
 
-use super::body::Body;
+use super::body::{Body, Written};
+use super::thinking::behind_question;
 use super::{Request, ToolChoice};
-use crate::provider::Definition;
+use crate::message::Message;
+use crate::provider::{Definition, Format, InUrl, origin};
 use crate::wire::anthropic;
-use crate::wire::shape::Entry;
+use crate::wire::borrowed::{BorrowedValue, Object};
+use crate::wire::common::kept;
 
-pub(super) fn write<M: SerializeMap>(
-    request: &Request<'_>,
-    mut body: Body<'_, M>,
-) -> Result<M::Ok, M::Error> {
-    body.optional("model", request.model.as_ref())?;
-    match request.max_tokens {
-        Some(tokens) => body.field("max_tokens", &tokens)?,
-        None if body.has_extra("max_tokens") => {}
-        None => return Err(M::Error::custom("max_tokens: it is required")),
+pub(super) fn write<'a>(
+    request: &'a Request<'_>,
+    body: &mut Body<'a>,
+    messages: Vec<BorrowedValue<'a>>,
+) -> Written {
+    let in_url = request.row().in_url;
+    if !body.has_extra("anthropic_version") {
+        body.field("anthropic_version", in_url.anthropic_version())?;
     }
+    body.field("model", request.model.as_deref().filter(|_| in_url == InUrl::Nothing))?;
+    if request.max_tokens.is_none() && !body.has_extra("max_tokens") {
+        return Err("max_tokens: it is required".to_owned());
+    }
+    body.field("max_tokens", request.max_tokens.map(BorrowedValue::Number))?;
     let system = anthropic::system(request.prompt);
-    let messages = request.on_terms(anthropic::messages(request.prompt));
     // A mark behind the system text covers the tools; without one they are marked themselves.
     let tools_cache = request.cache.filter(|_| system.is_none());
-    body.optional("system", system.map(|system| system.cached(request.cache)))?;
-    body.field("messages", &messages.cached(request.cache))?;
-    let tools = request.tools.iter().enumerate();
-    let is_last = |i| i + 1 == request.tools.len();
-    body.list(
-        "tools",
-        tools.map(|(i, tool)| Definition::marked(tool, tools_cache.filter(|_| is_last(i)))),
-    )?;
+    body.field("system", system.map(|system| system.cached(request.cache).value()))?;
+    body.field("messages", messages)?;
+    let mut tools = request.definitions();
+    if let (Some(cache), Some(last), Some(tool)) =
+        (tools_cache, tools.last_mut(), request.tools.last())
+    {
+        let mark = Some(cache.control());
+        *last = BorrowedValue::Tool(Definition::with(tool, Format::Anthropic, mark));
+    }
+    body.list("tools", tools)?;
     if let Some(choice) = request.chosen()? {
         let (kind, name) = match choice {
             ToolChoice::Auto => ("auto", None),
@@ -37,9 +45,28 @@ pub(super) fn write<M: SerializeMap>(
             ToolChoice::Required => ("any", None),
             ToolChoice::Tool(name) => ("tool", Some(name)),
         };
-        let own = [("type", kind.into()), ("name", name.into())];
-        body.field("tool_choice", &Entry::Fields(&own))?;
+        body.field("tool_choice", Object::of([("type", kind.into()), ("name", name.into())]))?;
     }
-    body.optional("stream", request.stream.then_some(true))?;
-    body.end()
+    match (request.extra.get("container"), container(request)) {
+        (None, id) => body.field("container", id)?,
+        // Skills, for the container in which it runs.
+        (Some(Value::Object(own)), id) if !own.contains_key("id") => {
+            body.inner("container", "id", id)?;
+        }
+        (Some(_), _) => {}
+    }
+    let stream = request.stream && in_url != InUrl::ModelAndStream;
+    body.field("stream", stream.then_some(true))
+}
+
+/// Returns the id of the container in which Claude's code runs, within the turn that began it: it
+/// is not asked for one that has expired by a later turn.
+fn container<'a>(request: &Request<'a>) -> Option<&'a str> {
+    let row = request.row();
+    let (_, running) = behind_question(request.prompt);
+    running.into_iter().rev().filter_map(Message::as_ai).find_map(|ai| {
+        let is_own = origin(ai).is_none_or(|origin| origin == row.name());
+        let kept = kept(anthropic::ATTRIBUTE, ai.attributes()).filter(|_| is_own)?;
+        kept.get("container")?.get("id")?.as_str()
+    })
 }

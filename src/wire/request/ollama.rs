@@ -1,27 +1,21 @@
 //! Requests of Ollama's `/api/chat`.
 
-use serde::ser::{Error, SerializeMap};
-
-use super::body::Body;
+use super::body::{Body, Written};
 use super::{Request, ToolChoice};
-use crate::wire::ollama;
+use crate::wire::borrowed::BorrowedValue;
 
-pub(super) fn write<M: SerializeMap>(
-    request: &Request<'_>,
-    mut body: Body<'_, M>,
-) -> Result<M::Ok, M::Error> {
-    body.optional("model", request.model.as_ref())?;
-    body.field("messages", &request.on_terms(ollama::messages(request.prompt)))?;
+pub(super) fn write<'a>(
+    request: &'a Request<'_>,
+    body: &mut Body<'a>,
+    messages: Vec<BorrowedValue<'a>>,
+) -> Written {
+    body.field("model", request.model.as_deref())?;
+    body.field("messages", messages)?;
     // It has no field for a choice. It can't call a tool of which it does not know.
-    match request.chosen()? {
-        None | Some(ToolChoice::Auto) => body.list("tools", request.definitions())?,
-        Some(ToolChoice::None) => {}
-        Some(ToolChoice::Required | ToolChoice::Tool(_)) => {
-            return Err(M::Error::custom("choice: it can't be made to call a tool"));
-        }
+    if request.chosen()? != Some(&ToolChoice::None) {
+        body.list("tools", request.definitions())?;
     }
-    body.inner("options", "num_predict", request.max_tokens)?;
+    body.inner("options", "num_predict", request.max_tokens.map(BorrowedValue::Number))?;
     // It streams where it is not told.
-    body.field("stream", &request.stream)?;
-    body.end()
+    body.field("stream", request.stream)
 }

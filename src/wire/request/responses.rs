@@ -1,39 +1,37 @@
 //! Requests of OpenAI Responses.
 
-use serde::ser::SerializeMap;
 use serde_json::Value;
 
-use super::body::Body;
+use super::body::{Body, Written};
 use super::{Request, ToolChoice};
+use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::responses;
-use crate::wire::shape::Entry;
 
-pub(super) fn write<M: SerializeMap>(
-    request: &Request<'_>,
-    mut body: Body<'_, M>,
-) -> Result<M::Ok, M::Error> {
-    body.optional("model", request.model.as_ref())?;
-    body.optional("instructions", responses::instructions(request.prompt))?;
-    let input = request.on_terms(request.input());
-    body.field("input", &input.cached(request.cache))?;
-    body.optional("max_output_tokens", request.max_tokens)?;
+pub(super) fn write<'a>(
+    request: &'a Request<'_>,
+    body: &mut Body<'a>,
+    input: Vec<BorrowedValue<'a>>,
+) -> Written {
+    body.field("model", request.model.as_deref())?;
+    body.field("instructions", responses::instructions(request.prompt))?;
+    body.field("input", input)?;
+    body.field("max_output_tokens", request.max_tokens.map(BorrowedValue::Number))?;
     body.list("tools", request.definitions())?;
     match request.chosen()? {
         Some(ToolChoice::Tool(name)) => {
-            let own = [("type", "function".into()), ("name", name.into())];
-            body.field("tool_choice", &Entry::Fields(&own))?;
+            body.field("tool_choice", Object::block("function", "name", name))?;
         }
-        choice => body.optional("tool_choice", choice.and_then(ToolChoice::word))?,
+        choice => body.field("tool_choice", choice.and_then(ToolChoice::word))?,
     }
-    body.optional("stream", request.stream.then_some(true))?;
+    body.field("stream", request.stream.then_some(true))?;
     // The conversation is kept here, and each request carries all of it.
     if !body.has_extra("store") {
-        body.field("store", &false)?;
+        body.field("store", false)?;
     }
     if request.wants_encrypted() {
-        body.list("include", [ENCRYPTED].into_iter())?;
+        body.list("include", vec![ENCRYPTED.into()])?;
     }
-    body.end()
+    Ok(())
 }
 
 /// Reasoning in a form that can go back to a provider that keeps nothing.

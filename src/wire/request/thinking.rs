@@ -11,11 +11,14 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Request, sampling};
-use crate::composed::Prompt;
 use crate::message::{Attributes, Message};
+use crate::prompt::Prompt;
 use crate::provider::Format;
 use crate::wire::anthropic;
+use crate::wire::borrowed::BorrowedValue;
 use crate::wire::common::Sequence;
+use crate::wire::losses::Losses;
+use crate::wire::view::MessageFormat;
 
 /// The name of what is lost.
 pub(super) const LOST: &str = "the option `thinking`";
@@ -33,10 +36,15 @@ impl Request<'_> {
         let (first, of_loop) = open_loop(self.prompt)?;
         let mut view = self.on_terms(anthropic::messages(self.prompt));
         view.messages = Sequence::of(of_loop);
-        let sent = serde_json::to_value(view).unwrap_or_default();
-        let answer = sent.as_array()?.iter().find(|it| it["role"] == "assistant")?;
-        let begins = &answer["content"][0]["type"];
-        (begins != "thinking" && begins != "redacted_thinking").then_some(first)
+        let mut losses = Losses::default();
+        let sent = view.sent(&mut losses);
+        let written = anthropic::Options::messages(&view, &sent, &mut losses);
+        let text = |value: &BorrowedValue<'_>, key| value.get(key)?.as_text().map(str::to_owned);
+        let answer =
+            written.iter().find(|it| text(it, "role").is_some_and(|it| it == "assistant"))?;
+        let begins = answer.get("content").and_then(|it| text(it.as_list()?.first()?, "type"));
+        let is_thought = begins.is_some_and(|it| it == "thinking" || it == "redacted_thinking");
+        (!is_thought).then_some(first)
     }
 
     /// Returns what the application adds, without what asks for thinking where that can't be on.
@@ -61,10 +69,16 @@ impl Request<'_> {
     }
 }
 
-/// Returns the answers and results behind the user's last message, and the place of the first of
-/// them, if they are a tool loop that waits for its next answer. What a user says beside results is
-/// part of it.
+/// Returns the answers and results behind the user's last message, if they are a tool loop that
+/// waits for its next answer.
 fn open_loop(prompt: &Prompt) -> Option<(usize, Vec<&Message>)> {
+    let (first, messages) = behind_question(prompt);
+    messages.iter().any(|message| message.has_tool_calls()).then_some((first, messages))
+}
+
+/// Returns the answers and results behind the user's last message, and the place of the first of
+/// them. What a user says beside results is one of them.
+pub(super) fn behind_question(prompt: &Prompt) -> (usize, Vec<&Message>) {
     let messages: Vec<_> = prompt.iter().collect();
     let is_beside = |i: usize| {
         let before = messages[..i].iter().rev().find(|message| !message.is_user());
@@ -73,6 +87,5 @@ fn open_loop(prompt: &Prompt) -> Option<(usize, Vec<&Message>)> {
     let begins = messages.iter().enumerate();
     let begins = begins.rev().find(|(i, message)| message.is_user() && !is_beside(*i));
     let first = begins.map_or(0, |(i, _)| i + 1);
-    let of_loop = messages.get(first..)?.to_vec();
-    of_loop.iter().any(|message| message.has_tool_calls()).then_some((first, of_loop))
+    (first, messages.get(first..).unwrap_or_default().to_vec())
 }

@@ -9,12 +9,13 @@ use crate::message::{
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, stop_word};
+use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
     At, Fields, beside, from_url, keep, keep_signed, list, other_part, with_one_system,
 };
 use crate::wire::json::Json;
-use crate::wire::refused::{refused, stopped};
+use crate::wire::metadata::Beside;
+use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the list of items that is its `output`.
@@ -44,9 +45,9 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed,
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, failed,
 /// was told to cancel, or stopped before anything was said;
-/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the response is queued or in
+/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the response is queued or in
 /// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is no response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read responses answer");
@@ -59,7 +60,8 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     };
     let (usage, word) = end(&mut body)?;
     let message = output_items(body.required_list("output")?, top)?;
-    Answer::new(Provider::OpenAiResponses, message, usage, word).checked(top)
+    let answer = Answer::new(Provider::OpenAiResponses, message, usage, word).checked(top)?;
+    Ok(answer.beside(Beside::of([body])))
 }
 
 /// Returns the cost of a response and the reason why it ended, if it did and is one.
@@ -316,6 +318,7 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
             call(fields, "arguments")?.into()
         }
         Some("custom_tool_call") => call(fields, "input")?.into(),
+        Some("image_generation_call") if fields.peek("result").is_some() => picture(fields)?.into(),
         Some(kind) => {
             let is_result = matches!(kind, "function_call_output" | "custom_tool_call_output");
             let at = fields.at;
@@ -331,6 +334,15 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     };
     parts.push(part);
     Ok(())
+}
+
+/// A picture that the model made, with what stands beside its data.
+fn picture(mut fields: Fields) -> Result<Part> {
+    let data = fields.required_text("result")?;
+    let format = fields.peek("output_format").unwrap_or("png");
+    let media = Media::base64(format!("image/{format}"), data);
+    let item = Attributes::from_iter([("item".to_owned(), Value::Object(fields.whole()))]);
+    Ok(Part::Image(Media { extra: keep(FORMAT, item), ..media }))
 }
 
 fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
@@ -378,7 +390,7 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
         fields.take("type");
     }
     let mut kept = fields.rest();
-    // These are written again where there are none.
+    // These are written again if there are none.
     for list in ["annotations", "logprobs"] {
         if kept.get(list).and_then(Value::as_array).is_some_and(Vec::is_empty) {
             kept.remove(list);

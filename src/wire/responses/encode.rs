@@ -1,237 +1,150 @@
 //! Messages as the items of Responses.
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
-
 use super::{ATTRIBUTE, FORMAT, Input, Options, kinds};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, TextPart,
-    ToolCall, ToolMessage,
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, ToolCall,
+    ToolMessage,
 };
-use crate::provider::{Provider, Row};
-use crate::wire::blocks::{Blocks, ContentBlock, blocks};
-use crate::wire::common::{
-    as_content, as_other_part, inline, input, kept, kept_type, placeholder, write_kept,
-};
-use crate::wire::shape::{Entry, Object, Seq, block, write};
-use crate::wire::terms::Terms;
-use crate::wire::view::{ForProvider, Marks, MessageFormat, Speaker};
+use crate::provider::Provider;
+use crate::wire::blocks::{self, Block, Joins};
+use crate::wire::borrowed::{BorrowedValue, Object};
+use crate::wire::common::{as_content, as_other_part, inline, input, kept, kept_type};
+use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::terms::{Sent, says_something};
+use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
-impl Serialize for Input<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = self.marked(|i, message| match message {
-            Message::System(m) => !self.leaves_out(i) && !m.text().is_empty(),
-            Message::User(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
-            Message::Tool(m) => blocks(m.content(), Block::of).any(Block::takes_mark),
-            Message::Ai(_) | Message::Custom(_) => false,
-        });
-        let sent = self.terms.sent(&self.messages);
+impl MessageFormat for Options {
+    const NAMESAKE: Provider = Provider::OpenAiResponses;
+    const OPERATION: &'static str = "write responses input";
+
+    fn messages<'s>(
+        view: &Input<'_>,
+        sent: &'s [Sent<'_>],
+        losses: &mut Losses,
+    ) -> Vec<BorrowedValue<'s>> {
+        let developer = view.terms.row.developer;
+        let unstored = view.options.unstored && !view.terms.verbatim;
+        // Where a tool loop that still runs began.
+        let running = sent.iter().rposition(|sent| sent.message.is_user()).unwrap_or_default();
         let mut asked: Option<&AiMessage> = None;
-        let mut seq = serializer.serialize_seq(None)?;
-        for (i, (message, whole)) in sent.iter().zip(self.messages.iter()).enumerate() {
-            let mark = mark == Some(i);
-            if Terms::is_emptied(whole, message) {
-                continue;
-            }
-            match &**message {
-                Message::System(_) if self.leaves_out(i) => {}
+        let mut items: Vec<(usize, Object<'s>)> = Vec::new();
+        for (i, sent) in sent.iter().enumerate() {
+            let item = match &*sent.message {
+                // It is left to `instructions`.
+                Message::System(_) if sent.index == 0 && !developer => continue,
                 Message::System(m) => {
-                    let role = if self.terms.row.developer { "developer" } else { "system" };
-                    let of = std::iter::once(Block::Bare(m.text()));
-                    let content = Blocks { of, flat: false, mark };
-                    seq.serialize_element(&InputMessage { role, content, beside: m.attributes() })?;
+                    let role = if developer { "developer" } else { "system" };
+                    message(role, m.text().into(), m.attributes())
                 }
                 Message::User(m) => {
-                    let (content, beside) = (content(m.content(), mark), m.attributes());
-                    seq.serialize_element(&InputMessage { role: "user", content, beside })?;
+                    message("user", content(m.content(), sent, losses), m.attributes())
                 }
                 Message::Tool(m) => {
-                    let calls = asked.into_iter().flat_map(AiMessage::tool_calls);
-                    let call = calls.into_iter().find(|call| call.id == m.call_id());
-                    seq.serialize_element(&ToolOutput { of: m, call, mark })?;
+                    let mut calls = asked.into_iter().flat_map(AiMessage::tool_calls);
+                    let call = calls.find(|call| call.id == m.call_id());
+                    output(m, call, sent, losses)
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
                         asked = Some(m);
                     }
-                    let plain = m.parts().is_empty().then(|| m.texts().next()).flatten();
-                    for item in plain
-                        .map(Item::Plain)
-                        .into_iter()
-                        .chain(Items::of(m.parts(), self.options.unstored && !self.terms.verbatim))
-                    {
-                        seq.serialize_element(&item)?;
-                    }
+                    let runs = i > running;
+                    let mut answer = Answer { unstored, runs, id: Id::Sent, items: Vec::new() };
+                    answer.write(m, sent, losses);
+                    items.extend(answer.items.into_iter().map(|item| (sent.index, item)));
+                    continue;
                 }
-                Message::Custom(_) => {}
-            }
+                Message::Custom(_) => continue,
+            };
+            items.push((sent.index, item));
         }
-        seq.end()
-    }
-}
-
-impl Input<'_> {
-    /// Returns whether the `i`th message, which is a system message, is left to `instructions`.
-    fn leaves_out(&self, i: usize) -> bool {
-        i == 0 && !self.terms.row.developer
-    }
-}
-
-fn is_custom(call: &ToolCall) -> bool {
-    kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
-}
-
-impl MessageFormat for Options {
-    const NAMESAKE: Provider = Provider::OpenAiResponses;
-    const OPERATION: &'static str = "write responses input";
-    const OBJECTS: bool = false;
-
-    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
-        match by {
-            Speaker::Ai => fields(part).is_some(),
-            _ => !matches!(Block::of(part), Block::Placeholder(_)),
-        }
+        view.mark(&mut items, |item, _| {
+            let key = match item.text("type") {
+                // What the model said takes none.
+                "message" if item.text("role") != "assistant" => "content",
+                "function_call_output" | "custom_tool_call_output" => "output",
+                _ => return false,
+            };
+            item.get_mut(key).is_some_and(|content| blocks::mark(content, "input_text"))
+        });
+        items.into_iter().map(|(_, item)| item.into()).collect()
     }
 }
 
 impl ForProvider for Options {}
 impl Marks for Options {}
 
+fn is_custom(call: &ToolCall) -> bool {
+    kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
+}
+
 /// A message that goes in.
-struct InputMessage<'a, I> {
+fn message<'s>(
     role: &'static str,
-    content: Blocks<I>,
-    beside: &'a Attributes,
+    content: BorrowedValue<'s>,
+    beside: &'s Attributes,
+) -> Object<'s> {
+    let own = [("type", "message".into()), ("role", role.into()), ("content", content)];
+    Object::of(own).kept(kept(ATTRIBUTE, beside), &[])
 }
 
-impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for InputMessage<'_, I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "message")?;
-        map.serialize_entry("role", self.role)?;
-        map.serialize_entry("content", &self.content)?;
-        write_kept(&mut map, kept(ATTRIBUTE, self.beside), &["type", "role", "content"])?;
-        map.end()
+/// A tool's result, with the call that it answers, where that is known.
+fn output<'s>(
+    result: &'s ToolMessage,
+    call: Option<&'s ToolCall>,
+    sent: &Sent<'_>,
+    losses: &mut Losses,
+) -> Object<'s> {
+    if let Some((kind, _)) = call.and_then(kinds::of) {
+        return kinds::output(kind, result);
     }
-}
-
-/// A tool's result.
-struct ToolOutput<'a> {
-    of: &'a ToolMessage,
-    /// The call that it answers, where that is known.
-    call: Option<&'a ToolCall>,
-    mark: bool,
-}
-
-impl Serialize for ToolOutput<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some((kind, _)) = self.call.and_then(kinds::of) {
-            kinds::write_result(&mut map, kind, self.of)?;
-            return map.end();
-        }
-        let caller = self.call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
-        let kept = kept(ATTRIBUTE, self.of.attributes());
-        let custom = self.call.is_some_and(is_custom)
-            || kept.is_some_and(|kept| kept.contains_key("custom"));
-        let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
-        map.serialize_entry("type", kind)?;
-        map.serialize_entry("call_id", self.of.call_id())?;
-        map.serialize_entry("output", &content(self.of.content(), self.mark))?;
-        write_kept(&mut map, kept, &["type", "call_id", "output", "custom"])?;
-        if let Some(caller) =
-            caller.filter(|_| kept.is_none_or(|kept| !kept.contains_key("caller")))
-        {
-            map.serialize_entry("caller", caller)?;
-        }
-        map.end()
+    let kept_beside = kept(ATTRIBUTE, result.attributes());
+    let custom =
+        call.is_some_and(is_custom) || kept_beside.is_some_and(|kept| kept.contains_key("custom"));
+    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    let own = [
+        ("type", kind.into()),
+        ("call_id", result.call_id().into()),
+        ("output", content(result.content(), sent, losses)),
+    ];
+    let object = Object::of(own).kept(kept_beside, &["custom"]);
+    let caller = call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
+    match caller.filter(|_| object.get("caller").is_none()) {
+        Some(caller) => object.with("caller", caller),
+        None => object,
     }
 }
 
 /// Content that goes in.
-fn content(content: &Content, mark: bool) -> Blocks<impl Iterator<Item = Block<'_>> + Clone> {
-    Blocks { of: blocks(content, Block::of), flat: false, mark }
+fn content<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> BorrowedValue<'s> {
+    blocks::written(content, block, ("input_text", Joins::Nothing), sent, losses)
 }
 
-/// A block that goes in.
-#[derive(Clone, Copy)]
-enum Block<'a> {
-    Bare(&'a str),
-    Text(&'a TextPart),
-    Image(&'a Media),
-    File(&'a Media),
-    Other(&'a Attributes),
-    Placeholder(&'static str),
-}
-
-impl<'a> Block<'a> {
-    fn of(part: &'a Part) -> Self {
-        match part {
-            Part::Text(text) => Self::Text(text),
-            Part::Image(media) => Self::Image(media),
-            Part::File(media) => Self::File(media),
-            Part::Audio(_) | Part::Video(_) | Part::Other(_) => {
-                match as_other_part(FORMAT, part).and_then(|fields| object(fields, "block")) {
-                    Some(block) => Self::Other(block),
-                    None => Self::Placeholder(placeholder(part)),
-                }
-            }
+/// A block that goes in; `None` if there is no place for the part.
+fn block(part: &Part) -> Option<Block<'_>> {
+    const OWN: [&str; 9] = [
+        "type",
+        "text",
+        "image_url",
+        "file_id",
+        "detail",
+        "filename",
+        "file_data",
+        "file_url",
+        "message",
+    ];
+    let block = match part {
+        Part::Text(part) => {
+            let block = Object::block("input_text", "text", &part.text);
+            return Some(Block::Text(&part.text, block.kept(kept(FORMAT, &part.extra), &OWN)));
         }
-    }
-}
-
-impl<'a> ContentBlock<'a> for Block<'a> {
-    fn bare(text: &'a str) -> Self {
-        Self::Bare(text)
-    }
-
-    fn as_bare(self) -> Option<&'a str> {
-        if let Self::Bare(text) = self { Some(text) } else { None }
-    }
-
-    fn as_text(self) -> Option<&'a str> {
-        match self {
-            Self::Bare(text) | Self::Placeholder(text) => Some(text),
-            Self::Text(part) => Some(&part.text),
-            Self::Image(_) | Self::File(_) | Self::Other(_) => None,
+        Part::Image(media) => image(media).kept(kept(FORMAT, &media.extra), &OWN),
+        Part::File(media) => file(media).kept(kept(FORMAT, &media.extra), &OWN),
+        Part::Audio(_) | Part::Video(_) | Part::Other(_) => {
+            Object::of_kept(Some(object(as_other_part(FORMAT, part)?, "block")?))
         }
-    }
-
-    fn is_media(self) -> bool {
-        matches!(self, Self::Image(_) | Self::File(_))
-    }
-
-    fn kept(self) -> Option<&'a Attributes> {
-        match self {
-            Self::Text(part) => kept(FORMAT, &part.extra),
-            Self::Image(media) | Self::File(media) => kept(FORMAT, &media.extra),
-            Self::Bare(_) | Self::Other(_) | Self::Placeholder(_) => None,
-        }
-    }
-
-    fn write<M: SerializeMap>(self, map: &mut M) -> Result<(), M::Error> {
-        const OWN: [&str; 9] = [
-            "type",
-            "text",
-            "image_url",
-            "file_id",
-            "detail",
-            "filename",
-            "file_data",
-            "file_url",
-            "message",
-        ];
-        match self {
-            Self::Bare(text) | Self::Placeholder(text) => {
-                write(map, &block("input_text", "text", text), None)?;
-            }
-            Self::Text(part) => write(map, &block("input_text", "text", &part.text), None)?,
-            Self::Image(media) => write_image(map, media)?,
-            Self::File(media) => write_file(map, media)?,
-            Self::Other(fields) => write_kept(map, Some(fields), &[])?,
-        }
-        write_kept(map, self.kept(), &OWN)
-    }
+    };
+    Some(Block::Other(block))
 }
 
 /// An object that was kept under this key, unless it is empty: an empty object is never sent.
@@ -239,19 +152,18 @@ fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
     kept.get(key)?.as_object().filter(|object| !object.is_empty())
 }
 
-fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
+fn image(media: &Media) -> Object<'_> {
     // The reference requires it.
     let detail = media.detail.as_ref().map_or("auto", |detail| detail.as_str());
-    let own = [
+    Object::of([
         ("type", "input_image".into()),
-        ("image_url", Entry::address(media)),
-        ("file_id", Entry::file_id(media)),
+        ("image_url", BorrowedValue::address(media)),
+        ("file_id", BorrowedValue::file_id(media)),
         ("detail", detail.into()),
-    ];
-    write(map, &own, None)
+    ])
 }
 
-fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
+fn file(media: &Media) -> Object<'_> {
     let data = inline(media);
     // Data without a name is refused.
     let stand_in = data.map(|url| match url.media_type {
@@ -263,27 +175,18 @@ fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Erro
         // The other levels are for images.
         _ => None,
     });
-    let url = if data.is_some() { Entry::Nothing } else { Entry::address(media) };
-    let own = [
+    let (data, url) = match data {
+        Some(data) => (BorrowedValue::Url(data), BorrowedValue::Nothing),
+        None => (BorrowedValue::Nothing, BorrowedValue::address(media)),
+    };
+    Object::of([
         ("type", "input_file".into()),
-        ("file_data", data.map_or(Entry::Nothing, Entry::Url)),
-        ("file_id", Entry::file_id(media)),
+        ("file_data", data),
+        ("file_id", BorrowedValue::file_id(media)),
         ("file_url", url),
         ("filename", media.name.as_deref().or(stand_in).into()),
         ("detail", detail.into()),
-    ];
-    write(map, &own, None)
-}
-
-/// An item that the model produced.
-enum Item<'a> {
-    /// A text that did not come from this format.
-    Plain(&'a str),
-    /// A message as it came: its texts and what stood beside them.
-    Message(&'a [AiPart], Id),
-    Reasoning(&'a Reasoning, &'a Attributes),
-    Call(&'a ToolCall, Id),
-    Other(&'a Attributes),
+    ])
 }
 
 /// The fate of an item's id.
@@ -295,68 +198,122 @@ enum Id {
     LeftOut,
 }
 
-/// The items in the parts of an answer.
-struct Items<'a> {
-    parts: &'a [AiPart],
-    /// True where the provider keeps nothing: it finds no reasoning by its id.
+/// The items of an answer.
+struct Answer<'s> {
+    /// True if the provider keeps nothing: it finds no reasoning by its id.
     unstored: bool,
+    /// True if it belongs to a tool loop that still runs.
+    runs: bool,
     /// The fate of the ids behind the newest reasoning.
     id: Id,
+    items: Vec<Object<'s>>,
 }
 
-impl<'a> Items<'a> {
-    fn of(parts: &'a [AiPart], unstored: bool) -> Self {
-        Self { parts, unstored, id: Id::Sent }
-    }
-}
-
-impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
-
-    fn next(&mut self) -> Option<Item<'a>> {
-        loop {
-            let (part, rest) = self.parts.split_first()?;
-            let parts = std::mem::replace(&mut self.parts, rest);
+impl<'s> Answer<'s> {
+    fn write(&mut self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) {
+        self.items.extend(m.as_text().map(plain));
+        let (mut i, parts) = (0, m.parts());
+        while let Some(part) = parts.get(i) {
+            let mut next = i + 1;
             match part {
-                AiPart::ToolCall(call) => return Some(Item::Call(call, self.id)),
-                AiPart::Reasoning(reasoning) => {
-                    // "Items are not persisted when `store` is set to false."
-                    if self.unstored && reasoning.signature.as_deref().is_none_or(str::is_empty) {
-                        self.id = Id::LeftOut;
-                        continue;
+                AiPart::ToolCall(call) => self.items.push(self.call(call)),
+                AiPart::Reasoning(reasoning) => match self.reasoning(reasoning) {
+                    Some(item) => self.items.push(item),
+                    None if says_something(reasoning) => {
+                        sent.lose(i, REASONING, Weight::Noted, losses);
                     }
-                    self.id = Id::Sent;
-                    // Without its id it would be refused.
-                    if let Some(kept) = kept(FORMAT, &reasoning.extra)
-                        && kept.get("id").is_some_and(Value::is_string)
-                    {
-                        return Some(Item::Reasoning(reasoning, kept));
-                    }
-                }
-                AiPart::Content(part) => {
-                    let Some(fields) = fields(part) else {
-                        match part {
-                            Part::Text(text) => return Some(Item::Plain(&text.text)),
-                            // A placeholder would be what the model has said.
-                            _ => continue,
+                    None => {}
+                },
+                AiPart::Content(part) => match (fields(part), part) {
+                    (Some(kept), _) => {
+                        if let Some(item) = object(kept, "item") {
+                            let made = part.as_media().and_then(inline).map(|made| made.data);
+                            self.items.push(Object::of_kept(Some(item)).with("result", made));
+                        } else {
+                            next += parts[next..].iter().take_while(|it| continues(it)).count();
+                            self.items.push(self.message(&parts[i..next]));
                         }
-                    };
-                    if let Some(item) = object(fields, "item") {
-                        return Some(Item::Other(item));
                     }
-                    let more = rest.iter().take_while(|part| continues(part)).count();
-                    self.parts = &rest[more..];
-                    return Some(Item::Message(&parts[..=more], self.id));
-                }
+                    (None, Part::Text(text)) => self.items.push(plain(&text.text)),
+                    // A placeholder would be what the model has said.
+                    (None, part) => sent.refuse(i, part, losses),
+                },
             }
+            i = next;
         }
     }
+
+    fn reasoning(&mut self, reasoning: &'s Reasoning) -> Option<Object<'s>> {
+        let kept = kept(FORMAT, &reasoning.extra);
+        // Other servers than OpenAI's show all of it, and want it back until the loop is over.
+        let is_read = self.runs && kept.is_some_and(|kept| kept.contains_key("content"));
+        let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
+        // "Items are not persisted when `store` is set to false."
+        if self.unstored && !is_sealed && !is_read {
+            self.id = Id::LeftOut;
+            return None;
+        }
+        self.id = Id::Sent;
+        // Without its id it would be refused.
+        let kept = kept?;
+        kept.get("id").filter(|id| id.is_string())?;
+        let text = Some(&reasoning.text).filter(|text| !text.is_empty());
+        let summary = text.map(|text| Object::block("summary_text", "text", text));
+        let mut object = Object::of([("type", "reasoning".into())]);
+        if !kept.contains_key("summary") {
+            object.put("summary", Vec::from_iter(summary));
+        }
+        let object = object.with("encrypted_content", reasoning.signature.as_ref());
+        Some(object.kept(Some(kept), &[]))
+    }
+
+    fn call(&self, call: &'s ToolCall) -> Object<'s> {
+        if let Some((kind, item)) = kinds::of(call) {
+            return kinds::written(kind, item, &call.id);
+        }
+        let custom = is_custom(call);
+        let (kind, key) =
+            if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
+        let own = [
+            ("type", kind.into()),
+            ("call_id", (&call.id).into()),
+            ("name", (&call.name).into()),
+            (key, input(call, custom).into()),
+        ];
+        let but: &[&str] = if self.id == Id::Sent { &[] } else { &["id"] };
+        Object::of(own).kept(kept(FORMAT, &call.extra), but)
+    }
+
+    /// A message as it came: its texts and what stood beside them.
+    fn message(&self, parts: &'s [AiPart]) -> Object<'s> {
+        let first = parts.first().and_then(as_content).and_then(fields);
+        let beside = first.and_then(|kept| object(kept, "message"));
+        let is_sent = self.id == Id::Sent;
+        let is_named = is_sent && beside.is_some_and(|beside| beside.contains_key("id"));
+        let content = match parts {
+            // The reference has lists only for messages with an id.
+            [part] if !is_named && is_bare(part) => part.as_text().unwrap_or_default().into(),
+            parts => {
+                parts.iter().filter_map(as_content).map(answer_block).collect::<Vec<_>>().into()
+            }
+        };
+        let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
+        // A message without an id is one that goes in, which has no status.
+        Object::of(own).kept(beside, if is_sent { &[] } else { &["id", "status"] })
+    }
+}
+
+/// A text that did not come from this format.
+fn plain(text: &str) -> Object<'_> {
+    let own = [("type", "message".into()), ("role", "assistant".into()), ("content", text.into())];
+    Object::of(own)
 }
 
 /// Returns the fields that were kept of a part that came from this format.
 fn fields(part: &Part) -> Option<&Attributes> {
     match part {
         Part::Text(text) => kept(FORMAT, &text.extra),
+        Part::Image(made) => kept(FORMAT, &made.extra),
         _ => as_other_part(FORMAT, part)
             .filter(|fields| object(fields, "item").or_else(|| object(fields, "block")).is_some()),
     }
@@ -368,121 +325,27 @@ fn continues(part: &AiPart) -> bool {
     fields(part).is_some_and(|kept| !kept.contains_key("message") && !kept.contains_key("item"))
 }
 
-impl Serialize for Item<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self {
-            Self::Plain(text) => {
-                let own = [
-                    ("type", "message".into()),
-                    ("role", "assistant".into()),
-                    ("content", (*text).into()),
-                ];
-                write(&mut map, &own, None)?;
-            }
-            Self::Message(parts, id) => {
-                map.serialize_entry("type", "message")?;
-                map.serialize_entry("role", "assistant")?;
-                let first = parts.first().and_then(as_content).and_then(fields);
-                let beside = first.and_then(|kept| object(kept, "message"));
-                let named =
-                    *id == Id::Sent && beside.is_some_and(|beside| beside.contains_key("id"));
-                match parts {
-                    // The reference has lists only for messages with an id.
-                    [part] if !named && is_bare(part) => {
-                        map.serialize_entry("content", part.as_text().unwrap_or_default())?;
-                    }
-                    parts => {
-                        let blocks = parts.iter().filter_map(as_content).map(AnswerBlock);
-                        map.serialize_entry("content", &Seq(blocks))?;
-                    }
-                }
-                // A message without an id is one that goes in, which has no status.
-                let own: &[&str] = match id {
-                    Id::Sent => &["type", "role", "content"],
-                    Id::LeftOut => &["type", "role", "content", "id", "status"],
-                };
-                write_kept(&mut map, beside, own)?;
-            }
-            Self::Reasoning(reasoning, kept) => write_reasoning(&mut map, reasoning, kept)?,
-            Self::Call(call, id) => write_call(&mut map, call, *id)?,
-            Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
-        }
-        map.end()
-    }
-}
-
 /// Returns whether a text that this format wrote has nothing beside it.
 fn is_bare(part: &AiPart) -> bool {
     let Some(Part::Text(text)) = as_content(part) else { return false };
     kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
 }
 
-fn write_reasoning<M: SerializeMap>(
-    map: &mut M,
-    reasoning: &Reasoning,
-    kept: &Attributes,
-) -> Result<(), M::Error> {
-    map.serialize_entry("type", "reasoning")?;
-    if !kept.contains_key("summary") {
-        let text = Some(&reasoning.text).filter(|text| !text.is_empty());
-        let own = text.map(|text| block("summary_text", "text", text));
-        let summary = own.map(|own| Object { own, kept: None });
-        map.serialize_entry("summary", &summary.as_slice())?;
-    }
-    if let Some(signature) = &reasoning.signature {
-        map.serialize_entry("encrypted_content", signature)?;
-    }
-    write_kept(map, Some(kept), &["type", "encrypted_content"])
-}
-
-fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall, id: Id) -> Result<(), M::Error> {
-    if let Some((kind, item)) = kinds::of(call) {
-        return kinds::write_call(map, kind, item, &call.id);
-    }
-    let custom = is_custom(call);
-    let (kind, key) =
-        if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-    let own = [
-        ("type", kind.into()),
-        ("call_id", (&call.id).into()),
-        ("name", (&call.name).into()),
-        (key, input(call, custom).into()),
-    ];
-    let kept = kept(FORMAT, &call.extra);
-    match id {
-        Id::Sent => write(map, &own, kept),
-        Id::LeftOut => {
-            let [a, b, c, d] = own;
-            write(map, &[a, b, c, d, ("id", Entry::Nothing)], kept)
-        }
-    }
-}
-
 /// A block of a message that the model produced.
-struct AnswerBlock<'a>(&'a Part);
-
-impl Serialize for AnswerBlock<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let kept = fields(self.0);
-        match (self.0, kept) {
-            (Part::Text(part), Some(kept)) => {
-                let refusal = kept_type(FORMAT, &part.extra) == Some("refusal");
-                let (kind, key) =
-                    if refusal { ("refusal", "refusal") } else { ("output_text", "text") };
-                map.serialize_entry("type", kind)?;
-                map.serialize_entry(key, &part.text)?;
-                if !refusal && !kept.contains_key("annotations") {
-                    // The reference requires it.
-                    map.serialize_entry("annotations", &[(); 0])?;
-                }
-                write_kept(&mut map, Some(kept), &["type", key, "message"])?;
-            }
-            (_, kept) => {
-                write_kept(&mut map, kept.and_then(|kept| object(kept, "block")), &[])?;
-            }
-        }
-        map.end()
+fn answer_block(part: &Part) -> Object<'_> {
+    let kept = fields(part);
+    let (Part::Text(part), Some(kept)) = (part, kept) else {
+        return Object::of_kept(kept.and_then(|kept| object(kept, "block")));
+    };
+    if kept_type(FORMAT, &part.extra) == Some("refusal") {
+        return Object::block("refusal", "refusal", &part.text).kept(Some(kept), &["message"]);
     }
+    let block = Object::block("output_text", "text", &part.text);
+    // The reference requires it.
+    let annotations = (!kept.contains_key("annotations")).then(Vec::<BorrowedValue<'_>>::new);
+    match annotations {
+        Some(none) => block.with("annotations", none),
+        None => block,
+    }
+    .kept(Some(kept), &["message"])
 }

@@ -16,7 +16,7 @@ pub(super) struct Item {
     /// As it was announced, or, when it is done, as it is.
     value: Value,
     is_done: bool,
-    /// Its texts, by block, each with true where it is a refusal.
+    /// Its texts, by block, each with true if it is a refusal.
     said: BTreeMap<u64, (bool, String)>,
     thought: String,
     /// Which block of the thought came last.
@@ -126,7 +126,7 @@ impl Item {
     }
 
     /// The item: as it is when it is done, or else made of its pieces, if these say something.
-    /// Where the stream broke off, a call whose end may be missing is left out.
+    /// If the stream broke off, a call whose end may be missing is left out.
     pub(super) fn into_value(mut self, is_broken: bool) -> Option<Value> {
         if self.is_done {
             return Some(self.value);
@@ -151,7 +151,7 @@ impl Item {
         Some(self.value)
     }
 
-    /// Under which name a call has its arguments, and those; `None` where it is none.
+    /// Under which name a call has its arguments, and those; `None` if it is none.
     fn input(&self) -> Option<(&'static str, &str)> {
         let key = match self.text("type") {
             "function_call" => "arguments",
@@ -178,7 +178,7 @@ fn unlike(at: At) -> Error {
     at.error("it does not say what its pieces said")
 }
 
-/// Returns the texts of a message, by block, each with true where it is a refusal.
+/// Returns the texts of a message, by block, each with true if it is a refusal.
 fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
     let is_message = message.get("type").is_none_or(|kind| kind == "message");
     let content = message.get("content").filter(|_| is_message);

@@ -5,14 +5,13 @@
 //! the item stands beside them, as it came. So windows and repair keep it together with its output,
 //! and another provider is shown a call of a function.
 
-use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{Attributes, Content, Media, Part, ToolCall, ToolMessage};
-use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type, write_kept};
-use crate::wire::shape::Entry;
+use crate::wire::borrowed::{BorrowedValue, Object};
+use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type};
 
 /// A kind of call.
 pub(super) struct Kind {
@@ -127,68 +126,54 @@ pub(super) fn of(call: &ToolCall) -> Option<(&'static Kind, &Attributes)> {
     Some((kind, kept_object(kept(FORMAT, &call.extra), "item")?))
 }
 
-/// Writes the item of a call again, under the id that it has by now.
-pub(super) fn write_call<M: SerializeMap>(
-    map: &mut M,
-    kind: &Kind,
-    item: &Attributes,
-    id: &str,
-) -> Result<(), M::Error> {
+/// Returns the item of a call again, under the id that it has by now.
+pub(super) fn written<'a>(kind: &Kind, item: &'a Attributes, id: &'a str) -> Object<'a> {
+    let mut object = Object::default();
     for (key, value) in item {
-        if key == kind.id {
-            map.serialize_entry(key, id)?;
-        } else {
-            map.serialize_entry(key, value)?;
-        }
+        object.put(key, if key == kind.id { id.into() } else { BorrowedValue::from(value) });
     }
-    Ok(())
+    object
 }
 
-/// Writes the output of such a call.
-pub(super) fn write_result<M: SerializeMap>(
-    map: &mut M,
-    kind: &Kind,
-    result: &ToolMessage,
-) -> Result<(), M::Error> {
-    map.serialize_entry("type", kind.output)?;
-    map.serialize_entry(kind.output_id, result.call_id())?;
+/// Returns the output of such a call.
+pub(super) fn output<'a>(kind: &Kind, result: &'a ToolMessage) -> Object<'a> {
     let text = result.content().text();
     let read = || serde_json::from_str::<Value>(&text).ok();
-    let mut own = vec!["type", kind.output_id, kind.holds];
     let holds = match kind.tool {
         "shell" => read().filter(Value::is_array).unwrap_or_else(|| {
             let outcome = json!({"type": "exit", "exit_code": i32::from(result.is_error())});
             json!([{"stdout": text, "stderr": "", "outcome": outcome}])
         }),
-        "computer" => {
-            let image = result.content().parts().iter().find_map(Part::as_media);
-            image.map_or_else(|| read().unwrap_or_else(|| Value::from(&*text)), seen)
-        }
         "tool_search" => read().filter(Value::is_array).unwrap_or_else(|| json!([])),
         "mcp_approval" => {
             let word = text.trim().to_ascii_lowercase();
             Value::from(["true", "yes", "approve", "approved"].contains(&word.as_str()))
         }
+        "computer" => read().unwrap_or_else(|| Value::from(&*text)),
         _ => Value::from(&*text),
     };
-    map.serialize_entry(kind.holds, &holds)?;
+    let image = result.content().parts().iter().find_map(Part::as_media);
+    let image = image.filter(|_| kind.tool == "computer");
+    let holds = image.map_or(BorrowedValue::Value(holds), |image| seen(image).into());
+    let mut object = Object::of([
+        ("type", kind.output.into()),
+        (kind.output_id, result.call_id().into()),
+        (kind.holds, holds),
+    ]);
     let kept = kept(ATTRIBUTE, result.attributes());
     if kind.tool == "apply_patch" {
-        own.push("status");
-        map.serialize_entry("status", if result.is_error() { "failed" } else { "completed" })?;
+        object.put("status", if result.is_error() { "failed" } else { "completed" });
     }
     if kind.tool == "tool_search" && kept.is_none() {
-        map.serialize_entry("execution", "client")?;
-        map.serialize_entry("status", "completed")?;
+        object = object.with("execution", "client").with("status", "completed");
     }
-    write_kept(map, kept, &own)
+    object.kept(kept, &[])
 }
 
-fn seen(image: &Media) -> Value {
-    let own = [
+fn seen(image: &Media) -> Object<'_> {
+    Object::of([
         ("type", "computer_screenshot".into()),
-        ("image_url", Entry::address(image)),
-        ("file_id", Entry::file_id(image)),
-    ];
-    json!(Entry::Fields(&own))
+        ("image_url", BorrowedValue::address(image)),
+        ("file_id", BorrowedValue::file_id(image)),
+    ])
 }

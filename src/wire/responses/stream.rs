@@ -122,7 +122,7 @@ impl Items {
             response.put("status", kind);
         }
         let (usage, word) = decode::end(&mut response)?;
-        end.usage.grow(usage);
+        end.usage.is_now(usage);
         let at = response.at.key("output");
         // What was done is known; of what was not, this is the first and last word.
         for (i, value) in response.list("output")?.into_iter().enumerate() {
@@ -138,6 +138,7 @@ impl Items {
         }
         end.says(word);
         end.says_over();
+        end.beside.take(response);
         Ok(())
     }
 }
@@ -157,7 +158,7 @@ fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'
     Ok(items.entry(index).or_default())
 }
 
-/// An index; 0 where there is none.
+/// An index; 0 if there is none.
 fn number(event: &mut Fields, key: &'static str) -> Result<u64> {
     Ok(event.index(key)?.unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use std::mem;
 use memory_prompt::Message;
 use memory_prompt::memory::Append;
 
-use super::shelf::{Book, Strange, conflict, failed};
+use super::shelf::{Strange, conflict};
 use super::{caught, pause, rewritten};
 
 #[test]
@@ -15,15 +15,6 @@ fn the_next_position_is_that_of_the_newest_row_and_one() {
         let gone = book.cut(before)?;
         book.found(|it| it.end = it.rows.back().map_or(0, |row| row.0 + 1));
         Ok(gone)
-    }));
-}
-
-#[test]
-fn the_next_position_is_the_number_of_rows() {
-    // `SELECT count(*)`, right until the first eviction.
-    caught(Strange::default().append(|book, append| {
-        book.found(|it| it.end = it.rows.len() as u64);
-        book.write(append)
     }));
 }
 
@@ -80,28 +71,6 @@ fn a_batch_is_one_insert_for_each_message() {
 }
 
 #[test]
-fn a_system_message_takes_a_position() {
-    // Its row has a number like every other one.
-    caught(Strange::default().append(|book, append| {
-        let systems = append.messages.iter().filter(|it| it.is_system()).count() as u64;
-        let appended = book.write(append)?;
-        book.found(|it| it.end += systems);
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn the_first_system_message_stays() {
-    // `INSERT … ON CONFLICT DO NOTHING`.
-    caught(Strange::default().append(|book, append| {
-        let system = book.found(|it| it.system.clone()).flatten();
-        let appended = book.write(append)?;
-        book.found(|it| it.system = system.or(it.system.take()));
-        Ok(appended)
-    }));
-}
-
-#[test]
 fn only_the_first_message_of_a_batch_can_be_the_system_message() {
     // As in the lists that are sent to a model; elsewhere it is a record like the others.
     caught(Strange::default().append(|book, append| {
@@ -115,36 +84,6 @@ fn only_the_first_message_of_a_batch_can_be_the_system_message() {
             book.found(|it| it.system = first.map(Into::into).or(system));
         }
         Ok(appended)
-    }));
-}
-
-#[test]
-fn of_two_system_messages_in_a_batch_the_first_wins() {
-    // `iter().find(is_system)`.
-    caught(Strange::default().append(|book, append| {
-        let first = append.messages.iter().find(|it| it.is_system()).cloned();
-        let appended = book.write(append)?;
-        book.found(|it| it.system = first.map(Into::into).or(it.system.take()));
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn an_expected_end_of_0_is_none() {
-    // `expected || undefined`: 0 is as good as nothing in many languages.
-    caught(Strange::default().append(|book, append| {
-        append.expected = append.expected.filter(|expected| *expected > 0);
-        book.write(append)
-    }));
-}
-
-#[test]
-fn an_expected_end_ahead_of_the_conversation_is_no_conflict() {
-    // `if self.end > expected`: nothing came in between, did it?
-    caught(Strange::default().append(|book, append| {
-        let end = book.end();
-        append.expected = append.expected.filter(|expected| *expected < end);
-        book.write(append)
     }));
 }
 
@@ -177,30 +116,6 @@ fn the_expected_end_is_checked_and_then_written() {
         let appended = book.write(append);
         append.expected = expected;
         appended
-    }));
-}
-
-#[test]
-fn an_empty_batch_is_never_a_conflict() {
-    // `if batch.is_empty() { return Ok(end..end) }` on the first line.
-    caught(Strange::default().append(|book, append| {
-        if append.is_empty() {
-            append.expected = None;
-        }
-        book.write(append)
-    }));
-}
-
-#[test]
-fn an_empty_batch_is_at_0() {
-    // `Ok(0..0)`, since there is nothing to say.
-    caught(Strange::default().append(|book, append| {
-        let is_empty = append.is_empty();
-        let mut appended = book.write(append)?;
-        if is_empty {
-            appended.positions = 0..0;
-        }
-        Ok(appended)
     }));
 }
 
@@ -244,16 +159,6 @@ fn a_failed_append_took_the_slots() {
     caught(Strange::default().append(|book, append| {
         let appended = book.write(append);
         append.slots.iter_mut().for_each(|change| change.content = None);
-        appended
-    }));
-}
-
-#[test]
-fn a_failed_append_took_the_id() {
-    // `append.id.take()`: the second try is not recognised any more.
-    caught(Strange::default().append(|book, append| {
-        let appended = book.write(append);
-        append.id = None;
         appended
     }));
 }
@@ -304,39 +209,9 @@ fn an_empty_message_is_left_out() {
 }
 
 #[test]
-fn nul_ends_a_text() {
-    // C strings.
-    caught(said(|text| text.split('\0').next().unwrap_or_default().to_owned()));
-}
-
-#[test]
-fn nul_is_left_out() {
-    // PostgreSQL's `text` does not take it: `replace('\0', "")`.
-    caught(said(|text| text.replace('\0', "")));
-}
-
-#[test]
 fn an_emoji_is_a_question_mark() {
     // MySQL's `utf8` has three bytes.
     caught(said(|text| text.chars().map(|it| if it > '\u{ffff}' { '?' } else { it }).collect()));
-}
-
-#[test]
-fn texts_are_trimmed() {
-    // `char(n)`, or a tidy mind.
-    caught(said(|text| text.trim_end().to_owned()));
-}
-
-#[test]
-fn line_ends_are_those_of_unix() {
-    // A file that was opened in text mode.
-    caught(said(|text| text.replace("\r\n", "\n")));
-}
-
-#[test]
-fn texts_are_composed() {
-    // Unicode's NFC, at least of the most frequent one.
-    caught(said(|text| text.replace("e\u{301}", "\u{e9}").replace("a\u{308}", "\u{e4}")));
 }
 
 #[test]
@@ -377,19 +252,6 @@ fn what_it_can_not_hold_is_dropped() {
 }
 
 #[test]
-fn a_batch_is_written_from_its_end() {
-    // A list that is pushed to the left: `LPUSH a b c` reads c, b, a.
-    caught(Strange::default().append(|book, append| {
-        if append.times.is_empty() {
-            append.messages.reverse();
-        }
-        let appended = book.write(append);
-        append.messages.reverse();
-        appended
-    }));
-}
-
-#[test]
 fn two_equal_batches_share_a_row() {
     // A hash of the message is the key, and a row of that key is there.
     caught(Strange::default().append(|book, append| {
@@ -403,18 +265,5 @@ fn two_equal_batches_share_a_row() {
             append.messages = batch;
         }
         appended
-    }));
-}
-
-#[test]
-fn the_first_append_creates_and_forgets() {
-    // `CREATE TABLE IF NOT EXISTS` fails once, and the caller is told to try again.
-    caught(Strange::default().append(|book: &Book, append| {
-        let is_there = book.found(|_| ()).is_some();
-        let appended = book.write(append)?;
-        if is_there || appended.positions.is_empty() {
-            return Ok(appended);
-        }
-        Err(failed("append", "the table was just created"))
     }));
 }

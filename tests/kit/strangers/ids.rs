@@ -24,28 +24,6 @@ fn an_id_is_known_while_its_messages_are() {
 }
 
 #[test]
-fn clear_forgets_the_ids() {
-    // "Everything" is forgotten, the ids included.
-    caught(Strange::default().clear(|book| {
-        book.wipe()?;
-        book.found(|it| it.known.clear());
-        Ok(())
-    }));
-}
-
-#[test]
-fn an_append_without_messages_has_no_row_for_its_id() {
-    // The id is a column of the table of messages, once more.
-    caught(Strange::default().append(|book, append| {
-        let appended = book.write(append)?;
-        if appended.positions.is_empty() {
-            book.found(|it| it.known.pop_back());
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
 fn ids_are_shared_between_conversations() {
     // `UNIQUE (id)` in place of `UNIQUE (conversation, id)`.
     caught(Strange::default().append(|book, append| {
@@ -108,15 +86,6 @@ fn a_repeated_append_is_at_the_current_end() {
 }
 
 #[test]
-fn a_repeated_append_has_as_many_positions_before_the_end() {
-    // Right as long as nothing came behind it.
-    caught(repeated(|book, appended| {
-        let (n, end) = (appended.positions.end - appended.positions.start, book.end());
-        appended.positions = end - n..end;
-    }));
-}
-
-#[test]
 fn a_repeated_append_begins_where_the_first_did() {
     // Only the first position is kept, and the rest is counted from the rows that are left.
     caught(repeated(|book, appended| {
@@ -129,55 +98,12 @@ fn a_repeated_append_begins_where_the_first_did() {
 }
 
 #[test]
-fn a_repeated_append_does_not_say_so() {
-    caught(repeated(|_, appended| appended.repeated = false));
-}
-
-#[test]
-fn a_repeated_append_is_not_recognised() {
-    caught(repeated(|_, appended| appended.recognised = false));
-}
-
-#[test]
-fn a_repeated_append_has_no_version() {
-    // "What the first append returned" was more than positions.
-    caught(repeated(|_, appended| appended.version = None));
-}
-
-#[test]
-fn a_repeated_append_has_the_version_of_now() {
-    // Looked up by the name of the slot, which others have written since.
-    caught(Strange::default().append(|book, append| {
-        let name = append.slots.first().map(|change| change.name.clone());
-        let mut appended = book.write(append)?;
-        if let Some(name) = name.filter(|_| appended.repeated) {
-            let now = book.found(|it| it.slots.get(&name).map(|slot| slot.version())).flatten();
-            appended.version = now;
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
 fn a_repeated_append_is_activity() {
     // `UPDATE conversations SET active = now()` comes first in the transaction.
     caught(Strange::default().append(|book, append| {
         let appended = book.write(append)?;
         if appended.repeated {
             book.found(|it| it.active = it.active.max(super::shelf::now()));
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn a_repeated_append_leaves_its_messages() {
-    // They were not appended, so they are not taken.
-    caught(Strange::default().append(|book, append| {
-        let batch = append.messages.clone();
-        let appended = book.write(append)?;
-        if appended.repeated {
-            append.messages = batch;
         }
         Ok(appended)
     }));
@@ -203,19 +129,6 @@ fn a_repeated_append_writes_its_slots_again() {
 }
 
 #[test]
-fn a_repeated_append_writes_its_system_message_again() {
-    // An upsert, which is thought to be harmless: meanwhile somebody wrote another one.
-    caught(Strange::default().append(|book, append| {
-        let system = append.messages.iter().find(|it| it.is_system()).cloned();
-        let appended = book.write(append)?;
-        if appended.repeated {
-            book.found(|it| it.system = system.map(Into::into).or(it.system.take()));
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
 fn the_expected_end_comes_before_the_id() {
     // A retry is then always a conflict with itself.
     caught(Strange::default().append(|book, append| {
@@ -224,47 +137,6 @@ fn the_expected_end_comes_before_the_id() {
             return Err(super::shelf::conflict(expected, end));
         }
         book.write(append)
-    }));
-}
-
-#[test]
-fn what_was_seen_comes_before_the_id() {
-    caught(Strange::default().append(|book, append| {
-        let mut since = append.clone();
-        since.slots.clear();
-        since.expected = None;
-        book.found(|it| it.check(&since)).unwrap_or(Ok(()))?;
-        book.write(append)
-    }));
-}
-
-#[test]
-fn the_expected_slots_come_before_the_id() {
-    caught(Strange::default().append(|book, append| {
-        let mut slots = append.clone();
-        (slots.expected, slots.since) = (None, None);
-        book.found(|it| it.check(&slots)).unwrap_or(Ok(()))?;
-        book.write(append)
-    }));
-}
-
-#[test]
-fn the_messages_are_part_of_the_id() {
-    // Keyed by the id and a hash of what was said: a model that is asked again words it otherwise.
-    caught(Strange::default().append(|book, append| {
-        let texts = |it: &memory_prompt::memory::Append| {
-            it.messages.iter().map(|it| it.text().into_owned()).collect::<Vec<_>>().join("\n")
-        };
-        let id = append.id.clone();
-        append.id = id.as_ref().map(|id| format!("{:.100}/{:.100}", id, texts(append)));
-        append.id = append.id.take().map(|id| id.replace(char::is_control, " "));
-        let is_valid = id.as_ref().is_none_or(|id| !id.is_empty() && id.len() <= 256);
-        if !is_valid || id.as_ref().is_some_and(|id| id.contains(char::is_control)) {
-            append.id.clone_from(&id);
-        }
-        let appended = book.write(append);
-        append.id = id;
-        appended
     }));
 }
 
@@ -296,31 +168,6 @@ fn an_empty_append_is_remembered() {
         }
         Ok(appended)
     }));
-}
-
-/// A memory that knows the newest `most` ids.
-fn remembering(most: usize) -> Strange {
-    Strange::default().append(move |book, append| {
-        let appended = book.write(append)?;
-        book.found(|it| {
-            while it.known.len() > most {
-                it.known.pop_front();
-            }
-        });
-        Ok(appended)
-    })
-}
-
-#[test]
-fn one_id_less_is_known_than_is_said() {
-    // The oldest goes before the new one comes, and then counts.
-    caught(remembering(63));
-}
-
-#[test]
-fn only_the_last_id_is_known() {
-    // `last_id`, a column of the conversation.
-    caught(remembering(1));
 }
 
 #[test]
@@ -367,18 +214,6 @@ fn kept(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
         append.id = id;
         appended
     })
-}
-
-#[test]
-fn ids_are_folded() {
-    // A collation that knows no capitals.
-    caught(kept(str::to_lowercase));
-}
-
-#[test]
-fn ids_have_64_bytes() {
-    // The rest is cut off, and two long ones are one.
-    caught(kept(|id| id.chars().take(64).collect()));
 }
 
 #[test]

@@ -212,7 +212,6 @@ strange! {
     evict(book: &Book, before: u64) -> Result<u64>, honest |book, before| book.cut(before);
     clear(book: &Book) -> Result<()>, honest |book| book.wipe();
     slots(book: &Book) -> Result<Vec<(String, SlotVersion)>>, honest |book| book.names();
-    memory(shelf: &Shelf, id: MemoryId) -> Result<MemoryId>, honest |_, id| Ok(id);
     ids(shelf: &Shelf, after: Option<&MemoryId>, n: usize) -> Ids, honest |shelf, after, n| shelf.list("", after, n);
     prefixed(shelf: &Shelf, prefix: &str, after: Option<&MemoryId>, n: usize) -> Ids,
         honest |shelf, prefix, after, n| shelf.list(prefix, after, n);
@@ -274,6 +273,7 @@ impl Book {
             it.system = None;
             it.rows.clear();
             it.slots.clear();
+            it.incarnation = Incarnation::random();
         });
         Ok(())
     }
@@ -365,7 +365,6 @@ impl Shelf {
     }
 
     pub(super) fn book(&self, id: MemoryId) -> Result<Book> {
-        let id = (self.strange.memory)(self, id)?;
         let key = self.key_of(&id);
         Ok(Book { id, shelf: self.clone(), key, cache: Mutex::default() })
     }

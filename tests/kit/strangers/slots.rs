@@ -49,21 +49,6 @@ fn a_version_is_a_hash_of_the_content() {
     caught(versions(|_, _, content| hash(content)));
 }
 
-#[test]
-fn a_version_is_the_time() {
-    // In milliseconds: two writes within one are of one version.
-    caught(versions(|_, _, _| {
-        let now = super::shelf::now().duration_since(std::time::UNIX_EPOCH);
-        u64::try_from(now.unwrap().as_millis()).unwrap()
-    }));
-}
-
-#[test]
-fn a_version_is_the_end_of_the_conversation() {
-    // "It goes up with each append", but not with one that writes a slot alone.
-    caught(versions(|it, _, _| it.end));
-}
-
 /// A memory that counts versions in a place that something takes away: a row of each slot, of each
 /// conversation.
 fn counted(key: impl Fn(&Book, &str) -> String + Send + Sync + 'static) -> Strange {
@@ -104,54 +89,11 @@ fn forget(data: &mut super::shelf::Data, prefix: &str) {
 }
 
 #[test]
-fn a_removed_slot_counts_from_1_again() {
-    // `version = version + 1` in the row of the slot, which goes with it.
-    caught(counted(|book, name| format!("{}/{name}", book.key)));
-}
-
-#[test]
-fn clear_takes_the_counters_of_the_slots_along() {
-    caught(counted(|book, name| format!("{}/{name}", book.key)).clear(|book| {
-        book.wipe()?;
-        forget(&mut book.data(), &format!("{}/", book.key));
-        Ok(())
-    }));
-}
-
-#[test]
 fn clear_takes_the_counter_of_the_conversation_along() {
     caught(counted(|book, _| format!("{}/", book.key)).clear(|book| {
         book.wipe()?;
         forget(&mut book.data(), &format!("{}/", book.key));
         Ok(())
-    }));
-}
-
-#[test]
-fn delete_takes_the_counter_of_the_conversation_along() {
-    caught(counted(|book, _| format!("{}/", book.key)).delete(|shelf, key| {
-        let gone = shelf.remove(key);
-        forget(&mut shelf.data.lock(), &format!("{key}/"));
-        gone
-    }));
-}
-
-#[test]
-fn each_slot_counts_by_itself() {
-    // Of one name it never comes again, of two names it does: "never used again" is about a slot.
-    // What breaks is only that one append writes all its slots in one version.
-    caught(Strange::default().append(|book, append| {
-        let appended = book.write(append)?;
-        if !appended.repeated && append.slots.len() > 1 {
-            book.found(|it| {
-                for slot in it.slots.values_mut() {
-                    if append.slots.iter().skip(1).any(|change| change.name == slot.name()) {
-                        *slot = Slot::new(slot.name(), SlotVersion::random(), slot.content());
-                    }
-                }
-            });
-        }
-        Ok(appended)
     }));
 }
 
@@ -258,59 +200,10 @@ fn expecting(other: impl Fn(Expected, bool, bool) -> Expected + Send + Sync + 's
 }
 
 #[test]
-fn a_slot_of_a_version_is_made_where_there_is_none() {
-    // `INSERT … ON CONFLICT DO UPDATE … WHERE version = $1`: the condition is asked only on
-    // conflict.
-    caught(expecting(|expected, is_there, writes| match expected {
-        Expected::Is(_) if !is_there && writes => Expected::Any,
-        expected => expected,
-    }));
-}
-
-#[test]
-fn a_removal_of_a_version_succeeds_where_there_is_none() {
-    // `DELETE … WHERE version = $1`: no row is fine, too.
-    caught(expecting(|expected, is_there, writes| match expected {
-        Expected::Is(_) if !is_there && !writes => Expected::Any,
-        expected => expected,
-    }));
-}
-
-#[test]
-fn a_removal_expects_nothing() {
-    caught(expecting(|expected, _, writes| if writes { expected } else { Expected::Any }));
-}
-
-#[test]
 fn an_absent_slot_is_overwritten() {
     // `Absent` is taken for "new or not, I don't care".
     caught(expecting(|expected, _, _| match expected {
         Expected::Absent => Expected::Any,
-        expected => expected,
-    }));
-}
-
-#[test]
-fn a_removal_that_expects_nothing_there_removes_what_is_there() {
-    caught(expecting(|expected, _, writes| match expected {
-        Expected::Absent if !writes => Expected::Any,
-        expected => expected,
-    }));
-}
-
-#[test]
-fn any_slot_must_be_there() {
-    // `UPDATE` alone.
-    caught(expecting(|expected, is_there, writes| match expected {
-        Expected::Any if !is_there && writes => Expected::Is(SlotVersion::from_bits(0)),
-        expected => expected,
-    }));
-}
-
-#[test]
-fn what_is_not_there_can_not_be_removed() {
-    caught(expecting(|expected, is_there, writes| match expected {
-        Expected::Any if !is_there && !writes => Expected::Is(SlotVersion::from_bits(0)),
         expected => expected,
     }));
 }
@@ -340,34 +233,6 @@ fn a_removed_slot_is_there() {
 }
 
 #[test]
-fn a_slot_conflict_is_a_conflict() {
-    // One error for all that came in between.
-    caught(Strange::default().append(|book, append| {
-        let end = book.end();
-        book.write(append).map_err(|error| match error.kind() {
-            ErrorKind::SlotConflict => super::shelf::conflict(end, end),
-            _ => error,
-        })
-    }));
-}
-
-#[test]
-fn messages_are_written_before_the_slots() {
-    // Two statements without a transaction: the second one fails.
-    caught(Strange::default().append(|book, append| {
-        let mut messages = append.clone();
-        messages.slots.clear();
-        match book.write(append) {
-            Err(error) if error.kind() == ErrorKind::SlotConflict => {
-                book.write(&mut messages)?;
-                Err(error)
-            }
-            appended => appended,
-        }
-    }));
-}
-
-#[test]
 fn slots_are_written_before_the_messages() {
     // The other way round.
     caught(Strange::default().append(|book, append| {
@@ -383,23 +248,6 @@ fn slots_are_written_before_the_messages() {
             }
             appended => appended,
         }
-    }));
-}
-
-#[test]
-fn slots_are_written_one_by_one() {
-    // The first is written when the second one fails.
-    caught(Strange::default().append(|book, append| {
-        let slots = append.slots.clone();
-        let appended = book.write(append);
-        if appended.as_ref().is_err_and(|it| it.kind() == ErrorKind::SlotConflict)
-            && slots.len() > 1
-        {
-            let mut first = Append::default();
-            first.slots = slots.into_iter().take(1).collect();
-            let _ = book.write(&mut first);
-        }
-        appended
     }));
 }
 
@@ -433,20 +281,6 @@ fn a_slot_is_compared_and_then_written() {
 }
 
 #[test]
-fn a_slot_alone_begins_no_conversation() {
-    // The row of the conversation comes with the first message.
-    caught(Strange::default().append(|book, append| {
-        let is_there = book.found(|_| ()).is_some();
-        if is_there || !append.messages.is_empty() || append.id.is_some() {
-            return book.write(append);
-        }
-        append.check(&Limits::default().with_slot(usize::MAX))?;
-        append.check_on_nothing()?;
-        Ok(memory_prompt::memory::Appended::new(0..0))
-    }));
-}
-
-#[test]
 fn a_slot_alone_is_no_activity() {
     caught(Strange::default().append(|book, append| {
         let active = book.found(|it| it.active);
@@ -455,35 +289,6 @@ fn a_slot_alone_is_no_activity() {
             book.found(|it| it.active = active.unwrap_or(it.active));
         }
         Ok(appended)
-    }));
-}
-
-#[test]
-fn a_removal_is_no_activity() {
-    caught(Strange::default().append(|book, append| {
-        let active = book.found(|it| it.active);
-        let only_removes = append.messages.is_empty()
-            && append.active.is_none()
-            && !append.slots.is_empty()
-            && append.slots.iter().all(|change| change.content.is_none());
-        let appended = book.write(append)?;
-        if only_removes {
-            book.found(|it| it.active = active.unwrap_or(it.active));
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn a_removal_begins_a_conversation() {
-    // `INSERT INTO conversations … ON CONFLICT DO NOTHING` comes first.
-    caught(Strange::default().append(|book, append| {
-        if !append.slots.is_empty() && book.found(|_| ()).is_none() && append.expected.is_none() {
-            append.check(&Limits::default().with_slot(usize::MAX))?;
-            append.check_on_nothing()?;
-            book.shelf.begin(&book.key, 0, None)?;
-        }
-        book.write(append)
     }));
 }
 
@@ -536,12 +341,6 @@ fn named(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
 }
 
 #[test]
-fn names_are_folded() {
-    // A collation that knows no capitals.
-    caught(named(str::to_lowercase));
-}
-
-#[test]
 fn names_are_padded() {
     // `PAD SPACE`: "a" and "a " are one.
     caught(named(|name| {
@@ -550,20 +349,9 @@ fn names_are_padded() {
 }
 
 #[test]
-fn names_are_composed() {
-    // Unicode's NFC, as file systems do.
-    caught(named(|name| name.replace("e\u{301}", "\u{e9}").replace("a\u{308}", "\u{e4}")));
-}
-
-#[test]
 fn names_are_paths() {
     // A file for each slot: `/` goes to `_`.
     caught(named(|name| name.replace(['/', '\\', ':'], "_")));
-}
-
-#[test]
-fn names_have_64_characters() {
-    caught(named(|name| name.chars().take(64).collect()));
 }
 
 #[test]
@@ -577,19 +365,6 @@ fn names_of_256_bytes_are_refused() {
     }));
 }
 
-#[test]
-fn the_system_message_is_among_the_slots() {
-    // It lies in the same table.
-    caught(Strange::default().slots(|book| {
-        let mut names = book.names()?;
-        if book.found(|it| it.system.is_some()) == Some(true) {
-            names.push(("system".to_owned(), SlotVersion::from_bits(0)));
-            names.sort();
-        }
-        Ok(names)
-    }));
-}
-
 trait Sorted {
     fn sort(&mut self);
 }
@@ -598,30 +373,6 @@ impl Sorted for Vec<(String, SlotVersion)> {
     fn sort(&mut self) {
         self.sort_by(|a, b| a.0.cmp(&b.0));
     }
-}
-
-#[test]
-fn names_are_listed_by_their_age() {
-    // The order of rows, without `ORDER BY`.
-    caught(
-        Strange::default()
-            .append(|book, append| {
-                let appended = book.write(append)?;
-                for change in &append.slots {
-                    let key = format!("{}/{}", book.key, change.name);
-                    let mut data = book.data();
-                    let next = data.notes.len() as u64;
-                    data.notes.entry(key).or_insert(next);
-                }
-                Ok(appended)
-            })
-            .slots(|book| {
-                let mut names = book.names()?;
-                let data = book.data();
-                names.sort_by_key(|it| data.notes.get(&format!("{}/{}", book.key, it.0)).copied());
-                Ok(names)
-            }),
-    );
 }
 
 #[test]
@@ -697,23 +448,6 @@ fn an_empty_slot_is_none() {
 }
 
 #[test]
-fn a_slot_is_text() {
-    // `from_utf8_lossy` on the way into a column of text.
-    caught(content(|bytes| Some(String::from_utf8_lossy(bytes).into_owned().into_bytes())));
-}
-
-#[test]
-fn nul_ends_a_slot() {
-    caught(content(|bytes| bytes.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)));
-}
-
-#[test]
-fn a_slot_has_64_kib() {
-    // A `BLOB` of MySQL has 65,535 bytes; the limits say otherwise.
-    caught(content(|bytes| Some(bytes.iter().copied().take(65_535).collect())));
-}
-
-#[test]
 fn a_slot_of_the_largest_size_is_refused() {
     // `>=` in place of `>`.
     let limits = Limits::default().with_slot(4096).with_ids(64);
@@ -768,42 +502,6 @@ fn any_text_is_a_name() {
                 change.name = change.name.replace(char::is_control, "") + "_";
             }
         }
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
-}
-
-#[test]
-fn a_slot_changed_twice_is_written_twice() {
-    // The last change wins.
-    caught(Strange::default().append(|book, append| {
-        let slots = append.slots.clone();
-        let last = |i: usize| slots[i + 1..].iter().all(|later| later.name != slots[i].name);
-        append.slots = (0..slots.len()).filter(|i| last(*i)).map(|i| slots[i].clone()).collect();
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
-}
-
-#[test]
-fn an_append_does_not_say_the_version() {
-    caught(Strange::default().append(|book, append| {
-        let mut appended = book.write(append)?;
-        appended.version = None;
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn an_append_with_messages_writes_no_slot() {
-    // The fast path looks at messages alone.
-    caught(Strange::default().append(|book, append| {
-        if append.messages.is_empty() || append.id.is_some() {
-            return book.write(append);
-        }
-        let slots = std::mem::take(&mut append.slots);
         let appended = book.write(append);
         append.slots = slots;
         appended

@@ -147,7 +147,7 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
-                // Where there is no server now, the line is cut at once.
+                // If there is no server now, the line is cut at once.
                 let Ok(server) = TcpStream::connect(&server) else { continue };
                 let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 thread::spawn(move || {

@@ -459,3 +459,50 @@ fn a_prefix_is_found_by_an_index() {
         assert_eq!(store.delete_prefix("support:u1234:").await.unwrap(), 10);
     });
 }
+
+/// Three calls that wait in 10,000 conversations of an owner were looked for in each of them.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn three_calls_that_wait_are_found_among_ten_thousand_conversations() {
+    use memory_prompt::conversation::{Conversation, Scripted};
+    use memory_prompt::turn::AsyncInbox;
+    use memory_prompt::{MemoryPrompt, Tool};
+
+    block_on(async {
+        let schema = new_schema();
+        let store = Arc::new(options(&schema).open(SHARED.address()).await.unwrap());
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..20 {
+            let store = Arc::clone(&store);
+            tasks.spawn(async move {
+                for n in (0..10_000).filter(|n| n % 20 == task) {
+                    let memory = store.memory(format!("ann:{n}")).unwrap();
+                    let summary = "They talked. ".repeat(100);
+                    let append = Append::new([Message::user("Hi."), Message::ai("Hello.")]);
+                    let append = append.set_slot("summary", summary, Expected::Absent);
+                    memory.append_with(&mut { append }).await.unwrap();
+                    if n % 3_333 == 7 {
+                        let model = Scripted::new().calls("pay", "{}");
+                        let pay = Tool::new("pay", "Pays.").needing_approval();
+                        let talk = Conversation::new_async(MemoryPrompt::new_async(memory), model);
+                        talk.tool(pay, |()| Ok("paid")).say("Pay.").await.unwrap();
+                    }
+                }
+            });
+        }
+        tasks.join_all().await;
+        // As autovacuum does from time to time: without it the planner knows no numbers.
+        let quoted = schema.replace('"', "\"\"");
+        let analyze = ["conversation", "slot"].map(|it| format!("ANALYZE \"{quoted}\".{it};"));
+        connect(&SHARED.address()).await.batch_execute(&analyze.concat()).await.unwrap();
+        let mut best = Duration::MAX;
+        for _ in 0..50 {
+            let since = Instant::now();
+            let waiting = store.waiting("ann:", None, 50).await.unwrap();
+            best = best.min(since.elapsed());
+            assert_eq!(waiting.len(), 3);
+        }
+        println!("3 calls that wait in 10,000 conversations: {best:?}");
+        assert!(best < Duration::from_millis(5), "{best:?}");
+    });
+}

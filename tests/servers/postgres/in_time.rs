@@ -83,7 +83,7 @@ async fn slow(schema: &str, sleep: &str) {
     connect(&SHARED.address()).await.batch_execute(&slow).await.unwrap();
 }
 
-/// A purge deleted 256 conversations in one transaction, however long they were: where that took
+/// A purge deleted many conversations in one transaction, however long they were: if that took
 /// longer than the timeout none was ever purged. And it waited for whoever had locked one of them.
 #[test]
 #[ignore = "needs PostgreSQL"]
@@ -135,7 +135,7 @@ fn a_purge_gets_on_however_long_the_conversations_are() {
     });
 }
 
-/// An append that did not find the end that it expected asked where it was then; where somebody had
+/// An append that did not find the end that it expected asked where it was then; if somebody had
 /// appended meanwhile the error said that the conversation "ends at 5, not at 5".
 #[test]
 #[ignore = "needs PostgreSQL"]

@@ -101,7 +101,7 @@ fn a_server_that_falls_silent_is_an_error_in_time() {
         let mut batch = vec![Message::user("meanwhile")];
         let error = memory.append(&mut batch, Some(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unacknowledged);
-        let expected = "append: redis: nobody knows whether it is done: no answer within 3s";
+        let expected = "append: redis: outcome unknown: no answer within 3s";
         assert_eq!(error.to_string(), expected);
         assert_eq!(batch.len(), 1, "the batch stays with the caller");
         let error = memory.read(None, 10).await.unwrap_err();

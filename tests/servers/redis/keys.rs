@@ -23,7 +23,7 @@ async fn keys(pattern: &str) -> Vec<String> {
 fn data_of_a_later_version_are_refused_and_left_alone() {
     run(async {
         for (version, expected) in [
-            ("3", "the data are of version 3, and this program knows versions up to 2"),
+            ("2", "the data are of version 2, and this program knows versions up to 1"),
             ("0", "the key KEY holds something else than a version"),
             ("mine", "the key KEY holds something else than a version"),
         ] {
@@ -161,7 +161,7 @@ fn conversations_expire_after_their_last_append() {
         assert!(store.info(memory(&store, "a").id()).await.unwrap().is_none());
         assert_eq!(store.ids(None, 10).await.unwrap(), [memory(&store, "d").id().clone()]);
         assert_eq!(count("ids").await, 4);
-        // One begins anew, and is not taken for what has expired.
+        // One begins again, and is not taken for what has expired.
         assert_eq!(memory(&lasting, "a").add(Message::user("anew")).await.unwrap(), 0);
         assert_eq!((count("ids").await, count("expiring").await), (4, 2));
         // Two go from the lists when one comes.

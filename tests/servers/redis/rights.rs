@@ -40,6 +40,7 @@ fn the_rights_that_are_documented_are_enough_and_each_is_needed() {
         // `ping` is the operator's, and the version is marked once.
         for right in rights().iter().filter(|right| right.starts_with('+')) {
             ask::<()>(port, &cmd("FLUSHALL")).await;
+            ask::<()>(port, cmd("SCRIPT").arg("FLUSH")).await;
             grant(rights().into_iter().filter(|one| one != right).collect()).await;
             let error = live(&address).await.expect_err(right);
             assert_eq!(error.kind(), ErrorKind::Storage, "{right}: {error}");

@@ -203,7 +203,7 @@ fn a_master_that_is_silent_for_a_while_is_an_error_in_time_for_everybody() {
 
 /// The connections to a master that was frozen did not break when its replica took its address:
 /// each operation of the store waited there until its time was up, until the process was started
-/// anew. What was confirmed by the replica is there, and what the old master does when it goes on
+/// again. What was confirmed by the replica is there, and what the old master does when it goes on
 /// concerns nobody.
 #[test]
 #[ignore = "needs redis-server"]

@@ -2,16 +2,13 @@
 //! genai 0.7.2.
 
 use genai::adapter::AdapterKind;
-use genai::chat::{
-    Binary, BinarySource, ChatMessage, ChatOptions, ChatRequest, ContentPart, MessageContent,
-    ToolCall, ToolResponse,
-};
+use genai::chat::ChatOptions;
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use memory_prompt::message::{AiMessage, AiPart, Content, Media, Part, Source};
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, wire};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
 use memory_prompt_clients::Stub;
-use serde_json::{Value, json};
+use memory_prompt_clients::genai::request;
+use serde_json::json;
 
 const CALLS: &str = r#"{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
     "role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function",
@@ -37,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     prompt.add(Message::tool("call_1", "weather", "sunny, 21 °C"))?;
     prompt.add_temporary(Message::user("Today is Friday."));
-    let request = self::request(&prompt.build()?);
+    let request = memory_prompt_clients::genai::request(&prompt.build()?);
     let target = self::target(AdapterKind::Anthropic, &stub.url);
     let answer = client.exec_chat(target, request, Some(&options)).await?;
     let body = answer.captured_raw_body.ok_or("an answer without its body")?;
@@ -80,76 +77,4 @@ pub fn target(adapter: AdapterKind, url: &str) -> ServiceTarget {
         auth: AuthData::from_single("none"),
         model: ModelIden::new(adapter, "m"),
     }
-}
-
-/// A prompt as genai's request. It has no place for custom messages, nor for media by a file's id.
-pub fn request(prompt: &Prompt) -> ChatRequest {
-    let mut request = ChatRequest::default();
-    for message in prompt {
-        match message {
-            Message::System(m) => request.system = Some(m.text().to_owned()),
-            Message::User(m) => request.messages.push(ChatMessage::user(content(m.content()))),
-            Message::Ai(m) => request.messages.push(ChatMessage::assistant(said(m))),
-            Message::Tool(m) => {
-                let result = ToolResponse::new(m.call_id(), m.content().text());
-                request.messages.push(result.with_fn_name(m.tool_name()).into());
-            }
-            _ => {}
-        }
-    }
-    request
-}
-
-fn content(content: &Content) -> MessageContent {
-    match content {
-        Content::Text(text) => MessageContent::from_text(text.as_str()),
-        Content::Parts(parts) => parts.iter().filter_map(part).collect(),
-    }
-}
-
-fn part(part: &Part) -> Option<ContentPart> {
-    let binary = |media: &Media, kind: &str| {
-        let source = match &media.source {
-            Source::Url(url) => BinarySource::Url(url.clone()),
-            Source::Base64(data) => BinarySource::Base64(data.as_str().into()),
-            _ => return None,
-        };
-        let kind = media.media_type.as_deref().unwrap_or(kind);
-        Some(Binary::new(kind, source, media.name.clone()).into())
-    };
-    match part {
-        Part::Text(text) => Some(ContentPart::Text(text.text.clone())),
-        Part::Image(media) => binary(media, "image/png"),
-        Part::Audio(media) => binary(media, "audio/wav"),
-        Part::Video(media) => binary(media, "video/mp4"),
-        Part::File(media) => binary(media, "application/pdf"),
-        _ => None,
-    }
-}
-
-fn said(message: &AiMessage) -> MessageContent {
-    let mut content = MessageContent::default();
-    if message.parts().is_empty() {
-        content.extend(message.texts().map(|text| ContentPart::Text(text.to_owned())));
-    }
-    for part in message.parts() {
-        match part {
-            AiPart::Content(part) => content.extend(self::part(part)),
-            AiPart::Reasoning(reasoning) => {
-                let signature = reasoning.signature.clone().map(ContentPart::ThoughtSignature);
-                content.extend(signature);
-                content.push(ContentPart::ReasoningContent(reasoning.text.clone()));
-            }
-            AiPart::ToolCall(call) => content.push(ToolCall {
-                call_id: call.id.clone(),
-                fn_name: call.name.clone(),
-                // What is no JSON goes as a text.
-                fn_arguments: serde_json::from_str(&call.arguments)
-                    .unwrap_or_else(|_| Value::from(&*call.arguments)),
-                thought_signatures: call.signature.clone().map(|signature| vec![signature]),
-            }),
-            _ => {}
-        }
-    }
-    content
 }

@@ -1,0 +1,512 @@
+//! Takes what was chosen: the system message, the history, and the temporaries.
+
+mod groups;
+mod pins;
+mod temporaries;
+
+use std::mem;
+use std::sync::Arc;
+
+use super::choose::Choice;
+use super::clear::Clearing;
+use super::copies::Change;
+use super::counts::Form;
+use super::extras::Extras;
+use super::sent_as::SentAs;
+use super::system::System;
+use super::{Case, Composer, Copies};
+use crate::error::Result;
+use crate::message::Message;
+use crate::pins::PinnedGroup;
+use crate::prompt::{Draft, LeftOut, Origin, Reason, SystemSource};
+use crate::record::{Cursor, Record, Snapshot};
+use crate::truncate::Truncate;
+use crate::window::{Fate, last_question};
+use groups::LastGroup;
+pub(super) use groups::no_result;
+
+/// A draft to which the parts of a prompt are added one by one.
+struct Assembler<'a> {
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    extras: &'a Extras,
+    /// True once the summary is sent, or if there is none.
+    has_summed: bool,
+    /// The position of the provider's own compaction, with which the history begins.
+    compacted: Option<u64>,
+    /// The positions of pinned records that are sent before the window, ascending.
+    passed: Vec<u64>,
+    choice: Choice<'a>,
+    clearing: Clearing<'a>,
+    copies: Option<&'a mut Copies>,
+    draft: Box<Draft>,
+    /// The index in the prompt at which the history begins, and that of its last user message.
+    history_at: usize,
+    last_user: Option<usize>,
+    /// True if a message of the user is sent as a pin before the window.
+    has_pinned_user: bool,
+    /// In a turn that has gone on behind its temporaries: the places where they stand for good.
+    temporaries_at: Option<TemporariesAt>,
+    /// The place of the note of a turn.
+    noted_at: Option<usize>,
+    /// The places of the question that is not cut.
+    spared: Vec<usize>,
+    /// The number of records from before the window that are sent, or dropped.
+    earlier: u64,
+    /// The group that was sent last, while nothing stands behind it: its missing results may yet be
+    /// among the temporaries.
+    last_group: Option<LastGroup<'a>>,
+    /// The first group that is yet to be sent.
+    next_group: usize,
+}
+
+/// The places of a turn's temporaries: they keep the place of its first prompt, though later rounds
+/// stand behind it.
+#[derive(Clone, Copy)]
+struct TemporariesAt {
+    end: usize,
+    last_user: Option<usize>,
+}
+
+/// A record that is sent, itself or a copy of it.
+struct Member<'a> {
+    place: usize,
+    record: Record<'a>,
+    copy: Option<(Arc<Message>, Change)>,
+}
+
+/// Assembles the system message, what was chosen of the history, and the temporaries.
+pub(super) fn assemble<'a>(
+    case: Case<'a>,
+    system: System,
+    choice: Choice<'a>,
+    copies: Option<&'a mut Copies>,
+) -> Result<Box<Draft>> {
+    let mut assembler = Assembler::new(case, system, choice, copies);
+    assembler.history(case.temporaries)?;
+    assembler.temporaries(case.temporaries.messages)?;
+    if let Some(copies) = assembler.copies {
+        copies.end();
+    }
+    Ok(assembler.draft)
+}
+
+impl<'a> Assembler<'a> {
+    fn new(
+        case: Case<'a>,
+        system: System,
+        choice: Choice<'a>,
+        mut copies: Option<&'a mut Copies>,
+    ) -> Self {
+        let Case { composer, snapshot, extras, clearing, .. } = case;
+        if let Some(copies) = &mut copies {
+            copies.begin();
+        }
+        let draft = Draft::begin(snapshot, system);
+        let history_at = draft.pieces.len();
+        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let have = snapshot.records.len();
+        let question =
+            if spares { last_question(&snapshot.records, 0, have).0 } else { Vec::new() };
+        Self {
+            composer,
+            snapshot,
+            extras,
+            has_summed: extras.summary.is_none(),
+            compacted: None,
+            passed: Vec::new(),
+            choice,
+            clearing,
+            copies,
+            draft,
+            history_at,
+            last_user: None,
+            has_pinned_user: false,
+            temporaries_at: None,
+            noted_at: None,
+            spared: question,
+            earlier: 0,
+            last_group: None,
+            next_group: 0,
+        }
+    }
+
+    /// Adds the records of the window, and what is sent before them. Temporaries stand before the
+    /// record at their position, where they have one, and so does the note of a turn.
+    fn history(&mut self, temporaries: super::Temporaries<'a>) -> Result<()> {
+        let records = &self.snapshot.records;
+        let Choice { window_from, start, is_compacted, .. } = self.choice;
+        let first = self.first_position();
+        let mut pins = self.passed_pins();
+        let start = if is_compacted { self.compaction(start)? } else { start };
+        self.front(&mut pins, first)?;
+        self.report_unsent(first);
+        let mut rest = records.cursor(if is_compacted { start } else { window_from });
+        // Tool results between the two, whose call is older.
+        while rest.at() < start
+            && let Some(record) = rest.next()
+        {
+            if !self.is_passed(record) {
+                self.other(rest.at() - 1, record, Some(Reason::Opening))?;
+            }
+        }
+        let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
+        let place_of = |position| records.len() - behind(position);
+        let mut temporaries_from = temporaries.before.map(place_of);
+        let mut note = temporaries.note.map(|(note, position)| (note, place_of(position)));
+        loop {
+            let next = note.map(|(_, place)| place).or(temporaries_from);
+            self.share_as_is(&mut rest, next.unwrap_or(records.len()))?;
+            if let Some((note, _)) = note.take_if(|(_, place)| rest.at() >= *place) {
+                self.noted_at = Some(self.draft.pieces.len());
+                self.draft.pieces.push(Arc::clone(note), Origin::Temporary);
+                continue;
+            }
+            if temporaries_from.is_some_and(|place| rest.at() >= place) {
+                let (end, last_user) = (self.draft.pieces.len(), self.last_user);
+                self.temporaries_at = Some(TemporariesAt { end, last_user });
+                temporaries_from = None;
+                continue;
+            }
+            let place = rest.at();
+            let Some(record) = rest.next() else { break };
+            if self.is_passed(record) {
+                continue;
+            }
+            if let Some(why) = self.choice.omits(place) {
+                self.leave_out(record, why);
+                continue;
+            }
+            match self.choice.matches.group_at(place).filter(|_| self.checks_groups()) {
+                Some(group) => self.group(group)?,
+                None => self.other(place, record, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the position from which on the window covers everything.
+    fn first_position(&self) -> u64 {
+        let snapshot = self.snapshot;
+        let Choice { window_from, is_full, .. } = self.choice;
+        // A window that takes more than there is covers the rows before the first record too. A
+        // budget reads less than that at first, and what was not read is not covered.
+        let most = self.composer.effective_window().first_read();
+        let takes_all = snapshot.is_complete() && most > snapshot.rows();
+        match snapshot.records.get(window_from) {
+            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
+            Some(record) => record.seq(),
+            None => snapshot.end,
+        }
+    }
+
+    /// Adds what is sent before the window: pins, the summary, a notice, questions, and the groups
+    /// that late results take along.
+    fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
+        let records = &self.snapshot.records;
+        let front = mem::take(&mut self.choice.front);
+        let opening = front.first().and_then(|place| records.get(*place));
+        self.extras_before(pins, opening.map_or(u64::MAX, |record| record.seq()))?;
+        self.notice(first, &front)?;
+        for place in front {
+            let Some(record) = records.get(place) else { continue };
+            self.extras_before(pins, record.seq())?;
+            let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
+            if let Some(group) = group {
+                self.group(group)?;
+            } else {
+                self.close_calls()?;
+                if self.message(place, record)? {
+                    self.draft.report.question.push(record.seq());
+                }
+            }
+        }
+        self.extras_before(pins, u64::MAX)
+    }
+
+    /// Reports the records that are not sent: those before the position `first`, and those that
+    /// can't be read.
+    fn report_unsent(&mut self, first: u64) {
+        let snapshot = self.snapshot;
+        let covered = self.covered();
+        let of_covered = self.sent_before(covered);
+        let covered = covered.min(first).saturating_sub(snapshot.start).saturating_sub(of_covered);
+        let pins = self.passed.partition_point(|position| *position < first) as u64;
+        let before = first.saturating_sub(snapshot.start);
+        let sent = self.earlier.saturating_add(pins);
+        let older = before.saturating_sub(sent).saturating_sub(covered);
+        let report = &mut self.draft.report;
+        report.window = first;
+        report.covered = covered;
+        *(if self.choice.is_full { &mut report.over_budget } else { &mut report.older }) = older;
+        report.search_ended = self.choice.search_ended;
+        let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
+        report.unreadable.extend(lost.map(|row| row.seq));
+    }
+
+    /// Sends the provider's own compaction, with which the history begins, and its results. What is
+    /// sent of before it stands behind it, temporaries at the top too. Returns the next place.
+    fn compaction(&mut self, place: usize) -> Result<usize> {
+        let Some(record) = self.snapshot.records.get(place) else { return Ok(place) };
+        let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
+        if group.is_some_and(|group| self.waits(group)) {
+            // Its results may be among the temporaries: nothing is put between.
+            self.compacted = Some(record.seq());
+            self.draft.report.compaction = self.compacted;
+            return Ok(place);
+        }
+        match group {
+            Some(group) => self.group(group)?,
+            None => drop(self.message(place, record)?),
+        }
+        self.close_calls()?;
+        let is_sent = self.draft.pieces.len() > self.history_at;
+        // What a processor dropped stands for nothing.
+        self.compacted = is_sent.then_some(record.seq());
+        self.draft.report.compaction = self.compacted;
+        self.history_at = self.draft.pieces.len();
+        Ok(place + 1)
+    }
+
+    /// Returns whether a group waits for results at the end of the history.
+    fn waits(&self, group: usize) -> bool {
+        let Some(group_of) = self.choice.matches.groups().get(group) else { return false };
+        let mut behind = self.snapshot.records.cursor(group_of.head + 1);
+        behind.pass(|message| message.is_tool() || message.is_private());
+        behind.peek().is_none() && self.choice.matches.unanswered(group).next().is_some()
+    }
+
+    /// Says how much before the window, which opens at this position, is not shown.
+    fn notice(&mut self, first: u64, front: &[usize]) -> Result<()> {
+        let oldest = self.snapshot.start.max(self.covered());
+        let pins = &self.passed;
+        let pins = pins.partition_point(|it| *it < first) - pins.partition_point(|it| *it < oldest);
+        let not_shown = first.saturating_sub(oldest).saturating_sub(pins as u64);
+        let matches = &self.choice.matches;
+        let chosen = |place: &usize| {
+            1 + matches.group_at(*place).map_or(0, |group| matches.answered(group) as u64)
+        };
+        let in_front: u64 = front.iter().map(chosen).sum(); // at the most
+        let notice = self.composer.notice_of(not_shown.saturating_sub(in_front));
+        if let Some((count, message)) = notice {
+            self.close_calls()?;
+            self.draft.report.notice = Some(count);
+            self.draft.pieces.push(Arc::new(message), Origin::Notice);
+        }
+        Ok(())
+    }
+
+    fn checks_groups(&self) -> bool {
+        self.composer.checks_groups()
+    }
+
+    /// Shares the next records before the place `until`, as far as each is sent as it is, whatever
+    /// stands around it.
+    fn share_as_is(&mut self, rest: &mut Cursor<'_>, until: usize) -> Result<()> {
+        let start = rest.at();
+        let (mut passed, mut last_user) = (0, None);
+        let all_are_sent = self.choice.omitted.is_empty();
+        rest.pass(|message| {
+            let pass = start + passed < until
+                && sends_as_is(self.composer, message)
+                && (all_are_sent || self.choice.omits(start + passed).is_none());
+            if pass && message.is_user() {
+                last_user = Some(passed);
+            }
+            passed += 1;
+            pass
+        });
+        if rest.at() == start {
+            return Ok(());
+        }
+        self.close_calls()?;
+        if let Some(user) = last_user {
+            self.last_user = Some(self.draft.pieces.len() + user);
+        }
+        self.draft.report.sent += rest.at() - start;
+        self.draft.pieces.share(start..rest.at());
+        Ok(())
+    }
+
+    /// Sends or reports a record that is no call. With `unless_sent`, results whose group is not
+    /// sent are left out for that reason.
+    fn other(
+        &mut self,
+        place: usize,
+        record: Record<'a>,
+        unless_sent: Option<Reason>,
+    ) -> Result<()> {
+        match record.message() {
+            message if message.is_private() => {
+                self.draft.report.private += 1;
+                Ok(())
+            }
+            Message::System(_) => self.late_system(place, record),
+            Message::Tool(tool) if self.checks_groups() => {
+                match (self.choice.matches.fate(place), unless_sent) {
+                    (Fate::Sent { group, .. }, _) if self.choice.sends(group) => {}
+                    (_, Some(why)) => self.leave_out(record, why),
+                    (Fate::Sent { group, .. }, None) => {
+                        let head = self.choice.matches.groups().get(group).map(|it| it.head);
+                        let why = head.and_then(|head| self.choice.omits(head));
+                        self.leave_out(record, why.unwrap_or(Reason::NoCall));
+                    }
+                    (Fate::Replaced, None) => self.leave_out(record, Reason::Replaced),
+                    (Fate::Answered, None) => {
+                        self.orphan(record, tool.call_id(), Reason::Answered)?;
+                    }
+                    (Fate::NoCall, None) => {
+                        self.orphan(record, tool.call_id(), Reason::NoCall)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => {
+                self.close_calls()?;
+                self.message(place, record).map(drop)
+            }
+        }
+    }
+
+    /// Sends a system message among the records in its place where the provider takes that; else
+    /// leaves it out.
+    fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
+        if self.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
+            self.close_calls()?;
+            self.draft.report.kept_systems.push(record.seq());
+            self.message(place, record)?;
+        } else {
+            self.leave_out(record, Reason::SecondSystem);
+        }
+        Ok(())
+    }
+
+    /// Sends one record that belongs to no group; false if the processor dropped it.
+    fn message(&mut self, place: usize, record: Record<'a>) -> Result<bool> {
+        let member = self.judge(place, record)?;
+        match &member {
+            Some(member) => self.send(member),
+            None => self.drop_at(place, record, Reason::Dropped),
+        }
+        Ok(member.is_some())
+    }
+
+    /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
+    /// cleared; `None` if the processor dropped it.
+    fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
+        let whole = self.spared.binary_search(&place).is_ok();
+        let form = Form { whole, cleared: self.clearing.of(&record) };
+        // What is spared this time is cut the next time.
+        let remembers = !whole;
+        if remembers
+            && let Some(known) =
+                self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
+        {
+            let copy = Some((Arc::clone(&known.copy), known.change));
+            return Ok(Some(Member { place, record, copy }));
+        }
+        let copy = match self.composer.sent_as(&self.clearing, &record, form)? {
+            SentAs::AsItIs => None,
+            SentAs::Copy(copy, change) => Some((copy, change)),
+            SentAs::Nothing => return Ok(None),
+        };
+        if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
+            copies.keep(&record, form.cleared, copy, *change);
+        }
+        Ok(Some(Member { place, record, copy }))
+    }
+
+    fn send(&mut self, member: &Member<'_>) {
+        let Member { place, record, copy } = member;
+        self.earlier += u64::from(*place < self.choice.window_from);
+        match copy {
+            None => self.draft.pieces.share(*place..place + 1),
+            Some((copy, change)) => self.draft.replace(copy, *change),
+        }
+        if record.message().is_user() {
+            self.last_user = Some(self.draft.pieces.len() - 1);
+        }
+        self.draft.report.sent += 1;
+    }
+
+    /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
+    /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
+    fn drop_at(&mut self, place: usize, record: Record<'_>, why: Reason) {
+        self.earlier += u64::from(place < self.choice.window_from);
+        self.leave_out(record, why);
+    }
+
+    fn leave_out(&mut self, record: Record<'_>, why: Reason) {
+        let (seq, role) = (record.seq(), record.message().role());
+        self.draft.report.left_out.push(LeftOut { seq, role, why });
+    }
+}
+
+impl Draft {
+    /// Begins a prompt with its system message.
+    #[inline]
+    pub(super) fn begin(snapshot: &Snapshot, system: System) -> Box<Self> {
+        let mut draft = Box::<Self>::default();
+        draft.report.held = snapshot.start..snapshot.end;
+        draft.report.stored = snapshot.end.saturating_sub(snapshot.start);
+        draft.report.system = system.source;
+        draft.report.system_overridden = system.overridden;
+        if let Some(message) = system.message {
+            draft.pieces.push(message, Origin::System);
+        }
+        draft
+    }
+
+    /// Completes the report of a prompt that holds all its messages.
+    pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
+        if self.report.system == SystemSource::Temporary {
+            self.cacheable = 0;
+        }
+        self.report.messages = self.pieces.len();
+        self
+    }
+
+    /// Sends a copy in the place of a record.
+    fn replace(&mut self, copy: &Arc<Message>, change: Change) {
+        let report = &mut self.report;
+        if report.truncated.is_empty() && report.cleared.is_empty() {
+            // If one message is too long, others often are too.
+            self.pieces.reserve(MORE);
+        }
+        let origin = match change {
+            Change::Cut(cut) => {
+                add(&mut report.truncated, cut);
+                Origin::Truncated(cut.seq)
+            }
+            Change::Cleared(cleared) => {
+                add(&mut report.cleared, cleared);
+                Origin::Cleared(cleared.seq)
+            }
+        };
+        self.pieces.push(Arc::clone(copy), origin);
+    }
+}
+
+/// Returns whether a record is sent as it is, whatever stands around it.
+fn sends_as_is(composer: &Composer, message: &Message) -> bool {
+    let alone = match message {
+        Message::User(_) => true,
+        Message::Ai(ai) => !composer.checks_groups() || !ai.has_tool_calls(),
+        Message::Tool(_) => !composer.checks_groups(),
+        other => !other.is_system() && !other.is_private(),
+    };
+    alone
+        && composer.clear.as_ref().is_none_or(|clear| !clear.may_clear(message))
+        && composer.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
+}
+
+/// Adds a line to a report, and makes room for more with the first one.
+fn add<T>(lines: &mut Vec<T>, line: T) {
+    if lines.is_empty() {
+        lines.reserve(MORE);
+    }
+    lines.push(line);
+}
+
+/// The number of changed messages for which room is made with the first one.
+const MORE: usize = 16;

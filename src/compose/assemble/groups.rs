@@ -1,0 +1,151 @@
+//! Tool groups: sent whole, each result behind its call, and a stand-in for what is missing.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::{Assembler, Member};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
+use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
+use crate::record::Record;
+use crate::window::{Fate, ToolGroups};
+
+/// The tool group behind which nothing stands so far.
+pub(super) struct LastGroup<'a> {
+    /// The index in the prompt at which its results begin.
+    pub(super) results_at: usize,
+    pub(super) waiting: Waiting<'a>,
+}
+
+/// Calls that wait for results, each with the position of its message if it is a record.
+pub(super) type Waiting<'a> = OpenCalls<&'a str, (Option<u64>, &'a ToolCall)>;
+
+impl<'a> Assembler<'a> {
+    /// Sends a tool group: all of it, or nothing.
+    ///
+    /// For a provider that takes neighbouring answers as one, those that stand side by side go
+    /// together: all their calls, and then all results.
+    pub(super) fn group(&mut self, group: usize) -> Result<()> {
+        if group < self.next_group {
+            return Ok(()); // it went with the one before it
+        }
+        self.close_calls()?;
+        self.next_group = self.neighbours(group);
+        let mut whole = Vec::new();
+        for group in group..self.next_group {
+            if let Some(members) = self.members(group)? {
+                whole.push((group, members));
+            }
+        }
+        for (_, members) in &whole {
+            members.first().into_iter().for_each(|head| self.send(head));
+        }
+        let results_at = self.draft.pieces.len();
+        let mut waiting = Waiting::default();
+        for (group, members) in &whole {
+            let call = members.first().map_or(0, |head| head.record.seq());
+            for result in members.iter().skip(1) {
+                self.send(result);
+                if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
+                    self.draft.report.moved.push(Moved { seq: result.record.seq(), call });
+                }
+            }
+            for unanswered in self.choice.matches.unanswered(*group) {
+                waiting.open(&unanswered.id, &unanswered.name, (Some(call), unanswered));
+            }
+        }
+        if !whole.is_empty() {
+            self.last_group = Some(LastGroup { results_at, waiting });
+        }
+        Ok(())
+    }
+
+    /// Returns the members of a group as they are sent, its calls first; `None` if the processor
+    /// dropped one of them, which leaves out all.
+    fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
+        let head = self.choice.matches.groups().get(group).map(|it| it.head);
+        let places = head.into_iter().chain(self.choice.matches.results_of(group));
+        let records = places.filter_map(|it| Some((it, self.snapshot.records.get(it)?)));
+        let records: Vec<_> = records.collect();
+        let mut members = Vec::with_capacity(records.len());
+        for (place, record) in &records {
+            members.push(self.judge(*place, *record)?);
+        }
+        if members.iter().all(Option::is_some) {
+            return Ok(Some(members.into_iter().flatten().collect()));
+        }
+        for ((place, record), member) in records.into_iter().zip(members) {
+            self.drop_at(place, record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
+        }
+        Ok(None)
+    }
+
+    /// Returns the first group behind this one that is not joined to it.
+    fn neighbours(&self, group: usize) -> usize {
+        let joins = self.composer.provider.is_some_and(|provider| provider.row().joins_calls);
+        let groups = self.choice.matches.groups();
+        let mut end = group + 1;
+        while joins
+            && self.choice.sends(end)
+            && let (Some(one), Some(next)) = (groups.get(end - 1), groups.get(end))
+        {
+            let mut between = self.snapshot.records.cursor(one.head + 1);
+            between.pass(Message::is_private);
+            if between.at() != next.head {
+                break;
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// Closes the calls that nothing has answered, since another message comes behind them.
+    pub(super) fn close_calls(&mut self) -> Result<()> {
+        let Some(LastGroup { waiting, .. }) = self.last_group.take() else { return Ok(()) };
+        let mut pieces = mem::take(&mut self.draft.pieces);
+        let closed = self.close(waiting, &mut pieces);
+        self.draft.pieces = pieces;
+        closed
+    }
+
+    /// Adds a result to `pieces` for each call that nothing has answered.
+    pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
+        for (seq, call) in waiting.left() {
+            self.may_repair(|| {
+                let who =
+                    seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
+                format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id)
+            })?;
+            self.draft.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
+            pieces.push(Arc::new(no_result(call)), Origin::Repair);
+        }
+        Ok(())
+    }
+
+    /// Leaves out a result without its call; an error if tool groups are strict.
+    pub(super) fn orphan(&mut self, record: Record<'_>, id: &str, why: Reason) -> Result<()> {
+        let seq = record.seq();
+        self.may_repair(|| match why {
+            Reason::Answered => format!("message {seq} answers call {id:?} once more"),
+            _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
+        })?;
+        self.leave_out(record, why);
+        Ok(())
+    }
+
+    /// Returns an error that says what had to be repaired, if nothing may be.
+    pub(super) fn may_repair(&self, what: impl FnOnce() -> String) -> Result<()> {
+        if self.composer.tool_groups == ToolGroups::FailOnRepair {
+            return Err(Error::new(ErrorKind::ToolGroup, "compose", what()));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the stand-in for a result that nobody recorded.
+pub(in crate::compose) fn no_result(call: &ToolCall) -> Message {
+    let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
+    Message::Tool(result.with_error(true))
+}
+
+const NO_RESULT: &str = "No result was recorded for this call.";

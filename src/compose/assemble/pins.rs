@@ -1,0 +1,158 @@
+//! Pinned messages that the window has passed are sent before it, in the order of their positions,
+//! and the summary where those stand that it covers.
+
+use std::sync::Arc;
+
+use super::groups::{LastGroup, Waiting};
+use super::{Assembler, Member};
+use crate::compose::shape::ends::OPENING;
+use crate::error::Result;
+use crate::message::{Message, Role};
+use crate::pins::PinnedGroup;
+use crate::prompt::{Adaptation, Adapted, Origin, Reason};
+use crate::provider::{Opens, Provider};
+use crate::record::Record;
+
+/// The place of a record that is not among the newest ones.
+const NOWHERE: usize = usize::MAX;
+
+impl<'a> Assembler<'a> {
+    /// Returns the pinned groups that are sent before the window, oldest last.
+    pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
+        let pinned = &self.extras.pinned;
+        self.draft.report.lost_pins.clone_from(&pinned.lost);
+        let groups = pinned.groups.iter();
+        let mut passed: Vec<_> = groups.filter(|group| !self.is_in_window(group)).collect();
+        self.passed = passed.iter().flat_map(|group| group.members.iter().copied()).collect();
+        self.passed.sort_unstable();
+        passed.reverse();
+        passed
+    }
+
+    /// Returns whether the choice sends this pinned group in its place.
+    fn is_in_window(&self, group: &PinnedGroup) -> bool {
+        let Some((place, record)) = self.snapshot.records.place(group.head()) else { return false };
+        if self.checks_groups() && record.message().has_tool_calls() {
+            let group = self.choice.matches.group_at(place);
+            return group.is_some_and(|group| self.choice.sends(group));
+        }
+        place >= self.choice.start || self.choice.front.binary_search(&place).is_ok()
+    }
+
+    /// Returns whether this record was sent before the window already.
+    pub(super) fn is_passed(&self, record: Record<'_>) -> bool {
+        !self.passed.is_empty() && self.passed.binary_search(&record.seq()).is_ok()
+    }
+
+    /// Sends the summary and those of the pinned groups that stand before this position.
+    pub(super) fn extras_before(
+        &mut self,
+        pins: &mut Vec<&'a PinnedGroup>,
+        position: u64,
+    ) -> Result<()> {
+        if let Some(summary) = self.extras.summary.as_ref().filter(|it| it.covers <= position)
+            && !self.has_summed
+        {
+            self.has_summed = true;
+            self.extras_before(pins, summary.covers)?;
+            self.close_calls()?;
+            self.draft.report.summary = Some(summary.covers);
+            self.draft.report.summary_cut = summary.cut;
+            self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
+        }
+        while let Some(group) = pins.pop_if(|group| group.head() < position) {
+            self.pin(group)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the position before which a summary or a compaction stands for everything; 0 where
+    /// there is none.
+    pub(super) fn covered(&self) -> u64 {
+        let summed = self.extras.summary.as_ref().map_or(0, |summary| summary.covers);
+        self.compacted.map_or(summed, |position| position.max(summed))
+    }
+
+    /// Returns how many records before this position are sent, or dropped though they are chosen.
+    pub(super) fn sent_before(&self, position: u64) -> u64 {
+        if position == 0 {
+            return 0;
+        }
+        let items = self.draft.pieces.items(&self.snapshot.records);
+        let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
+        let left_out = self.draft.report.left_out.iter().map(|it| it.seq);
+        let dropped = left_out.filter(|seq| *seq < position);
+        let others = sent.chain(dropped).filter(|seq| self.passed.binary_search(seq).is_err());
+        (others.count() + self.passed.partition_point(|seq| *seq < position)) as u64
+    }
+
+    /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
+    fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
+        self.close_calls()?;
+        let records: Vec<Record<'a>> = self.extras.pinned.records_of(group).collect();
+        let mut members = Vec::with_capacity(records.len());
+        for record in &records {
+            let place = self.snapshot.records.place(record.seq());
+            members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
+        }
+        if members.iter().any(Option::is_none) {
+            for (record, member) in records.into_iter().zip(members) {
+                self.leave_out(record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
+            }
+            return Ok(());
+        }
+        self.open_before(group)?;
+        let results_at = self.draft.pieces.len() + 1;
+        for member in members.into_iter().flatten() {
+            self.draft.report.pinned_before.push(member.record.seq());
+            self.send_pin(&member);
+        }
+        if self.checks_groups() && !group.unanswered.is_empty() {
+            let mut waiting = Waiting::default();
+            for call in &group.unanswered {
+                waiting.open(&call.id, &call.name, (Some(group.head()), call));
+            }
+            self.last_group = Some(LastGroup { results_at, waiting });
+        }
+        Ok(())
+    }
+
+    /// Lets the user speak first, where the window is asked for that, though a pinned answer opens
+    /// the prompt. A provider's own rules see to it by themselves.
+    fn open_before(&mut self, group: &PinnedGroup) -> Result<()> {
+        let window = self.composer.effective_window();
+        let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
+        let is_first = self.draft.pieces.len() == self.history_at;
+        let head = self.extras.pinned.records.find(group.head());
+        let is_user = head.is_some_and(|head| head.message().is_user());
+        let row = self.composer.provider.map(Provider::row);
+        let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
+        if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
+            return Ok(());
+        }
+        let head = group.head();
+        self.may_repair(|| {
+            format!("the pinned message {head} comes first, where the user's belongs")
+        })?;
+        let opened = Adapted { seq: None, role: Role::User, how: Adaptation::Opened };
+        self.draft.report.adapted.push(opened);
+        self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        Ok(())
+    }
+
+    fn send_pin(&mut self, member: &Member<'_>) {
+        let Member { place, record, copy } = member;
+        let message = record.message();
+        match copy {
+            Some((copy, change)) => self.draft.replace(copy, *change),
+            None if *place == NOWHERE => {
+                let message = Arc::new(message.clone());
+                self.draft.pieces.push(message, Origin::History(record.seq()));
+            }
+            None => self.draft.pieces.share(*place..place + 1),
+        }
+        // Temporaries do not stand before it: what follows it would never be found in a cache.
+        self.has_pinned_user |= message.is_user();
+        self.draft.report.sent += 1;
+    }
+}

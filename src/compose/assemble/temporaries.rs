@@ -1,0 +1,143 @@
+//! The messages of a prompt that are in no memory: temporaries, and the note of late results.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::groups::Waiting;
+use super::{Assembler, TemporariesAt};
+use crate::compose::Placement;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Message, ToolMessage};
+use crate::prompt::{Origin, Pieces};
+use crate::window::Fate;
+
+impl<'a> Assembler<'a> {
+    /// Adds the temporary messages, and the results that calls at the end of the history still
+    /// lack.
+    pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
+        let report = &mut self.draft.report;
+        report.temporaries = temporaries.len() + usize::from(self.noted_at.is_some());
+        report.no_user_message = report.sent > 0
+            && self.last_user.is_none()
+            && !self.has_pinned_user
+            && self.noted_at.is_none()
+            && !temporaries.iter().any(|message| message.is_user());
+        // Some formats write results in the order of the calls: one that is still to come may stand
+        // before those that are there, so none of them is cacheable yet.
+        let waiting = self.last_group.as_ref().filter(|group| !group.waiting.is_empty());
+        self.draft.cacheable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
+        self.draft.cacheable = self.draft.cacheable.min(self.noted_at.unwrap_or(usize::MAX));
+        self.note();
+        if temporaries.is_empty() {
+            return self.close_calls();
+        }
+        let mut together = Pieces::default();
+        let mut asked = Waiting::default();
+        for (index, temporary) in temporaries.iter().enumerate() {
+            match temporary.as_ref() {
+                Message::System(_) => continue,
+                Message::Tool(tool) if self.checks_groups() => {
+                    if asked.answer(tool).is_some() {
+                        // It stays where it is, behind its call.
+                    } else if self
+                        .last_group
+                        .as_mut()
+                        .is_some_and(|group| group.waiting.answer(tool).is_some())
+                    {
+                        self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
+                        continue;
+                    } else {
+                        self.orphan_temporary(index, tool.call_id())?;
+                    }
+                }
+                message if message.is_private() => {} // no provider is sent it, and it parts nothing
+                message => {
+                    self.close(mem::take(&mut asked), &mut together)?;
+                    if self.checks_groups() {
+                        for call in message.tool_calls() {
+                            asked.open(&call.id, &call.name, (None, call));
+                        }
+                    }
+                }
+            }
+            together.push(Arc::clone(temporary), Origin::Temporary);
+        }
+        self.close(asked, &mut together)?;
+        self.close_calls()?;
+        if together.len() > 0 {
+            let now = TemporariesAt { end: self.draft.pieces.len(), last_user: self.last_user };
+            let TemporariesAt { end, last_user } = self.temporaries_at.unwrap_or(now);
+            let at = match self.composer.placement {
+                Placement::AfterSystem => self.history_at,
+                Placement::BeforeLastUser => last_user.unwrap_or(end),
+                Placement::End => end,
+            };
+            self.draft.cacheable = self.draft.cacheable.min(at);
+            self.draft.pieces.insert(at, together);
+        }
+        Ok(())
+    }
+
+    /// Says at the end which results have arrived, where they were sent further up and an answer of
+    /// the model would be last: the model has not seen them, and many refuse to go on from their
+    /// own words.
+    fn note(&mut self) {
+        if !self.checks_groups() {
+            return;
+        }
+        let records = &self.snapshot.records;
+        let matches = &self.choice.matches;
+        let newest = (0..records.len()).rev().zip(records.iter().rev());
+        // Messages that are never sent part nothing.
+        let newest = newest.filter(|(place, record)| match record.message() {
+            Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
+            message => !self.composer.never_sends(message),
+        });
+        let late = newest.map_while(|(place, record)| match matches.fate(place) {
+            Fate::Sent { group, direct: false } if self.choice.sends(group) => {
+                record.message().as_tool().map(|tool| (record.seq(), tool))
+            }
+            _ => None,
+        });
+        let mut late = late.peekable();
+        if late.peek().is_none() {
+            return;
+        }
+        let sent = self.draft.pieces.iter(records);
+        let last = sent.filter(|message| !self.composer.never_sends(message)).last();
+        if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
+            return;
+        }
+        let mut late: Vec<_> = late.collect();
+        late.reverse();
+        let names: Vec<String> = late.iter().map(|(_, tool)| called(tool)).collect();
+        let text = match names.as_slice() {
+            [] => return,
+            [one] => format!("The result of {one} has arrived, see above."),
+            several => format!("The results of {} have arrived, see above.", several.join(", ")),
+        };
+        self.draft.report.note = late.iter().map(|(seq, _)| *seq).collect();
+        self.draft.pieces.push(Arc::new(Message::user(text)), Origin::Note);
+    }
+
+    /// Reports a temporary result without its call; an error if tool groups are strict or a
+    /// provider is named.
+    fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
+        let text = format!("temporary {index} answers call {id:?}, which nothing made");
+        self.may_repair(|| text.clone())?;
+        if let Some(provider) = self.composer.provider {
+            let text = format!("{text}: {provider} refuses it");
+            return Err(Error::new(ErrorKind::Provider, "compose", text));
+        }
+        self.draft.report.orphan_temporaries.push(index);
+        Ok(())
+    }
+}
+
+/// Returns the name of a result in a note: that of its tool, else the id of its call.
+fn called(tool: &ToolMessage) -> String {
+    match tool.tool_name() {
+        "" => format!("{:?}", tool.call_id()),
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Pins and the summary: they are sent beside the window, and have records of their own to read.
+
+use std::sync::Arc;
+
+use super::Composer;
+use crate::error::Result;
+use crate::message::Message;
+use crate::pins::{self, Pinned, Pins};
+use crate::record::{Snapshot, places};
+use crate::summary::{self, Summaries, Summary};
+use crate::window::{NotReady, WindowStart};
+
+/// The pins and the summary of a snapshot: they are sent whatever the window holds.
+#[derive(Default)]
+pub(super) struct Extras {
+    pub(super) pinned: Pinned,
+    pub(super) summary: Option<SentSummary>,
+}
+
+/// The summary of a snapshot.
+pub(super) struct SentSummary {
+    /// The position before which nothing else is sent.
+    pub(super) covers: u64,
+    pub(super) message: Arc<Message>,
+    /// The number of characters that were cut off its text.
+    pub(super) cut: usize,
+    /// The position to which the window reaches back: `covers`, or as far as it may.
+    from: u64,
+}
+
+impl Composer {
+    /// Sends the pinned messages of the conversation too, whatever the window holds: see
+    /// [`MemoryPrompt::with_pins`](crate::MemoryPrompt::with_pins).
+    ///
+    /// Who brings their own I/O reads the [slots](Self::slots) that the composer names, and then
+    /// the [positions](Self::positions).
+    #[must_use]
+    pub fn with_pins(mut self) -> Self {
+        self.pins = true;
+        self
+    }
+
+    /// Sends what the window holds and no pins.
+    #[must_use]
+    pub fn no_pins(mut self) -> Self {
+        self.pins = false;
+        self
+    }
+
+    /// Sends the summary of the conversation, and nothing of what it covers: see
+    /// [`MemoryPrompt::with_summary`](crate::MemoryPrompt::with_summary).
+    #[must_use]
+    pub fn with_summary(mut self) -> Self {
+        self.summary = true;
+        self
+    }
+
+    /// Sends no summary, and what the window holds.
+    #[must_use]
+    pub fn no_summary(mut self) -> Self {
+        self.summary = false;
+        self
+    }
+
+    /// Sets the most records that a window sends to reach back to what the summary covers, where it
+    /// sends no more by itself; four times as many as it reads at first unless set.
+    #[must_use]
+    pub fn summary_reach(mut self, records: usize) -> Self {
+        self.reach = Some(records);
+        self
+    }
+
+    /// Returns whether a read names slots.
+    pub(crate) fn reads_slots(&self) -> bool {
+        self.pins || self.summary
+    }
+
+    /// Returns whether summaries are sent.
+    pub(crate) fn sends_summary(&self) -> bool {
+        self.summary
+    }
+
+    /// Returns the most records that a window reaches back to a summary.
+    pub(super) fn reach(&self) -> usize {
+        let by_window = || self.effective_window().first_read().saturating_mul(4);
+        self.reach.unwrap_or_else(by_window)
+    }
+
+    /// Returns whether pins are sent.
+    pub(crate) fn sends_pins(&self) -> bool {
+        self.pins
+    }
+
+    /// Returns the names of the slots that a read is to name for this composer: none unless it
+    /// sends pins or summaries.
+    ///
+    /// ```
+    /// use memory_prompt::compose::Composition;
+    /// use memory_prompt::memory::Read;
+    /// use memory_prompt::{ChatMemory, Composer, DefaultChatMemory};
+    ///
+    /// let (memory, composer) = (DefaultChatMemory::new(), Composer::new().with_pins());
+    /// let mut read = Read::newest(composer.first_read()).slots(composer.slots());
+    /// let prompt = loop {
+    ///     let snapshot = memory.read_with(&read)?;
+    ///     let positions = composer.positions(&snapshot)?;
+    ///     if positions.iter().any(|it| !read.positions.contains(it)) {
+    ///         read.positions = positions; // pinned records that the newest do not hold
+    ///         continue;
+    ///     }
+    ///     match composer.compose(snapshot, &[])? {
+    ///         Composition::Ready(prompt) => break prompt,
+    ///         Composition::ReadMore(more) => read.n = more,
+    ///     }
+    /// };
+    /// # assert!(prompt.is_empty());
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn slots(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let summary = self.summary.then_some(summary::SLOT);
+        self.pins.then_some(pins::SLOT).into_iter().chain(summary)
+    }
+
+    /// Returns the names of the slots that a read is to name besides where what it shows ends
+    /// before what is stored by now.
+    pub(crate) fn earlier_slots(&self) -> Option<&'static str> {
+        self.summary.then_some(summary::EARLIER_SLOT)
+    }
+
+    /// Returns the positions of the single records that a read is to name besides the newest ones,
+    /// by the slots of what was read: those of pins. Positions that the memory does not return are
+    /// not there any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) if somebody else has written the slot.
+    pub fn positions(&self, snapshot: &Snapshot) -> Result<Vec<u64>> {
+        if !self.pins {
+            return Ok(Vec::new());
+        }
+        Ok(Pins::of(snapshot)?.unread(snapshot))
+    }
+
+    /// Returns what of this snapshot is sent beside the window.
+    pub(super) fn extras(&self, snapshot: &Snapshot) -> Result<Extras> {
+        let mut extras = Extras::default();
+        if self.pins {
+            let pinned = Pins::of(snapshot)?.shown_by(snapshot);
+            extras.pinned = if self.checks_groups() { pinned } else { pinned.ungrouped() };
+        }
+        if self.summary {
+            extras.summary = Summaries::of(snapshot)?.map(|it| {
+                let Summary { covers, cut, .. } = it.current;
+                let message = Arc::new(it.current.message());
+                SentSummary { covers, message, cut, from: self.reaches_back(covers, snapshot.end) }
+            });
+        }
+        Ok(extras)
+    }
+
+    /// Returns the summary alone, with the window reaching back to it from this end.
+    pub(super) fn summary_as_of(&self, extras: &Extras, end: u64) -> Extras {
+        let summary = extras.summary.as_ref().map(|it| {
+            let (covers, message) = (it.covers.min(end), Arc::clone(&it.message));
+            SentSummary { covers, message, cut: it.cut, from: self.reaches_back(covers, end) }
+        });
+        Extras { summary, ..Extras::default() }
+    }
+
+    /// Returns the position to which a window reaches back: all that is not covered, or where that
+    /// is too much as far as it may, in steps.
+    fn reaches_back(&self, covers: u64, end: u64) -> u64 {
+        let reach = self.reach() as u64;
+        if end - covers <= reach {
+            return covers;
+        }
+        let step = (reach / 4).max(1);
+        (end - reach).div_ceil(step).saturating_mul(step).clamp(covers, end)
+    }
+
+    /// Returns the place where a window starts that has a summary before it, and whether that is
+    /// not where the summary ends.
+    pub(super) fn start_behind(
+        &self,
+        snapshot: &Snapshot,
+        summary: &SentSummary,
+        bound: usize,
+    ) -> Result<(WindowStart, bool), NotReady> {
+        let window = self.effective_window();
+        let by_itself = window.is_exact() || window.sends_nothing();
+        let (mut start, from);
+        if by_itself {
+            start = window.start(snapshot, bound)?;
+            from = summary.covers.max(snapshot.position(start.start));
+        } else {
+            // Never less than without a summary: the window as it is if nothing is covered.
+            let uncovered = uncovered(snapshot, summary.covers);
+            start = window.start(&uncovered, bound)?;
+            from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
+            start.ended &= from < summary.from;
+        }
+        if !by_itself && snapshot.oldest_row() > from && !snapshot.is_complete() {
+            return Err(NotReady::ReadMore(places(snapshot.end - from)));
+        }
+        let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
+        (start.window_from, start.start) = (place, place);
+        Ok((start, from > summary.covers))
+    }
+}
+
+/// Returns the same snapshot of a conversation that begins at this position.
+fn uncovered(snapshot: &Snapshot, covers: u64) -> Snapshot {
+    let is_all = snapshot.is_complete() || snapshot.oldest_row() <= covers;
+    let unreadable = snapshot.unreadable.iter().filter(|row| row.seq >= covers);
+    let mut behind = Snapshot {
+        records: snapshot.records.clone().split(covers).1,
+        start: covers,
+        end: snapshot.end,
+        unreadable: unreadable.cloned().collect(),
+        ..Snapshot::default()
+    };
+    if is_all {
+        behind.start = behind.oldest_row();
+    }
+    behind
+}

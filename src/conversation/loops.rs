@@ -1,0 +1,214 @@
+//! The loop of a conversation, over either kind of memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::model::{Asking, Heard};
+use super::{Begin, Conversation, ToRun, TurnWithTemporaries, bury, dead, decided};
+use crate::error::{ErrorKind, Result};
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::ChatMemory;
+use crate::turn::{Call, Decision, Done, Ended, Next, Turn, Waiting};
+use crate::wire::Event;
+
+/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
+/// and awaited over an async one.
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, $life:lifetime, [$($long:tt)*]) => {
+        impl Conversation<$over> {
+            /// Asks the model, runs what it calls until it has answered, and stores the whole. A
+            /// future of it that is dropped stores nothing but what a tool has done.
+            ///
+            /// A text is a question of the user; a [`Turn`] brings settings of its own.
+            ///
+            /// # Errors
+            ///
+            /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
+            /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not
+            /// repeatable. [`Error::remains`](crate::Error::remains) says which.
+            /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::when_busy). And those of
+            /// [`Turn::next`].
+            pub $($async)* fn say(&self, question: impl Into<Turn>) -> Result<Done> {
+                self.stream(question, |_| {})$($now)*
+            }
+
+            /// Does what [`say`](Self::say) does, and tells on the way what comes.
+            ///
+            /// ```
+            /// use memory_prompt::conversation::{Conversation, Scripted};
+            /// use memory_prompt::wire::Event;
+            /// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+            ///
+            /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+            /// let conversation = Conversation::new(prompt, Scripted::new().says("In Norway."));
+            /// let done = conversation.stream("Where is Oslo?", |event| match event {
+            ///     Event::Text(piece) => print!("{piece}"),
+            ///     Event::Call { name, .. } => println!("({name})"),
+            ///     _ => {}
+            /// })?;
+            /// assert_eq!(done.text(), "In Norway.");
+            /// # Ok::<(), memory_prompt::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// As [`say`](Self::say).
+            pub $($async)* fn stream(
+                &self,
+                question: impl Into<Turn>,
+                on_event: impl FnMut(Event) + Send $($long)*,
+            ) -> Result<Done> {
+                let question = question.into();
+                self.answer(Begin::Asked(Box::new(question)), on_event)$($now)*
+            }
+
+            /// Returns the calls of this conversation that wait for approval, in all its turns:
+            /// what a person is shown. Those of many conversations are in the
+            /// [inbox](crate::turn::Inbox).
+            ///
+            /// # Errors
+            ///
+            /// As `unfinished` of [`MemoryPrompt`](crate::MemoryPrompt).
+            pub $($async)* fn waiting(&self) -> Result<Vec<Waiting>> {
+                self.prompt.waiting()$($now)*
+            }
+
+            /// Lets a call run that waits for approval, and goes on with its turn: from any
+            /// process, at any time, as [`Waiting`] shows. Where further calls of the turn wait, it
+            /// is [parked](Ended::Parked) again.
+            ///
+            /// ```
+            /// use memory_prompt::conversation::{Conversation, Scripted};
+            /// use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Tool};
+            ///
+            /// let model = Scripted::new().calls("pay", serde_json::json!({})).says("It is paid.");
+            /// let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+            ///     .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+            /// let parked = conversation.say("Pay.")?;
+            /// let waiting = &parked.waiting()[0]; // or conversation.waiting()?, after a restart
+            /// assert_eq!(conversation.approve(waiting)?.text(), "It is paid.");
+            ///
+            /// let late = conversation.refuse(waiting, "The user said no.").unwrap_err();
+            /// assert!(matches!(late.kind(), ErrorKind::Decided(_)));
+            /// # Ok::<(), memory_prompt::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// [`Invalid`](crate::ErrorKind::Invalid) if this conversation has no such tool, and
+            /// nothing is decided then; [`Decided`](crate::ErrorKind::Decided) if somebody else
+            /// has decided meanwhile; [`Busy`](crate::ErrorKind::Busy) while another call of the
+            /// turn is run; and as [`say`](Self::say), where the decision stands.
+            pub $($async)* fn approve(&self, waiting: &Waiting) -> Result<Done> {
+                self.must_have(waiting)?;
+                self.answer(Begin::Decided(waiting, Decision::Approve), |_| {})$($now)*
+            }
+
+            /// Says that a call may not run that waits for approval, and why, and goes on with its
+            /// turn: the model is told so in these words.
+            ///
+            /// # Errors
+            ///
+            /// As [`approve`](Self::approve), but for the tool.
+            pub $($async)* fn refuse(&self, waiting: &Waiting, why: &str) -> Result<Done> {
+                self.answer(Begin::Decided(waiting, Decision::Refuse(why)), |_| {})$($now)*
+            }
+
+            /// Ends the turns of this conversation whose processes have died, and returns how many:
+            /// those of which nothing was heard for longer than a turn may take, but for those that
+            /// wait for approval. What they have done is kept; of what they had begun the outcome
+            /// is unknown.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn recover(&self, silent_for: Duration) -> Result<usize> {
+                let mut ended = 0;
+                for dead in dead(self.prompt.unfinished()$($now)*?, silent_for) {
+                    let mut turn = match self.prompt.adopt(&dead)$($now)* {
+                        Err(error) if error.kind() == ErrorKind::SlotConflict => continue,
+                        adopted => adopted?,
+                    };
+                    bury(&mut turn, &dead)?;
+                    turn.$next(&self.prompt)$($now)*?;
+                    ended += 1;
+                }
+                Ok(ended)
+            }
+
+            /// Returns the turn that is begun, or goes on with the decision of a person.
+            pub(super) $($async)* fn lend(
+                &self,
+                begin: Begin<'_>,
+            ) -> Result<TurnWithTemporaries<'_>> {
+                Ok(match begin {
+                    Begin::Asked(turn) => self.begin(*turn),
+                    Begin::Decided(waiting, decision) => {
+                        self.resume(self.prompt.decide(waiting, decision)$($now)*?)
+                    }
+                })
+            }
+
+            /// Goes on with a turn until it is done, or nobody knows whether a call may run.
+            pub(super) $($async)* fn drive(
+                &self,
+                turn: &mut Turn,
+                on_event: impl FnMut(Event) + Send $($long)*,
+            ) -> Result<Done> {
+                self.equip(turn);
+                let heard: Arc<Mutex<Heard<$life>>> = Heard::by(on_event);
+                let before = self.stops.count();
+                let inbox = self.open_inbox();
+                loop {
+                    self.stop(turn, before);
+                    inbox.empty_into(turn)?;
+                    match turn.$next(&self.prompt)$($now)*? {
+                        Next::Ask(ask) => {
+                            let asking = Asking::new(ask, &heard, &self.stops, before);
+                            if asking.is_stopped() {
+                                continue;
+                            }
+                            self.settings.on_prompt.iter().for_each(|show| show(asking.prompt()));
+                            let reply = self.ask(&asking)$($now)*;
+                            self.asked(turn, &asking, &inbox, reply)?;
+                        }
+                        Next::Call(calls) => match self.to_run(turn, calls, before)? {
+                            ToRun::Approve(waiting) => {
+                                if self.ask_approval(turn, &waiting, before)$($now)*? {
+                                    return Ok(turn.outcome(Ended::Parked));
+                                }
+                            }
+                            ToRun::Jobs(jobs) => self.call(turn, jobs, before)$($now)*?,
+                        },
+                        Next::Done(done) => return Ok(done),
+                    }
+                }
+            }
+
+            /// Asks whoever approves; returns true if all is left for later. After a stop nobody
+            /// is asked.
+            $($async)* fn ask_approval(
+                &self,
+                turn: &mut Turn,
+                waiting: &[Call],
+                before: u64,
+            ) -> Result<bool> {
+                let mut is_parked = true;
+                for call in waiting {
+                    if self.is_stopped(before) {
+                        return Ok(false);
+                    }
+                    is_parked &= decided(turn, call, self.approval(call)$($now)*)?;
+                }
+                Ok(is_parked)
+            }
+        }
+    };
+}
+
+over!(dyn ChatMemory, [], [], next, '_, []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static]);

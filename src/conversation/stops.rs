@@ -1,0 +1,56 @@
+//! Stops of answers, and who waits for one.
+
+#[cfg(feature = "async")]
+use std::future::poll_fn;
+#[cfg(feature = "async")]
+use std::pin::pin;
+#[cfg(feature = "async")]
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "async")]
+use std::task::Poll;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+/// The number of stops of a conversation, so that what ran before one is told from what comes
+/// behind it.
+#[derive(Debug, Default)]
+pub(super) struct Stops {
+    count: AtomicU64,
+    waiting: Mutex<Vec<Weak<Mutex<Waker>>>>,
+}
+
+impl Stops {
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stop(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.iter().filter_map(Weak::upgrade).for_each(|it| it.lock().wake_by_ref());
+    }
+
+    /// Awaits this work; `None` if what ran at this number of stops is stopped before.
+    #[cfg(feature = "async")]
+    pub(super) async fn unless<T>(&self, before: u64, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let own = Arc::new(Mutex::new(Waker::noop().clone()));
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.retain(|it| it.strong_count() > 0);
+            waiting.push(Arc::downgrade(&own));
+        }
+        poll_fn(|context| {
+            own.lock().clone_from(context.waker());
+            match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if self.count() != before => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,190 @@
+//! The window of an evicting memory: what each of its records weighs, and where its groups begin.
+//! Arithmetic only: no lock, no I/O.
+//!
+//! A group is an answer with tool calls and the results directly behind it, or any other message
+//! alone. The application's own records, which are sent to no model, weigh nothing, part nothing,
+//! and go with the group that they stand behind. Windows begin with a group.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::message::Message;
+use crate::record::{Incarnation, Snapshot};
+
+/// The newest records of a conversation, as far as a handle has seen them.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// The position of the oldest record in the window: what is before it is evicted, or about to
+    /// be. It never moves back, so a limit that grows again brings nothing back.
+    first: u64,
+    /// The records from `first` on, without gaps. The first of them begins a group.
+    records: VecDeque<Held>,
+    /// The sum of their weights. So wide that even counts of `usize::MAX` can be taken out again.
+    total: u128,
+    /// The number of groups that begin in the window.
+    groups: usize,
+    /// The memory inside holds nothing before this position.
+    evicted: u64,
+    /// The callback was given everything before this position.
+    pub(super) handed_over: u64,
+    /// The incarnation that was read, if the memory knows it.
+    incarnation: Option<Incarnation>,
+    /// True once the memory was read.
+    is_read: bool,
+    /// The number of times that the conversation was found to have been deleted and begun again.
+    pub(super) beginnings: u64,
+}
+
+/// A record that has been counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weighed {
+    pub(super) weight: usize,
+    kind: Kind,
+}
+
+/// The part that a record plays in groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Calls,
+    Result,
+    /// A record of the application.
+    Private,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    weighed: Weighed,
+    /// True if a group begins here.
+    begins: bool,
+    /// True if a result that comes directly behind belongs to the same group.
+    open: bool,
+}
+
+impl Weighed {
+    /// A row that can't be read.
+    pub(super) const UNREADABLE: Self = Self { weight: 0, kind: Kind::Other };
+
+    pub(super) fn new(message: &Message, weight: usize) -> Self {
+        let kind = match message {
+            Message::Tool(_) => Kind::Result,
+            message if message.has_tool_calls() => Kind::Calls,
+            message if message.is_private() => Kind::Private,
+            _ => Kind::Other,
+        };
+        Self { weight, kind }
+    }
+
+    /// Returns whether a group begins here, whatever stands before.
+    pub(super) fn surely_begins(self) -> bool {
+        matches!(self.kind, Kind::Calls | Kind::Other)
+    }
+}
+
+impl Window {
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the position up to which every record is known.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.records.len() as u64
+    }
+
+    /// Returns the positions that have left the window and not the memory.
+    pub(super) fn pending(&self) -> Option<Range<u64>> {
+        (self.evicted < self.first).then_some(self.evicted..self.first)
+    }
+
+    /// Compares what is known with what a read shows. Returns false if that is another
+    /// conversation, since the known one was deleted: then nothing is known any more.
+    ///
+    /// It is another one if its incarnation is, or if it ends before what was seen, or begins
+    /// before what was evicted.
+    pub(super) fn observe(&mut self, shown: &Snapshot) -> bool {
+        let seen = self.incarnation;
+        let is_known = seen.zip(shown.incarnation).is_none_or(|(seen, shown)| seen == shown)
+            && shown.end >= self.end()
+            && shown.start >= self.evicted;
+        if !is_known {
+            self.forget_all();
+        }
+        self.incarnation = shown.incarnation.or(self.incarnation);
+        self.is_read = true;
+        self.gone_before(shown.start);
+        is_known
+    }
+
+    /// Returns whether the conversation was read.
+    pub(super) fn was_seen(&self) -> bool {
+        self.is_read
+    }
+
+    /// Forgets what was known: the conversation was deleted and begun again.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self { beginnings: self.beginnings + 1, ..Self::default() };
+    }
+
+    /// Notes that the memory holds nothing before `position` any more.
+    pub(super) fn gone_before(&mut self, position: u64) {
+        self.evicted = self.evicted.max(position);
+        if position > self.end() {
+            self.begin_at(position);
+        }
+        while self.first < position && self.pop() {}
+        // Results whose call is gone belong to no group: each of them is one.
+        for (i, held) in self.records.iter_mut().take_while(|held| !held.begins).enumerate() {
+            held.open = false;
+            if i == 0 || held.weighed.kind == Kind::Result {
+                held.begins = true;
+                self.groups += 1;
+            }
+        }
+    }
+
+    /// Notes that all is gone, and that another incarnation goes on behind it.
+    pub(super) fn cleared(&mut self) {
+        self.gone_before(self.end());
+        self.incarnation = None;
+    }
+
+    /// Empties the window, which begins at this position now.
+    pub(super) fn begin_at(&mut self, position: u64) {
+        self.first = position;
+        self.records.clear();
+        (self.total, self.groups) = (0, 0);
+    }
+
+    pub(super) fn push(&mut self, weighed: Weighed) {
+        let before = self.records.back();
+        let open = before.is_some_and(|before| before.open);
+        let begins = match weighed.kind {
+            Kind::Calls | Kind::Other => true,
+            Kind::Result => !open,
+            Kind::Private => before.is_none(),
+        };
+        self.groups += usize::from(begins);
+        self.total += weighed.weight as u128;
+        let open = weighed.kind == Kind::Calls || (!begins && open);
+        self.records.push_back(Held { weighed, begins, open });
+    }
+
+    /// Moves the start of the window forward until it weighs no more than `limit`, or only the
+    /// newest group is left.
+    pub(super) fn trim(&mut self, limit: usize) {
+        while self.total > limit as u128 && self.groups > 1 {
+            self.pop();
+            while self.records.front().is_some_and(|held| !held.begins) {
+                self.pop();
+            }
+        }
+    }
+
+    fn pop(&mut self) -> bool {
+        let Some(held) = self.records.pop_front() else { return false };
+        self.first += 1;
+        self.groups -= usize::from(held.begins);
+        self.total -= held.weighed.weight as u128;
+        true
+    }
+}

@@ -1,0 +1,378 @@
+//! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
+//!
+//! It reads from the memory what the composer (`compose`) wants to see, and returns what that makes
+//! of it (`prompt`).
+
+#[cfg(feature = "async")]
+mod asynchronous;
+mod pins;
+mod reading;
+mod recall;
+mod summary;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::{fmt, mem};
+
+use parking_lot::Mutex;
+
+use crate::compose::{
+    Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
+};
+use crate::error::Result;
+use crate::memory::{ChatMemory, ChatMemoryExt, Read, share};
+use crate::message::{Message, Role};
+use crate::prompt::Prompt;
+use crate::provider::Provider;
+use crate::recall::Recall;
+use crate::record::Snapshot;
+use crate::token::TokenCounter;
+use crate::tool::Tool;
+use crate::truncate::Truncate;
+use crate::window::{ToolGroups, Window};
+pub(crate) use recall::sends_as_much;
+
+/// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
+///
+/// Building reads the memory and writes nothing. What it costs depends on what is sent, not on what
+/// was ever said.
+///
+/// ```
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+///     .system("You are a terse assistant.")
+///     .max_messages(10)
+///     .truncate(Truncate::chars(800)?);
+///
+/// prompt.add(Message::user("What is the weather in Oslo?"))?;
+/// prompt.add_temporary(Message::user("Today is Friday."));
+///
+/// assert_eq!(prompt.preview()?.len(), 3); // spends nothing
+/// assert_eq!(prompt.build()?.len(), 3); // spends the temporary message
+/// assert_eq!(prompt.build()?.len(), 2);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// Every setting can be changed later too:
+///
+/// ```
+/// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Truncate, Window};
+/// # let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+/// prompt.configure(|composer| composer.window(Window::turns(3)).no_truncate());
+/// ```
+pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
+    memory: Arc<M>,
+    composer: Composer,
+    temporaries: Vec<Arc<Message>>,
+    /// The number of first temporaries that a failed build has used: they belong to this memory,
+    /// and are dropped if it is swapped.
+    seen: usize,
+    /// The roles of those that were dropped with a memory, for the next report.
+    dropped: Vec<Role>,
+    recall: Option<Recall>,
+    /// Held for no longer than a composition takes, and only where it is of use.
+    cache: Mutex<ComposerCache>,
+}
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    fn over(memory: Arc<M>) -> Self {
+        Self {
+            memory,
+            composer: Composer::new(),
+            temporaries: Vec::new(),
+            seen: 0,
+            dropped: Vec::new(),
+            recall: None,
+            cache: Mutex::default(),
+        }
+    }
+
+    /// Sets the system message, which takes the place of the memory's.
+    #[doc(alias = "setSystemMessage")]
+    #[must_use]
+    pub fn system(self, text: impl Into<String>) -> Self {
+        self.with(|composer| composer.system(text))
+    }
+
+    /// Sends the last `n` messages of the history; 10 unless set.
+    #[doc(alias = "maxAttachedMessageCount")]
+    #[doc(alias = "setMaxAttachedMessageCount")]
+    #[doc(alias = "maxMessages")]
+    #[doc(alias = "last")]
+    #[must_use]
+    pub fn max_messages(self, n: usize) -> Self {
+        self.with(|composer| composer.max_messages(n))
+    }
+
+    /// Sets the window on the history.
+    #[must_use]
+    pub fn window(self, window: Window) -> Self {
+        self.with(|composer| composer.window(window))
+    }
+
+    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
+    /// alone decides how much of the history is sent.
+    #[doc(alias = "maxTokens")]
+    #[must_use]
+    pub fn max_tokens(
+        self,
+        budget: impl Into<Budget>,
+        counter: impl TokenCounter + 'static,
+    ) -> Self {
+        self.with(|composer| composer.max_tokens(budget, counter))
+    }
+
+    /// Shortens long messages; off unless set.
+    #[doc(alias = "historyMessageTruncateEnable")]
+    #[doc(alias = "historyMessageTruncateLength")]
+    #[doc(alias = "historyMessageTruncateProcessor")]
+    #[must_use]
+    pub fn truncate(self, truncate: Truncate) -> Self {
+        self.with(|composer| composer.truncate(truncate))
+    }
+
+    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
+    #[must_use]
+    pub fn clear(self, clear: Clear) -> Self {
+        self.with(|composer| composer.clear(clear))
+    }
+
+    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
+    #[must_use]
+    pub fn notice(self, notice: Notice) -> Self {
+        self.with(|composer| composer.notice(notice))
+    }
+
+    /// Sets how tool groups are treated.
+    #[must_use]
+    pub fn tool_groups(self, tool_groups: ToolGroups) -> Self {
+        self.with(|composer| composer.tool_groups(tool_groups))
+    }
+
+    /// Sets where temporary messages stand.
+    #[must_use]
+    pub fn temporaries_at(self, placement: Placement) -> Self {
+        self.with(|composer| composer.temporaries_at(placement))
+    }
+
+    /// Sets the tools that the model can call; see [`Composer::tools`].
+    #[must_use]
+    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.with(|composer| composer.tools(tools))
+    }
+
+    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
+    /// [`Provider`].
+    #[must_use]
+    pub fn for_provider(self, provider: Provider) -> Self {
+        self.with(|composer| composer.for_provider(provider))
+    }
+
+    /// Changes the configuration, from the next build on. What was set before and isn't changed
+    /// stays; a composer that is made again has the defaults, and so sends neither
+    /// [pins](Self::with_pins) nor [summaries](Self::with_summary) unless it is told to.
+    ///
+    /// ```
+    /// use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Window};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+    /// prompt.configure(|composer| composer.window(Window::turns(5)).no_system());
+    /// prompt.configure(|_| Composer::new().with_pins().max_messages(20)); // all anew
+    /// ```
+    pub fn configure(&mut self, change: impl FnOnce(Composer) -> Composer) {
+        // Another counter or truncation would count and cut otherwise than the cache says.
+        self.cache = Mutex::default();
+        // On a copy: where `change` panics, the prompt is as it was.
+        self.composer = change(self.composer.clone());
+    }
+
+    fn with(mut self, change: impl FnOnce(Composer) -> Composer) -> Self {
+        self.configure(change);
+        self
+    }
+
+    /// Returns the configuration.
+    pub fn composer(&self) -> &Composer {
+        &self.composer
+    }
+
+    /// Adds a message for the next build only. It is stored nowhere. A tool loop of your own builds
+    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in
+    /// the same place in each of its rounds.
+    ///
+    /// A temporary system message does not make a second one: its text is added to that of the
+    /// prompt or the memory, for one build.
+    #[doc(alias = "addMessageTemporary")]
+    pub fn add_temporary(&mut self, message: impl Into<Message>) -> &mut Self {
+        self.temporaries.push(Arc::new(message.into()));
+        self
+    }
+
+    /// Returns the messages that wait for the next build.
+    pub fn temporaries(&self) -> impl ExactSizeIterator<Item = &Message> {
+        self.temporaries.iter().map(AsRef::as_ref)
+    }
+
+    /// Takes back the messages that wait for the next build, for example those of a build that
+    /// failed.
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// prompt.add_temporary(Message::user("Today is Friday."));
+    /// assert_eq!(prompt.take_temporaries(), [Message::user("Today is Friday.")]);
+    /// assert_eq!(prompt.build()?.len(), 0);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn take_temporaries(&mut self) -> Vec<Message> {
+        self.seen = 0;
+        let taken = mem::take(&mut self.temporaries);
+        taken.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// Forgets the messages that wait for the next build.
+    pub fn clear_temporaries(&mut self) {
+        self.seen = 0;
+        self.temporaries.clear();
+    }
+
+    /// Returns what earlier prompts counted and cut.
+    pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
+        &self.cache
+    }
+
+    #[inline]
+    fn compose_with(
+        &self,
+        snapshot: &mut Snapshot,
+        temporaries: Temporaries<'_>,
+    ) -> Result<Composition> {
+        let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
+        self.composer.compose_with(snapshot, temporaries, cache.as_deref_mut())
+    }
+
+    /// Begins a build: temporaries that it does not spend belong to this memory from now on.
+    fn begin_build(&mut self) {
+        self.seen = self.temporaries.len();
+    }
+
+    /// Spends the temporaries, for a build has succeeded.
+    fn spend(&mut self, prompt: Prompt) -> Prompt {
+        self.seen = 0;
+        self.temporaries.clear();
+        prompt.with_dropped(mem::take(&mut self.dropped))
+    }
+
+    fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
+        let dropped = self.temporaries.drain(..mem::take(&mut self.seen));
+        self.dropped.extend(dropped.map(|message| message.role()));
+        self.cache = Mutex::default();
+        mem::replace(&mut self.memory, memory)
+    }
+
+    /// Returns the memory.
+    #[doc(alias = "getMemory")]
+    pub fn memory(&self) -> &Arc<M> {
+        &self.memory
+    }
+}
+
+impl MemoryPrompt<dyn ChatMemory> {
+    /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
+    ///
+    /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
+    /// [`memory`](Self::memory).
+    pub fn new(memory: impl ChatMemory + 'static) -> Self {
+        Self::over(share(memory))
+    }
+
+    /// Appends a message to the memory; returns its position.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    #[doc(alias = "addMessage")]
+    pub fn add(&self, message: impl Into<Message>) -> Result<u64> {
+        self.memory.add(message)
+    }
+
+    /// Appends messages to the memory in one batch; returns their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    #[doc(alias = "addMessages")]
+    pub fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
+        self.memory.add_all(messages)
+    }
+
+    /// Composes the prompt and spends the temporary messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails changes nothing:
+    /// temporaries wait for the next one, unless the memory is [swapped](Self::set_memory) before.
+    #[doc(alias = "messages()")]
+    #[doc(alias = "getMessages")]
+    #[doc(alias = "toMessages")]
+    pub fn build(&mut self) -> Result<Prompt> {
+        self.begin_build();
+        let prompt = self.preview()?;
+        Ok(self.spend(prompt))
+    }
+
+    /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn preview(&self) -> Result<Prompt> {
+        let mut read = Read::newest(self.composer.first_read());
+        if self.composer.reads_slots() && self.memory.limits().has_slots() {
+            self.name_slots(&mut read);
+        }
+        loop {
+            let mut snapshot = if read.is_plain() {
+                self.memory.read(None, read.n)
+            } else {
+                self.memory.read_with(&read)
+            };
+            let composed = match snapshot {
+                // Not `?`, which would move the snapshot out of the result: a copy.
+                Ok(ref mut snapshot) => self.composed(&mut read, snapshot)?,
+                Err(error) => return Err(error),
+            };
+            match composed {
+                Some((prompt, Some(seen))) => return self.recalled(prompt, seen),
+                Some((prompt, None)) => return Ok(prompt),
+                None => {}
+            }
+        }
+    }
+
+    /// Puts another memory in the place of this one and returns the old one. The configuration
+    /// stays, and so do temporaries that no build has seen.
+    ///
+    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps
+    /// another user's: they are dropped, and the next [report](crate::Report::dropped_temporaries)
+    /// says so. To keep them, [take](Self::take_temporaries) them first.
+    #[doc(alias = "setMemory")]
+    pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
+        self.replace_memory(share(memory))
+    }
+}
+
+#[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
+impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
+    /// Says how it is configured and how much waits, not what was said: logs are no place for that.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryPrompt")
+            .field("memory", &&*self.memory)
+            .field("composer", &self.composer)
+            .field("recall", &self.recall)
+            .field("temporaries", &self.temporaries.len())
+            .finish()
+    }
+}

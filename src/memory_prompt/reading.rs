@@ -1,0 +1,61 @@
+//! The reads of one build: the newest records, and what a composer wants besides.
+
+use super::MemoryPrompt;
+use crate::compose::{Composition, Temporaries};
+use crate::error::Result;
+use crate::memory::Read;
+use crate::prompt::Prompt;
+use crate::record::Snapshot;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Has a build's first read ask for slots. A prompt that has been built before asks at once for
+    /// the single records that the one before was in need of.
+    pub(super) fn name_slots(&self, read: &mut Read) {
+        read.slots.extend(self.composer.slots().map(String::from));
+        read.positions.clone_from(&self.cache.lock().positions);
+    }
+
+    /// Composes a prompt from what was read, and returns it with what recall has to look through,
+    /// where there is recall; `None` if this takes another read, which `read` then is.
+    pub(super) fn composed(
+        &self,
+        read: &mut Read,
+        snapshot: &mut Snapshot,
+    ) -> Result<Option<(Prompt, Option<Box<Snapshot>>)>> {
+        if self.reads_again(read, snapshot)? {
+            return Ok(None);
+        }
+        // A memory that returns fewer than it was asked for has no more, even where it does not
+        // list what it lost.
+        if snapshot.rows() < read.n {
+            snapshot.start = snapshot.oldest_row();
+        }
+        let seen = self.recall.is_some().then(|| Box::new(snapshot.clone()));
+        let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
+        match self.compose_with(snapshot, temporaries)? {
+            Composition::Ready(prompt) => Ok(Some((prompt, seen))),
+            Composition::ReadMore(more) => {
+                read.n = more;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns whether this snapshot lacks single records that the composer wants; the read then
+    /// asks for them.
+    fn reads_again(&self, read: &mut Read, snapshot: &Snapshot) -> Result<bool> {
+        if read.slots.is_empty() {
+            return Ok(false);
+        }
+        let wanted = self.composer.positions(snapshot)?;
+        if wanted.iter().all(|position| read.positions.binary_search(position).is_ok()) {
+            if wanted.len() < read.positions.len() {
+                self.cache.lock().positions.clone_from(&wanted);
+            }
+            return Ok(false);
+        }
+        self.cache.lock().positions.clone_from(&wanted);
+        read.positions = wanted;
+        Ok(true)
+    }
+}

@@ -1,0 +1,185 @@
+//! Recall for a prompt: what is asked for, and the prompt with what was found.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::MemoryPrompt;
+use crate::compose::{Composition, Temporaries};
+use crate::error::Result;
+use crate::memory::{ChatMemory, MemoryId};
+use crate::message::{Message, Role};
+use crate::prompt::{Adaptation, Prompt, Reason};
+use crate::recall::{Asked, Found, GROUP, Recall, Search};
+use crate::record::Snapshot;
+use crate::window::Matches;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Sends older messages that fit the question too, as excerpts in one temporary message; off
+    /// unless set. See [`recall`](crate::recall) for how, and for an example.
+    ///
+    /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it where temporaries
+    /// stand at the end, and neither does the window, unless recall [keeps](Recall::keep_free) a
+    /// part of its budget free.
+    #[must_use]
+    pub fn recall(mut self, recall: Recall) -> Self {
+        self.set_recall(recall);
+        self
+    }
+
+    /// Does the same from the next build on.
+    pub fn set_recall(&mut self, recall: Recall) -> &mut Self {
+        self.recall = Some(recall);
+        self
+    }
+
+    /// Recalls nothing from the next build on.
+    pub fn no_recall(&mut self) -> &mut Self {
+        self.recall = None;
+        self
+    }
+
+    /// Returns the tokens that the window leaves to recall: at most half of the budget.
+    pub(crate) fn kept_free(&self) -> usize {
+        let Some(recall) = &self.recall else { return 0 };
+        self.composer.budget().map_or(0, |(_, budget)| recall.kept_free().min(budget / 2))
+    }
+
+    /// Tells a search what is asked, and what is sent already.
+    fn asked(
+        &self,
+        id: &MemoryId,
+        prompt: &Prompt,
+        snapshot: &Snapshot,
+        staged: &[Message],
+    ) -> Asked {
+        let report = prompt.report();
+        let sent = prompt.with_origins().filter_map(|(origin, _)| origin.seq());
+        let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
+        // What is left out for want of room can be quoted; what somebody has dropped can't.
+        let is_dropped =
+            |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
+        let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.seq);
+        let mut not_these: HashSet<u64> = sent
+            .chain(joined.filter_map(|it| it.seq))
+            .chain(report.question.iter().copied())
+            .chain(dropped)
+            .collect();
+        if self.recall.as_ref().is_some_and(Recall::quotes_results) {
+            for position in cleared_groups(prompt, snapshot) {
+                not_these.remove(&position);
+            }
+        }
+        let records = snapshot.records.iter().rev().map(|it| (Some(it.seq()), it.message()));
+        let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
+        let mut newest = newest.skip_while(|(_, message)| !message.is_user());
+        let asking = newest.next();
+        let asks = asking.and_then(|(seq, _)| seq);
+        let mut question = asking.map(|(_, message)| message.text().into_owned());
+        if question.is_none() && staged.is_empty() {
+            let asked = self.temporaries.iter().rev().find(|it| it.is_user());
+            question = asked.map(|message| message.text().into_owned());
+        }
+        let budget = self.composer.budget();
+        let total = report.tokens.map_or(0, |tokens| tokens.total);
+        // A provider's rules may join the excerpts to a neighbour, which counts a little otherwise.
+        let margin = if report.provider.is_some() { 16 } else { 0 };
+        Asked {
+            id: id.clone(),
+            held: snapshot.start..snapshot.end,
+            incarnation: snapshot.incarnation,
+            newest: snapshot.records.clone(),
+            question: question.unwrap_or_default(),
+            goes_on: true,
+            asks,
+            not_these,
+            left: budget.map(|(_, tokens)| tokens.saturating_sub(total).saturating_sub(margin)),
+            counter: budget.map(|(counter, _)| Arc::clone(counter)),
+        }
+    }
+
+    /// Returns a search for what fits this prompt, of a snapshot with these messages behind it.
+    pub(crate) fn search(
+        &self,
+        id: &MemoryId,
+        prompt: &Prompt,
+        snapshot: &Snapshot,
+        staged: &[Message],
+    ) -> Option<Search<'_>> {
+        let recall = self.recall.as_ref()?;
+        Some(Search::new(recall, self.asked(id, prompt, snapshot, staged)))
+    }
+
+    /// Composes the prompt once more, with what was found. Should it not fit after all, what the
+    /// window holds is not given up for it.
+    pub(super) fn with_found(
+        &self,
+        prompt: Prompt,
+        mut snapshot: Snapshot,
+        found: Option<Found>,
+    ) -> Result<Prompt> {
+        let Some(Found { message, recalled }) = found else { return Ok(prompt) };
+        let used = match self.composer.budget() {
+            Some((counter, _)) => counter.count(&message)?,
+            None => 0,
+        };
+        let mut temporaries = self.temporaries.clone();
+        temporaries.push(Arc::new(message));
+        let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
+        let with = self.compose_with(&mut snapshot, temporaries);
+        match with {
+            Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
+                Ok(with.with_recalled(recalled))
+            }
+            _ => Ok(prompt),
+        }
+    }
+}
+
+/// Returns whether the window gave nothing up for what was recalled.
+pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
+    let (a, b) = (with.report(), without.report());
+    (a.sent, a.older, a.over_budget) == (b.sent, b.older, b.over_budget)
+        && a.left_out == b.left_out
+        && a.truncated == b.truncated
+}
+
+/// Returns the positions of the tool groups of which a result is cleared: they are quoted whole.
+/// One whose results came late can't be, and its call is sent.
+fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
+    let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
+    let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();
+    let mut groups = HashSet::new();
+    if cleared.is_empty() {
+        return groups;
+    }
+    let records = &snapshot.records;
+    let matches = Matches::among(records, 0);
+    for (number, group) in matches.groups().iter().enumerate() {
+        let results = matches.results_of(number);
+        let members = || {
+            let places = [group.head].into_iter().chain(results.iter().copied());
+            places.filter_map(|place| records.get(place)).map(|record| record.seq())
+        };
+        let is_whole = matches.unanswered(number).next().is_none();
+        let stands_together = results.len() as u64 <= GROUP
+            && results.iter().all(|place| place - group.head <= results.len());
+        if is_whole && stands_together && members().any(|it| cleared.contains(&it)) {
+            groups.extend(members());
+        }
+    }
+    groups
+}
+
+impl MemoryPrompt<dyn ChatMemory> {
+    /// Adds what is recalled for a prompt. Apart, so that the frame of a build without stays small.
+    #[inline(never)]
+    pub(super) fn recalled(&self, prompt: Prompt, snapshot: Box<Snapshot>) -> Result<Prompt> {
+        let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
+        let Some(mut search) = search else { return Ok(prompt) };
+        let found = search.run(|read| self.memory.read_with(read))?;
+        let outcome = search.outcome();
+        Ok(self
+            .with_found(prompt, *snapshot, found)?
+            .with_recall_outcome(outcome.nothing, outcome.failed))
+    }
+}

@@ -1,0 +1,229 @@
+//! The cause of a break: the first difference between the two lists of what was sent.
+
+use super::Break;
+use crate::message::Message;
+use crate::prompt::{Adaptation, Fate, Moved, Origin, Prompt, Reason};
+
+/// Two prompts that differ from their `at`th message on.
+pub(super) struct Difference<'a> {
+    now: Side<'a>,
+    then: Side<'a>,
+    at: usize,
+}
+
+/// One of the two prompts, with what it sends where they differ.
+struct Side<'a> {
+    prompt: &'a Prompt,
+    /// The origin of that message; of the one behind it where the provider demands one before it.
+    origin: Option<Origin>,
+    /// The positions of the records in it: several where it was joined. Of a summary or a notice,
+    /// that of the first behind it.
+    records: Vec<u64>,
+    /// The first of them that the other prompt does not send in this place, or otherwise.
+    record: Option<u64>,
+}
+
+impl<'a> Difference<'a> {
+    pub(super) fn new(now: &'a Prompt, then: &'a Prompt, at: usize) -> Self {
+        let (mut now, mut then) = (Side::new(now, at), Side::new(then, at));
+        let pairs = now.records.iter().zip(&then.records);
+        let is_alike = |(a, b): &(&u64, &u64)| {
+            a == b && now.pins(**a) == then.pins(**a) && changed(&now, &then, **a).is_none()
+        };
+        let alike = pairs.take_while(is_alike).count();
+        (now.record, then.record) =
+            (now.records.get(alike).copied(), then.records.get(alike).copied());
+        Self { now, then, at }
+    }
+
+    /// Returns the cause.
+    pub(super) fn cause(&self) -> Break {
+        self.late_result()
+            .or_else(|| self.put_before())
+            .or_else(|| self.pin())
+            .or_else(|| self.changed())
+            .or_else(|| self.left_out())
+            .or_else(|| self.question())
+            .or_else(|| self.window())
+            .or_else(|| self.put_by_caller())
+            .unwrap_or(Break::Other)
+    }
+
+    /// Returns the newest result that has moved to another place, where the first difference is
+    /// such a result, the call that one takes along, or the question that comes with the call.
+    fn late_result(&self) -> Option<Break> {
+        let (now, then) = (self.now.prompt.report(), self.then.prompt.report());
+        let has_moved = |moved: &&Moved| !then.moved.contains(moved);
+        let comes = |seq: u64| !sends(self.then.prompt, 0, seq);
+        let asked = self.now.record.filter(|seq| now.question.contains(seq) && comes(*seq));
+        let is_here = |moved: &&Moved| {
+            let (seq, call) = (Some(moved.seq), Some(moved.call));
+            self.now.record.is_some() && (self.now.record == seq || self.now.record == call)
+                || self.then.record.is_some() && self.then.record == seq
+                // Of calls that are sent one by one the answered ones come first.
+                || self.now.record.is_none() && self.now.records.contains(&moved.call)
+                || asked.is_some_and(|asked| asked < moved.call && comes(moved.call))
+        };
+        let moved = || now.moved.iter().filter(has_moved);
+        let here = moved().find(is_here)?;
+        let came = |moved: &&Moved| sends(self.now.prompt, self.at, moved.seq) && comes(moved.seq);
+        let newest = moved().filter(came).map(|moved| moved.seq).max();
+        Some(Break::LateResult(newest.unwrap_or(here.seq)))
+    }
+
+    /// Returns a pin that came or went.
+    fn pin(&self) -> Option<Break> {
+        let mut here = self.then.record.into_iter().chain(self.now.record);
+        here.find(|seq| self.now.pins(*seq) != self.then.pins(*seq)).map(Break::Pin)
+    }
+
+    /// Returns the summary, notice or system message that is another one. Some providers have them
+    /// as one message with the question behind them.
+    fn put_before(&self) -> Option<Break> {
+        let is = |origin| self.now.origin == Some(origin) || self.then.origin == Some(origin);
+        let [now, then] = [&self.now, &self.then].map(|it| it.prompt.report());
+        if (self.is_joined() || is(Origin::Summary)) && self.is_another_summary() {
+            Some(Break::Summary)
+        } else if (self.is_joined() || is(Origin::Notice)) && now.notice != then.notice {
+            Some(Break::Notice)
+        } else {
+            is(Origin::System).then_some(Break::System)
+        }
+    }
+
+    fn is_joined(&self) -> bool {
+        [&self.now, &self.then].iter().any(|it| matches!(it.origin, Some(Origin::Joined(_))))
+    }
+
+    fn is_another_summary(&self) -> bool {
+        let [now, then] = [&self.now, &self.then].map(|it| it.prompt);
+        let texts = summary_of(now).zip(summary_of(then));
+        now.report().summary != then.report().summary || texts.is_some_and(|(a, b)| a != b)
+    }
+
+    /// Returns the record that both send in this place, where it is cut or cleared otherwise.
+    fn changed(&self) -> Option<Break> {
+        let both = self.now.record.filter(|seq| self.then.record == Some(*seq))?;
+        changed(&self.now, &self.then, both)
+    }
+
+    fn left_out(&self) -> Option<Break> {
+        let gone = self.then.record.filter(|seq| self.now.leaves_out(*seq));
+        let came = self.now.record.filter(|seq| self.then.leaves_out(*seq));
+        gone.or(came).map(Break::LeftOut)
+    }
+
+    fn question(&self) -> Option<Break> {
+        let seq = self.then.record?;
+        let was_question = self.then.prompt.report().question.contains(&seq);
+        (was_question && !sends(self.now.prompt, 0, seq)).then_some(Break::Question(seq))
+    }
+
+    /// Returns a window that has moved past what was sent here, or back to what is.
+    fn window(&self) -> Option<Break> {
+        let [now, then] = [self.now.prompt, self.then.prompt];
+        let has_left = |seq: u64| seq < now.report().held.end && !sends(now, 0, seq);
+        let has_come = |seq: u64| seq < then.report().held.end && !sends(then, 0, seq);
+        let (from, to) = (window_start(then), window_start(now));
+        let is_here = self.then.record.is_some_and(has_left)
+            || self.now.record.is_some_and(has_come)
+            // Messages that are alike may have taken the places of those before the window.
+            || from != to
+                && (self.is_joined()
+                    || self.stands_before(to)
+                    || (self.then.record.is_some() && self.now.record.is_some()));
+        let from = self.then.record.or(from).unwrap_or_else(|| then.report().held.end);
+        let to = self.now.record.or(to).unwrap_or_else(|| now.report().held.end);
+        (is_here && from != to).then_some(Break::Window { from, to })
+    }
+
+    /// Returns whether this record is sent, in this prompt, at the break or before it.
+    fn stands_before(&self, seq: Option<u64>) -> bool {
+        let mut before = self.now.prompt.with_origins().take(self.at + 1);
+        before.any(|(origin, _)| origin.seq().is_some() && origin.seq() == seq)
+    }
+
+    /// Returns the system message, or a temporary one, that stands in one message with others.
+    fn put_by_caller(&self) -> Option<Break> {
+        let [now, then] = [&self.now, &self.then];
+        let is = |origin| now.origin == Some(origin) || then.origin == Some(origin);
+        let has_temporaries = |it: &Side<'_>| it.prompt.report().temporaries > 0;
+        if is(Origin::Temporary)
+            || self.is_joined() && (has_temporaries(now) || has_temporaries(then))
+        {
+            Some(Break::Temporary)
+        } else {
+            let is_head = |it: &Side<'_>| it.prompt.report().system_joined;
+            (is_head(now) || is_head(then)).then_some(Break::System)
+        }
+    }
+}
+
+/// Returns how a record is cut or cleared otherwise than before.
+fn changed(now: &Side<'_>, then: &Side<'_>, seq: u64) -> Option<Break> {
+    let cleared = |side: &Side<'_>| {
+        side.prompt.report().cleared.iter().find(|it| it.seq == seq).map(|it| (it.from, it.to))
+    };
+    let cut = |side: &Side<'_>| {
+        let mut cuts = side.prompt.report().truncated.iter();
+        cuts.find(|it| it.seq == seq).map(|it| (it.from, it.to))
+    };
+    if cleared(now) == cleared(then) {
+        (cut(now) != cut(then)).then_some(Break::Truncation(seq))
+    } else {
+        Some(Break::Clearing(seq))
+    }
+}
+
+impl<'a> Side<'a> {
+    fn new(prompt: &'a Prompt, at: usize) -> Self {
+        let mut rest = prompt.with_origins().map(|(it, _)| it).skip(at);
+        let origin = rest.find(|it| *it != Origin::Added);
+        // A summary or a notice may stand elsewhere because of what stands behind it.
+        let is_put =
+            matches!(origin, Some(Origin::Summary | Origin::Notice | Origin::Joined(None)));
+        let first = if is_put { rest.find_map(Origin::seq) } else { origin.and_then(Origin::seq) };
+        let mut records = Vec::from_iter(first);
+        if let (Some(Origin::Joined(_)), Some(first)) = (origin, first) {
+            let next = rest.find_map(Origin::seq).unwrap_or(u64::MAX);
+            records.extend(joined(prompt).filter(|seq| (first + 1..next).contains(seq)));
+        }
+        Self { prompt, origin, records, record: None }
+    }
+
+    fn pins(&self, seq: u64) -> bool {
+        self.prompt.report().pinned_before.contains(&seq)
+    }
+
+    /// Returns whether this record is left out alone, and not with all before it.
+    fn leaves_out(&self, seq: u64) -> bool {
+        match self.prompt.fate(seq) {
+            Fate::LeftOut(why) => !matches!(why, Reason::Opening | Reason::RestOfTurn),
+            Fate::Unreadable => true,
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether the prompt sends this record, itself or changed, at or behind a place.
+fn sends(prompt: &Prompt, from: usize, seq: u64) -> bool {
+    let mut sent = prompt.with_origins().skip(from).filter_map(|(origin, _)| origin.seq());
+    sent.any(|it| it == seq) || joined(prompt).any(|it| it == seq)
+}
+
+fn summary_of(prompt: &Prompt) -> Option<&Message> {
+    let mut sent = prompt.with_origins();
+    sent.find_map(|(origin, message)| (origin == Origin::Summary).then_some(message))
+}
+
+/// Returns the positions of the records that were joined to the message before them.
+fn joined(prompt: &Prompt) -> impl Iterator<Item = u64> {
+    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
+    joined.filter_map(|it| it.seq)
+}
+
+/// Returns the first position of the window that is sent.
+fn window_start(prompt: &Prompt) -> Option<u64> {
+    let window = prompt.report().window;
+    prompt.sent_positions().filter(|seq| *seq >= window).min()
+}

@@ -1,0 +1,633 @@
+//! The report of a build, as plain data and as a few lines for people.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{Fingerprint, SharedPrefix};
+use crate::message::Role;
+use crate::provider::Provider;
+use crate::text::Grouped;
+
+/// Everything that a build did to the history on its way into the prompt.
+///
+/// ```
+/// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2);
+/// prompt.add_all(["one", "two", "three"].map(Message::user))?;
+/// let built = prompt.build()?;
+/// assert_eq!(built.report().older, 1);
+/// assert_eq!(
+///     built.report().to_string(),
+///     "2 messages: 2 of 3 from memory\n  left out   1 before the window\n"
+/// );
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// Every position that the memory holds is accounted for: `stored` is the sum of `covered`,
+/// `older`, `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The number of messages in the prompt.
+    pub messages: usize,
+    /// The number of records that the memory holds, a system record that begins them included; a
+    /// system message in its slot is not counted.
+    pub stored: u64,
+    /// The positions that the memory holds, with that of such a system record.
+    pub held: Range<u64>,
+    /// The position from which on the window covers all records: an older one is sent only for a
+    /// reason of its own.
+    pub window: u64,
+    /// The number of records in the prompt, whole or truncated.
+    pub sent: usize,
+    /// The position before which the summary that is sent stands for everything.
+    pub summary: Option<u64>,
+    /// The number of characters that were cut off the end of that summary, for it was too long.
+    pub summary_cut: usize,
+    /// The position of the answer that opens the history with the provider's own compaction, which
+    /// stands for everything before it: see [`Row::compacts`](crate::provider::Row::compacts).
+    pub compaction: Option<u64>,
+    /// The number of records for which a summary or a compaction stands, and that are not sent.
+    pub covered: u64,
+    /// The number of records older than the window; with a summary, those that it does not cover
+    /// and that the window does not reach back to.
+    pub older: u64,
+    /// The number of records older than what fits into the token budget, where that and not the
+    /// window decides.
+    pub over_budget: u64,
+    /// The number of temporary messages in the prompt.
+    pub temporaries: usize,
+    /// The source of the system message.
+    pub system: SystemSource,
+    /// True if another system message took the place of the memory's.
+    pub system_overridden: bool,
+    /// True if the provider has no system message, and the first user message begins with it.
+    pub system_joined: bool,
+    /// True if history was sent and the whole prompt has no message of the user.
+    pub no_user_message: bool,
+    /// The provider that the prompt is for, where one was named.
+    pub provider: Option<Provider>,
+    /// The tokens of the prompt, where it has a token budget.
+    pub tokens: Option<Tokens>,
+    /// The tokens of each message, in their order, where the prompt has a token budget.
+    pub message_tokens: Vec<usize>,
+    /// A number that tells the tools and options of this prompt from others, as far as they are
+    /// known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
+    /// [`Prompt::sent_as`](crate::Prompt::sent_as).
+    pub fingerprint: Option<Fingerprint>,
+    /// The prefix that the prompt shares with the one before it, where that was given to
+    /// [`Prompt::compared_to`](crate::Prompt::compared_to).
+    pub shared_prefix: Option<SharedPrefix>,
+    /// The number of the application's own records in the window: no provider is ever sent them.
+    pub private: u64,
+    /// The positions of the user messages that are sent before the window, since it has passed
+    /// them.
+    pub question: Vec<u64>,
+    /// The positions of pinned records that are sent before the window, since it has passed them.
+    pub pinned_before: Vec<u64>,
+    /// The positions that are pinned, and that the memory does not hold or can't read any more.
+    pub lost_pins: Vec<u64>,
+    /// The results that are sent behind their call and not in their own place.
+    pub moved: Vec<Moved>,
+    /// The positions of the results whose arrival a note of the user at the end of the history
+    /// tells.
+    pub note: Vec<u64>,
+    /// The number of earlier messages that a notice says are not shown, where there is one.
+    pub notice: Option<u64>,
+    /// The position before which nothing was looked for, where a question or the call of a result
+    /// was missed, or older messages were because of too many records of the application in
+    /// between. A running turn does not miss its question.
+    pub search_ended: Option<u64>,
+    /// The positions of system messages among the records that are sent in their places.
+    pub kept_systems: Vec<u64>,
+    /// The roles of the temporary messages that were dropped when the memory was swapped after a
+    /// build that failed.
+    pub dropped_temporaries: Vec<Role>,
+    /// The messages that were left out of the window, and why.
+    pub left_out: Vec<LeftOut>,
+    /// The positions in the window that the memory could not read.
+    pub unreadable: Vec<u64>,
+    /// The messages that truncation shortened or replaced.
+    pub truncated: Vec<Truncated>,
+    /// The messages of which a result or media gave way to a placeholder: see
+    /// [`Clear`](crate::Clear).
+    pub cleared: Vec<Cleared>,
+    /// The calls that were answered in place of a result that nobody recorded.
+    pub repaired: Vec<Repaired>,
+    /// The temporary tool results that answer no call: sent as they are, for they are the caller's
+    /// own word. Indices among the temporaries.
+    pub orphan_temporaries: Vec<usize>,
+    /// The changes that were made so that the provider takes the prompt.
+    pub adapted: Vec<Adapted>,
+    /// The older messages of which a temporary message brings excerpts, oldest first: see
+    /// [`Recall`](crate::Recall).
+    pub recalled: Vec<Recalled>,
+    /// The reason why nothing is recalled, where it was asked for.
+    pub nothing_recalled: Option<NothingRecalled>,
+    /// The error of the application's own search for what is recalled: the prompt was built without
+    /// it.
+    pub candidates_failed: Option<String>,
+}
+
+/// An older message that is quoted since it fits the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Recalled {
+    /// Its position.
+    pub seq: u64,
+    /// Its score in thousandths; one that came with its neighbour may have little or none.
+    pub score: u32,
+    /// True if all of its text is quoted, and not a passage.
+    pub whole: bool,
+}
+
+/// The reason why nothing is recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NothingRecalled {
+    /// Nobody asks anything.
+    NoQuestion,
+    /// No message that is not sent anyway fits the question well enough.
+    NothingFits,
+    /// All that fits is longer than the window leaves of the budget, or than recall may send: see
+    /// [`Recall::keep_free`](crate::Recall::keep_free).
+    NoRoom,
+    /// The window would have had to give something up for it.
+    GaveWay,
+}
+
+impl NothingRecalled {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NoQuestion => "no question",
+            Self::NothingFits => "nothing fits",
+            Self::NoRoom => "no room",
+            Self::GaveWay => "it gave way to the window",
+        }
+    }
+}
+
+/// A result that is sent behind its call and not in its own place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Its position.
+    pub seq: u64,
+    /// The position of the message with the call.
+    pub call: u64,
+}
+
+/// The tokens of a prompt against its budget.
+///
+/// `total` is the sum of `tools`, `reply` and the [`message_tokens`](Report::message_tokens).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Tokens {
+    /// The tokens of the whole prompt.
+    pub total: usize,
+    /// The tokens of the definitions of the tools.
+    pub tools: usize,
+    /// The tokens that the beginning of the answer takes.
+    pub reply: usize,
+    /// The tokens that it may have, without those reserved.
+    pub budget: usize,
+    /// The tokens that are [reserved](crate::Budget::reserve) for the answer, beside those.
+    pub reserve: usize,
+    /// The limit to which texts were cut so that the prompt fits, where that was needed.
+    pub cut_to: Option<usize>,
+}
+
+/// The source of the system message of a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SystemSource {
+    /// There is none.
+    #[default]
+    None,
+    /// The prompt's own.
+    Prompt,
+    /// The memory's.
+    Memory,
+    /// A temporary one, alone or behind the text of the other.
+    Temporary,
+}
+
+/// A message that the window covers and the prompt does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// Its position.
+    pub seq: u64,
+    /// Its role.
+    pub role: Role,
+    /// The reason why it was left out.
+    pub why: Reason,
+}
+
+/// The reason why a message was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// A tool result with which the window would start: its call is older.
+    Opening,
+    /// A tool result that answers no call, or none that was found as far back as calls are looked
+    /// for: [`Report::search_ended`] says where that was.
+    NoCall,
+    /// A tool result for a call that has been answered.
+    Answered,
+    /// A result that stood in for the true one, which has come.
+    Replaced,
+    /// It has more than half of the room for history, does not fit beside what is newer, and is
+    /// left out alone.
+    OverBudget,
+    /// The rest of a turn whose question is not sent, where the user has to speak first: it is too
+    /// far away, or the window has no room for it beside an answer to it.
+    RestOfTurn,
+    /// The truncation processor dropped it.
+    Dropped,
+    /// The truncation processor dropped another message of its tool group.
+    GroupDropped,
+    /// A system message among the records; a prompt has one, and it is first.
+    SecondSystem,
+    /// A message that says nothing, which the provider refuses.
+    Blank,
+    /// An answer of nothing but another provider's own parts, or of media that it can't hold.
+    Foreign,
+    /// An answer of nothing but calls of the provider's own tools that have no result.
+    Unanswered,
+    /// An answer of nothing but results of the provider's own tools of which the call is not sent.
+    Uncalled,
+    /// An answer of nothing but the provider's own compaction, where another one, or the window,
+    /// decides what stands for what is before it: it is pinned.
+    Compaction,
+}
+
+/// A message that was shortened, or replaced by a truncation processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Truncated {
+    /// Its position.
+    pub seq: u64,
+    /// Its role.
+    pub role: Role,
+    /// The bytes of its text before.
+    pub from: usize,
+    /// The bytes of its text after.
+    pub to: usize,
+    /// The place where text was left out; `None` if a processor replaced the message, or a
+    /// placeholder its text.
+    pub gap: Option<Gap>,
+}
+
+/// The place in a shortened message where text was left out, in the message that is sent: where a
+/// provider had it [joined](Adaptation::Joined) to others, in the one that they became.
+///
+/// ```
+/// use memory_prompt::text::Keep;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+///
+/// let ends = Truncate::chars(9)?.keep(Keep::Ends).marker(" … ");
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(ends);
+/// prompt.add(Message::user("Hello, world"))?;
+/// let built = prompt.build()?;
+/// let gap = built.report().truncated[0].gap.ok_or("not cut")?;
+/// let text = built[0].text();
+/// assert_eq!(&text[..gap.at], "Hel");
+/// assert_eq!(&text[gap.at..gap.at + gap.marker], " … ");
+/// assert_eq!(gap.left_out, "lo, wo".len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The text with the gap, counted among the [texts](crate::Message::texts) that are sent.
+    pub text: usize,
+    /// The bytes of that text that stand before the gap.
+    pub at: usize,
+    /// The bytes of the marker that stands in the gap, which is no text of the message.
+    pub marker: usize,
+    /// The bytes of the message's texts that are left out.
+    pub left_out: usize,
+}
+
+/// A message of which a tool result, or media, gave way to a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Its position.
+    pub seq: u64,
+    /// Its role.
+    pub role: Role,
+    /// The bytes of its text before; those of media are not counted.
+    pub from: usize,
+    /// The bytes of its text after, with the placeholder.
+    pub to: usize,
+}
+
+/// A tool call that was answered in place of a result that nobody recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The position of the message that made the call; `None` for a temporary one.
+    pub seq: Option<u64>,
+    /// The id of the call.
+    pub call_id: String,
+}
+
+/// A message that was changed, or had one put before it, so that the provider takes the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Adapted {
+    /// The position of the message; `None` for a temporary one, or if there is none.
+    pub seq: Option<u64>,
+    /// Its role.
+    pub role: Role,
+    /// The change that was made.
+    pub how: Adaptation,
+}
+
+/// A change that was made so that a provider takes a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Adaptation {
+    /// A user message that nobody said was put before it, because a prompt begins with the user.
+    Opened,
+    /// An answer that nobody gave was put before it, because the user can't follow a tool result.
+    Answered,
+    /// It was joined to the message before it, because user and model must alternate.
+    Joined,
+    /// A placeholder stands in place of its blank text, or its blank parts were left out.
+    Blank,
+    /// The reasoning at its end was left out.
+    Reasoning,
+    /// The ids of its calls, or of the call that it answers, were replaced.
+    CallIds,
+    /// The names of the tools that it calls, or of the one that it answers for, were replaced.
+    ToolNames,
+    /// Its parts that only another provider understands were left out: a search, a call of a hosted
+    /// tool, a picture that the model made.
+    Foreign,
+    /// The provider's own compaction in it was left out, for it does not open the history: it is
+    /// pinned.
+    Compaction,
+    /// Calls of the provider's own tools were left out, for they have no result and something else
+    /// follows.
+    Unanswered,
+    /// The result of a call of the provider's own tool, or the mark of the calls that it made, was
+    /// left out, for that call is not sent.
+    Uncalled,
+    /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
+    /// within one.
+    Arguments,
+    /// White space at its end was left out, because it ends the prompt.
+    Trimmed,
+    /// A user message that nobody said was put behind it, because a prompt does not end in an
+    /// answer.
+    Closed,
+    /// Each of its calls is an answer of its own, before its result.
+    Split,
+}
+
+impl Report {
+    /// Returns whether all of the history is in the prompt as it was said.
+    pub fn is_untouched(&self) -> bool {
+        self.older == 0
+            && self.covered == 0
+            && self.over_budget == 0
+            && self.left_out.is_empty()
+            && self.unreadable.is_empty()
+            && self.truncated.is_empty()
+            && self.cleared.is_empty()
+            && self.repaired.is_empty()
+            && self.adapted.is_empty()
+            && self.moved.is_empty()
+            && !self.system_overridden
+    }
+
+    /// Writes what was sent otherwise than it was said.
+    fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Truncated { seq, role, from, to, .. } in &self.truncated {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Cleared { seq, role, from, to } in &self.cleared {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Repaired { seq, call_id } in &self.repaired {
+            match seq {
+                Some(seq) => write!(f, "  repaired   {seq}: ")?,
+                None => f.write_str("  repaired   a temporary: ")?,
+            }
+            writeln!(f, "call {call_id:?} had no result")?;
+        }
+        for Adapted { seq, role, how } in &self.adapted {
+            match seq {
+                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
+                None => writeln!(f, "  adapted    {role}, {how}")?,
+            }
+        }
+        for Recalled { seq, score, whole } in &self.recalled {
+            let passage = if *whole { "" } else { ", a passage" };
+            let (ones, rest) = (score / 1000, score % 1000 / 10);
+            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
+        }
+        if let Some(why) = self.nothing_recalled {
+            writeln!(f, "  recalled   nothing: {}", why.as_str())?;
+        }
+        if let Some(error) = &self.candidates_failed {
+            writeln!(f, "  also       the application's own search failed: {error}")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is sent beside the window.
+    fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.pinned_before.is_empty() {
+            writeln!(f, "  pinned     {}: sent before the window", Folded(&self.pinned_before))?;
+        }
+        if !self.lost_pins.is_empty() {
+            let lost = Folded(&self.lost_pins);
+            writeln!(f, "  pinned     {lost}: not held by the memory any more")?;
+        }
+        let covered = Grouped(self.covered);
+        if let Some(position) = self.summary {
+            // What stands further on stands for all of them.
+            if self.compaction.is_some_and(|compaction| compaction >= position) {
+                writeln!(f, "  summary    before {position}")?;
+            } else {
+                writeln!(f, "  summary    in place of {covered} before {position}")?;
+            }
+            if self.summary_cut > 0 {
+                writeln!(
+                    f,
+                    "  also       {} characters of it were cut",
+                    Grouped(self.summary_cut)
+                )?;
+            }
+        }
+        if let Some(position) = self.compaction {
+            if self.summary.is_some_and(|summary| summary > position) {
+                writeln!(f, "  compacted  {position}: the provider's own")?;
+            } else {
+                writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Positions in one line, however many they are: their number, and the first of them.
+struct Folded<'a>(&'a [u64]);
+
+impl fmt::Display for Folded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        if self.0.len() > 1 {
+            write!(f, "{} messages at ", Grouped(self.0.len()))?;
+        }
+        for (i, seq) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{seq}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str(if self.0.len() > SHOWN { " …" } else { "" })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.messages == 1 { "" } else { "s" };
+        write!(f, "{} message{s}: ", Grouped(self.messages))?;
+        if self.system != SystemSource::None {
+            f.write_str("system, ")?;
+        }
+        write!(f, "{} of {} from memory", Grouped(self.sent), Grouped(self.stored))?;
+        if self.temporaries > 0 {
+            write!(f, ", {} temporary", Grouped(self.temporaries))?;
+        }
+        if !self.repaired.is_empty() {
+            write!(f, ", {} added", Grouped(self.repaired.len()))?;
+        }
+        if let Some(Tokens { total, budget, tools, .. }) = self.tokens {
+            write!(f, ", {} of {} tokens", Grouped(total), Grouped(budget))?;
+            if tools > 0 {
+                write!(f, " ({} of tools)", Grouped(tools))?;
+            }
+        }
+        if let Some(provider) = self.provider {
+            write!(f, ", for {provider}")?;
+        }
+        writeln!(f)?;
+        if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
+            writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit))?;
+        }
+        if self.system == SystemSource::Prompt && self.system_overridden {
+            writeln!(f, "  system     the prompt's own; the memory's is not sent")?;
+        }
+        if self.system == SystemSource::Temporary {
+            writeln!(f, "  system     with a temporary one")?;
+        }
+        if let Some(shared) = &self.shared_prefix {
+            writeln!(f, "  cache      {shared}")?;
+        }
+        if self.system_joined {
+            writeln!(f, "  system     in front of the first user message")?;
+        }
+        self.write_beside(f)?;
+        for seq in &self.question {
+            writeln!(f, "  question   {seq}: sent before the window")?;
+        }
+        for Moved { seq, call } in &self.moved {
+            writeln!(f, "  moved      {seq}: a late result, sent behind its call in {call}")?;
+        }
+        for seq in &self.kept_systems {
+            writeln!(f, "  system     {seq}: in its place")?;
+        }
+        if self.older > 0 {
+            writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
+        }
+        if self.over_budget > 0 {
+            writeln!(f, "  left out   {} over the token budget", Grouped(self.over_budget))?;
+        }
+        for LeftOut { seq, role, why } in &self.left_out {
+            writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        }
+        if let Some(count) = self.notice {
+            writeln!(f, "  notice     about {} are not shown", Grouped(count))?;
+        }
+        if self.private > 0 {
+            writeln!(f, "  left out   {} of the application", Grouped(self.private))?;
+        }
+        for seq in &self.unreadable {
+            writeln!(f, "  left out   {seq}: the memory can't read it")?;
+        }
+        self.fmt_changes(f)?;
+        for index in &self.orphan_temporaries {
+            writeln!(f, "  also       temporary {index} answers no call")?;
+        }
+        if !self.note.is_empty() {
+            writeln!(f, "  note       says at the end which results have come")?;
+        }
+        if let Some(seq) = self.search_ended {
+            writeln!(f, "  also       nothing before {seq} was looked at")?;
+        }
+        for role in &self.dropped_temporaries {
+            writeln!(f, "  also       a temporary ({role}) was dropped with the memory before")?;
+        }
+        if self.no_user_message {
+            writeln!(f, "  also       no message of the user is left")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opening => "its call is before the window",
+            Self::NoCall => "no call was found that it answers",
+            Self::Answered => "its call has been answered",
+            Self::Replaced => "it stood in for a result that has come",
+            Self::OverBudget => "too large beside what is newer",
+            Self::RestOfTurn => "the rest of a turn whose question is not sent",
+            Self::Dropped => "dropped by the processor",
+            Self::GroupDropped => "the processor dropped a part of its tool group",
+            Self::SecondSystem => "a second system message",
+            Self::Blank => "it says nothing",
+            Self::Foreign => "only another provider understands it",
+            Self::Unanswered => "a call of the provider's own tool that has no result",
+            Self::Uncalled => "a result of the provider's own tool of which the call is not sent",
+            Self::Compaction => "a compaction that does not open the history",
+        })
+    }
+}
+
+impl fmt::Display for Adaptation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opened => "with a user message put before it",
+            Self::Answered => "with an answer put before it",
+            Self::Joined => "joined to the message before it",
+            Self::Blank => "blank",
+            Self::Reasoning => "without the reasoning at its end",
+            Self::CallIds => "with other call ids",
+            Self::ToolNames => "with other names of tools",
+            Self::Foreign => "without what only another provider understands",
+            Self::Unanswered => "without a call of the provider's own tool that has no result",
+            Self::Uncalled => {
+                "without what belongs to a call of the provider's own tool that is not sent"
+            }
+            Self::Compaction => "without the provider's own compaction",
+            Self::Arguments => "with its arguments as a text",
+            Self::Trimmed => "without the white space at its end",
+            Self::Closed => "with a user message put behind it",
+            Self::Split => "as an answer for each of its calls",
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! The days that a question names.
+
+use std::ops::Range;
+
+use crate::record::civil;
+
+/// Returns the day since 1970 of a date; none if the calendar has no such day.
+fn day_of(year: u64, month: u64, day: u64) -> Option<u64> {
+    let (from_march, past) = if month > 2 { (month - 3, year) } else { (month + 9, year - 1) };
+    let days = past * 365 + past / 4 - past / 100 + past / 400 + (153 * from_march + 2) / 5 + day;
+    let found = days.checked_sub(719_469)?;
+    (civil(found) == (year, month, day)).then_some(found)
+}
+
+/// Returns the days that a question names, as seen from `today`: `2023-11-01`, `1.11.2023`,
+/// `1 November`, `November 1st, 2023`, `November 2023`, `yesterday`, `last Tuesday`.
+///
+/// A date without a year is the newest that is not yet to come.
+pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
+    let parts = question.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    let parts: Vec<Part> = parts.map(part).collect();
+    let whole = |day: Option<u64>| day.map(|day| day..day + 1);
+    let newest = |month, day| {
+        let year = civil(today).0;
+        let years = [year, year - 1, year - 2, year - 3, year - 4];
+        years.into_iter().filter_map(|year| day_of(year, month, day)).find(|it| *it <= today)
+    };
+    let mut found = Vec::new();
+    let mut rest = parts.as_slice();
+    while !rest.is_empty() {
+        let (range, taken) = match *rest {
+            [Part::Year(y), Part::Day(m), Part::Day(d), ..]
+            | [Part::Day(d), Part::Month(m) | Part::Day(m), Part::Year(y), ..]
+            | [Part::Month(m), Part::Day(d), Part::Year(y), ..] => (whole(day_of(y, m, d)), 3),
+            [Part::Day(d), Part::Month(m), ..] | [Part::Month(m), Part::Day(d), ..] => {
+                (whole(newest(m, d)), 2)
+            }
+            [Part::Month(m), Part::Year(y), ..] => {
+                let next = if m == 12 { day_of(y + 1, 1, 1) } else { day_of(y, m + 1, 1) };
+                (day_of(y, m, 1).zip(next).map(|(from, to)| from..to), 2)
+            }
+            [Part::Yesterday, ..] => (whole(today.checked_sub(1)), 1),
+            // The first of January 1970 was a Thursday.
+            [Part::Weekday(n), ..] => (whole(today.checked_sub((today + 9 - n) % 7 + 1)), 1),
+            _ => (None, 1),
+        };
+        found.extend(range);
+        rest = &rest[taken..];
+    }
+    found
+}
+
+/// What may be a part of a date.
+#[derive(Clone, Copy)]
+enum Part {
+    Year(u64),
+    Month(u64),
+    Day(u64),
+    /// From Monday, 0.
+    Weekday(u64),
+    Yesterday,
+    Other,
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const WEEKDAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+fn part(word: &str) -> Part {
+    let word = word.to_lowercase();
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    if let Ok(number) = digits.parse::<u64>() {
+        return match (&word[digits.len()..], number) {
+            ("", 1970..=9999) => Part::Year(number),
+            ("" | "st" | "nd" | "rd" | "th", 1..=31) => Part::Day(number),
+            _ => Part::Other,
+        };
+    }
+    let is = |name: &str, least: usize| word.len() >= least && name.starts_with(word.as_str());
+    let month = MONTHS.iter().position(|name| is(name, 3));
+    let weekday = WEEKDAYS.iter().position(|name| is(name, 6));
+    match (month, weekday) {
+        (Some(month), _) => Part::Month(month as u64 + 1),
+        (_, Some(day)) => Part::Weekday(day as u64),
+        _ if word == "yesterday" => Part::Yesterday,
+        _ => Part::Other,
+    }
+}

@@ -1,0 +1,141 @@
+//! Two ready tools by which a model reads what its prompt does not show.
+//!
+//! [`ReadBack`] reads one message in pieces: one that was [cleared](crate::Clear), cut, or that the
+//! window has passed. [`SearchHistory`] finds messages by words, and quotes them. Neither changes
+//! anything, and whatever a model asks of them is answered: a position that is not there, or
+//! arguments that nobody can read, become a text that says so.
+//!
+//! They quote what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
+//! messages of a prompt does not see what they read. Give a model that must not see something
+//! neither of them.
+//!
+//! ```
+//! use memory_prompt::recall::tools::{ReadBack, SearchHistory};
+//! use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, ToolCall};
+//!
+//! let (read_back, search) = (ReadBack::new(), SearchHistory::new());
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+//!     .clear(Clear::tool_results().keep(1).step(1))
+//!     .tools([read_back.tool(), search.tool()]);
+//! prompt.add(Message::user("Compare the two files."))?;
+//! for (id, word) in [("a", "zebra "), ("b", "gnu ")] {
+//!     prompt.add(Message::ai_calls([ToolCall::new(id, "read", "{}")]))?;
+//!     prompt.add(Message::tool(id, "read", word.repeat(100)))?;
+//! }
+//! assert_eq!(prompt.build()?[2].text(), "[Not shown here: 600 characters in message 2.]");
+//!
+//! // The model calls read_back, and a loop of your own runs it:
+//! let text = read_back.run(prompt.memory(), r#"{"message": 2}"#)?;
+//! assert!(text.starts_with("Message 2, result of \"read\", 600 characters:\nzebra zebra"));
+//! let text = search.run(prompt.memory(), r#"{"query": "zebra"}"#)?;
+//! assert!(text.contains("zebra"));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! In a [`Conversation`](crate::Conversation), or with a [`Turn`](crate::Turn), `run_call` also
+//! finds what the turn has not stored yet:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use memory_prompt::conversation::{Conversation, Scripted};
+//! use memory_prompt::recall::tools::ReadBack;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use serde_json::json;
+//!
+//! let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+//! let (read_back, memory) = (ReadBack::new(), Arc::clone(prompt.memory()));
+//! let model = Scripted::new().calls("read_back", json!({"message": 0})).says("You said hello.");
+//! let conversation = Conversation::new(prompt, model)
+//!     .tool_call(read_back.tool(), move |call| read_back.run_call(&memory, call));
+//! let done = conversation.say("Hello!")?;
+//! assert_eq!(done.messages[2].text(), "Message 0, user, 6 characters:\nHello!");
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! Both read everything that the memory holds of the conversation but the application's own records
+//! and system messages; who must keep something from the model for good evicts it.
+
+mod read_back;
+mod search;
+
+use serde_json::Value;
+
+use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::ChatMemory;
+use crate::record::Records;
+
+pub use read_back::ReadBack;
+pub use search::SearchHistory;
+
+/// Gives a tool the ways to run it over a memory alone: a turn also has what is not stored yet.
+macro_rules! runs {
+    ($(#[$documentation:meta])* $tool:ident) => {
+        impl $tool {
+            $(#[$documentation])*
+            ///
+            /// # Errors
+            ///
+            /// As [`ChatMemory::read_with`].
+            pub fn run(
+                &self,
+                memory: &(impl ChatMemory + ?Sized),
+                arguments: &str,
+            ) -> Result<String> {
+                self.run_beside(memory, &Records::default(), arguments)
+            }
+
+            /// Does the same over an async memory.
+            ///
+            /// # Errors
+            ///
+            /// As [`AsyncChatMemory::read_with`].
+            #[cfg(feature = "async")]
+            pub async fn run_async(
+                &self,
+                memory: &(impl AsyncChatMemory + ?Sized),
+                arguments: &str,
+            ) -> Result<String> {
+                self.run_beside_async(memory, &Records::default(), arguments).await
+            }
+        }
+
+        impl Default for $tool {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+}
+
+runs! {
+    /// Returns what a call with these arguments is answered: what there is to read, or why there is
+    /// nothing.
+    ReadBack
+}
+runs! {
+    /// Returns what a call with these arguments is answered: quotes, or that there is nothing.
+    SearchHistory
+}
+
+/// Returns what a model wrote as arguments; an empty object where it is none.
+fn read_arguments(arguments: &str) -> Value {
+    serde_json::from_str(arguments).unwrap_or_default()
+}
+
+/// Returns a number, which some models write as a text or with a point.
+fn number(value: &Value) -> Option<u64> {
+    let text = || value.as_str().and_then(|text| text.trim().parse().ok());
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number that a float holds exactly"
+    )]
+    let whole = || {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
+    };
+    value.as_u64().or_else(whole).or_else(text)
+}

@@ -1,0 +1,182 @@
+//! A tool that reads one message in pieces.
+
+use serde_json::json;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{number, read_arguments};
+use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{ChatMemory, Read};
+use crate::message::{AiPart, Message, in_words};
+use crate::record::{Records, Snapshot};
+use crate::tool::Tool;
+
+/// A tool, `read_back`, that reads one message of the conversation in pieces, by its position.
+///
+/// See [`tools`](super) for how it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadBack {
+    piece: usize,
+}
+
+/// The piece that a model asks for.
+#[derive(Clone, Copy)]
+struct Asked {
+    message: u64,
+    from: usize,
+}
+
+impl ReadBack {
+    /// Returns the tool, which reads up to 4,000 characters at once.
+    pub const fn new() -> Self {
+        Self { piece: 4_000 }
+    }
+
+    /// Reads at most so many characters at once, and at least one.
+    #[must_use]
+    pub const fn piece(self, characters: usize) -> Self {
+        Self { piece: if characters == 0 { 1 } else { characters } }
+    }
+
+    /// Returns its definition, for [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), a turn or a
+    /// conversation.
+    pub fn tool(&self) -> Tool {
+        let what = "Reads a message of this conversation that is not shown here, or not in full, by \
+                    its number. Of pictures and the like it only says that they are there.";
+        let from = "The character to go on from, where an earlier call did not reach the end.";
+        Tool::new("read_back", what).repeatable().parameters(json!({
+            "type": "object",
+            "properties": {
+                "message": {"type": "integer", "description": "The number of the message."},
+                "from": {"type": "integer", "description": from},
+            },
+            "required": ["message"],
+        }))
+    }
+
+    /// Runs a call, with records that are not stored yet.
+    pub(crate) fn run_beside(
+        &self,
+        memory: &(impl ChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
+        match self.asked(staged, arguments) {
+            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&asked.read())?)),
+            Err(text) => Ok(text),
+        }
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) async fn run_beside_async(
+        &self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
+        match self.asked(staged, arguments) {
+            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&asked.read()).await?)),
+            Err(text) => Ok(text),
+        }
+    }
+
+    /// Returns what is asked of the memory; else the text that answers it without.
+    fn asked(&self, staged: &Records, arguments: &str) -> Result<Asked, String> {
+        let arguments = read_arguments(arguments);
+        let Some(message) = number(&arguments["message"]) else {
+            return Err("arguments: `message` is the number of a message.".to_owned());
+        };
+        let from = match &arguments["from"] {
+            nothing if nothing.is_null() => Some(0),
+            from => number(from).and_then(|from| usize::try_from(from).ok()),
+        };
+        let Some(from) = from else {
+            return Err("arguments: `from` is the number of a character.".to_owned());
+        };
+        let asked = Asked { message, from };
+        staged.find(message).map_or(Ok(asked), |record| Err(self.shown(asked, record.message())))
+    }
+
+    fn found(&self, asked: Asked, staged: &Records, snapshot: &Snapshot) -> String {
+        let message = asked.message;
+        if let Some(record) = snapshot.picked().find(message) {
+            return self.shown(asked, record.message());
+        }
+        let end = staged.last().map_or(snapshot.end, |record| record.seq() + 1);
+        let first = if snapshot.start < snapshot.end {
+            snapshot.start
+        } else {
+            staged.first().map_or(end, |record| record.seq())
+        };
+        match end.checked_sub(1).filter(|last| first <= *last) {
+            None => "There is no message in this conversation.".to_owned(),
+            Some(last) if (first..=last).contains(&message) => {
+                format!("Message {message} can't be read.")
+            }
+            Some(last) => format!("There is no message {message}: there are {first} to {last}."),
+        }
+    }
+
+    /// Returns a piece of a message, under a line that says what it is.
+    fn shown(&self, Asked { message: seq, from }: Asked, message: &Message) -> String {
+        let (Some(who), text) = (who(message), body(message)) else {
+            return format!("There is nothing to read in message {seq}.");
+        };
+        let all = text.chars().count();
+        if text.is_empty() {
+            return format!("Message {seq}, {who}, is empty.");
+        }
+        let start = text.char_indices().nth(from).map(|(at, _)| at);
+        let Some(rest) = start.and_then(|start| text.get(start..)) else {
+            return format!("Message {seq}, {who}, has {all} characters.");
+        };
+        let piece = piece(rest, self.piece);
+        let next = from + piece.chars().count();
+        if from == 0 && next == all {
+            let s = if all == 1 { "" } else { "s" };
+            return format!("Message {seq}, {who}, {all} character{s}:\n{piece}");
+        }
+        let more = if next < all { format!(", go on from {next}") } else { String::new() };
+        format!("Message {seq}, {who}, characters {from} to {next} of {all}{more}:\n{piece}")
+    }
+}
+
+impl Asked {
+    fn read(self) -> Read {
+        Read::newest(0).positions([self.message])
+    }
+}
+
+/// Returns who said it; `None` if a model is not shown it.
+fn who(message: &Message) -> Option<String> {
+    match message {
+        Message::User(_) => Some("user".to_owned()),
+        Message::Ai(_) => Some("assistant".to_owned()),
+        Message::Tool(tool) => Some(format!("result of {:?}", tool.tool_name())),
+        Message::System(_) | Message::Custom(_) => None,
+    }
+}
+
+/// Returns what there is to read: texts and calls, and in words what else is there.
+fn body(message: &Message) -> String {
+    let mut lines: Vec<String> = message.texts().map(str::to_owned).collect();
+    match message {
+        Message::Ai(ai) => lines.extend(ai.parts().iter().filter_map(|part| match part {
+            AiPart::ToolCall(call) => Some(format!("calls {:?} {}", call.name, call.arguments)),
+            _ => None,
+        })),
+        other => lines.extend(other.content().map(|content| in_words(0, content.parts()))),
+    }
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
+/// Returns the first characters of a text, so that none is cut in two as a reader sees them.
+fn piece(text: &str, most: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(most) else { return text };
+    let boundaries = text.grapheme_indices(true).map(|(at, _)| at).skip(1);
+    let whole = boundaries.take_while(|at| *at <= end).last();
+    // One that is longer than a piece is cut all the same.
+    text.get(..whole.unwrap_or(end)).unwrap_or(text)
+}

@@ -1,0 +1,146 @@
+//! A tool that finds messages by words.
+
+use serde_json::json;
+
+use super::read_arguments;
+use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{ChatMemory, MemoryId};
+use crate::recall::{Asked, Found, Recall, Search};
+use crate::record::{Records, Snapshot};
+use crate::tool::Tool;
+
+/// A tool, `search_history`, that finds messages of the conversation by words, wherever they are,
+/// and quotes them with their positions.
+///
+/// It searches as [recall](crate::recall) does, and tool results too: what it finds is a tool's
+/// result and speaks with nobody's voice. See [`tools`](super) for how it is used.
+#[derive(Clone, Debug)]
+pub struct SearchHistory {
+    recall: Recall,
+}
+
+impl SearchHistory {
+    /// Returns the tool, which quotes up to 1,000 tokens, of up to 300 characters a message, and
+    /// whatever has one of the words, if nothing fits better.
+    pub fn new() -> Self {
+        let recall = Recall::words().tool_results().least_score(0.0);
+        Self::with(recall.tokens(1_000).passage(300))
+    }
+
+    /// Returns the tool, which searches by these settings, and shares the indexes of these.
+    ///
+    /// A [query](Recall::query) that they set is left aside: the model says what it looks for.
+    pub fn with(recall: Recall) -> Self {
+        Self { recall: recall.without_query() }
+    }
+
+    /// Returns its definition.
+    pub fn tool(&self) -> Tool {
+        let what = "Searches all of this conversation for words, also what is not shown here. Quotes \
+                    what was found, each under the number of its message.";
+        let query = "Words that the message says: names and rare words find most.";
+        Tool::new("search_history", what).repeatable().parameters(json!({
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": query}},
+            "required": ["query"],
+        }))
+    }
+
+    /// Runs a call, with records that are not stored yet.
+    pub(crate) fn run_beside(
+        &self,
+        memory: &(impl ChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
+        let query = match query(arguments) {
+            Ok(query) => query,
+            Err(text) => return Ok(text),
+        };
+        let mut search = self.search(memory.id(), &query, &memory.read(None, 1)?, staged);
+        let found = search.run(|read| memory.read_with(read))?;
+        Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) async fn run_beside_async(
+        &self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
+        let query = match query(arguments) {
+            Ok(query) => query,
+            Err(text) => return Ok(text),
+        };
+        let mut search = self.search(memory.id(), &query, &memory.read(None, 1).await?, staged);
+        let found = search.run_async(memory).await?;
+        Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
+    }
+
+    /// Searches what is not stored yet by the same rules, as a conversation of its own.
+    fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
+        let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
+        // All of it, whatever the search asks for.
+        let all = Snapshot::new(first.seq()..last.seq() + 1, staged.clone());
+        let all = all.with_picked(staged.clone(), Vec::new());
+        // The call that asks says the words itself.
+        let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
+        let asked = asked(id, query, &all, asks.map(|record| record.seq()));
+        let recall = self.recall.clone().by_itself();
+        Search::new(&recall, asked).run(|_| Ok(all.clone()))
+    }
+
+    fn search(
+        &self,
+        id: &MemoryId,
+        query: &str,
+        snapshot: &Snapshot,
+        staged: &Records,
+    ) -> Search<'_> {
+        // At the positions of what is staged others may have appended meanwhile.
+        let others = staged.first().map_or(snapshot.end, |record| record.seq())..snapshot.end;
+        Search::new(&self.recall, asked(id, query, snapshot, others))
+    }
+}
+
+/// Returns what is searched; else the text that says what is wrong with it.
+fn query(arguments: &str) -> Result<String, String> {
+    match read_arguments(arguments)["query"].as_str() {
+        Some(query) if !query.trim().is_empty() => Ok(query.to_owned()),
+        _ => Err("arguments: `query` is a text with the words to search.".to_owned()),
+    }
+}
+
+/// Asks for these words in the conversation of this snapshot, but not at some positions.
+fn asked(
+    id: &MemoryId,
+    query: &str,
+    snapshot: &Snapshot,
+    not_these: impl IntoIterator<Item = u64>,
+) -> Asked {
+    Asked {
+        id: id.clone(),
+        held: snapshot.start..snapshot.end,
+        incarnation: snapshot.incarnation,
+        // By it an index is told from one of a conversation that was begun again.
+        newest: snapshot.records.clone(),
+        question: query.to_owned(),
+        goes_on: false,
+        asks: None,
+        not_these: not_these.into_iter().collect(),
+        left: None,
+        counter: None,
+    }
+}
+
+fn text(found: [Option<Found>; 2]) -> String {
+    let found = found.into_iter().flatten();
+    let texts: Vec<_> = found.map(|found| found.message.text().into_owned()).collect();
+    if texts.is_empty() {
+        return "Nothing in this conversation fits these words.".to_owned();
+    }
+    texts.join("\n")
+}

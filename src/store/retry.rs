@@ -1,0 +1,83 @@
+//! The deadline of an operation, and the pauses between its attempts: one rule for all stores.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+/// An operation that may be attempted again until its time is up.
+pub(super) struct Retry {
+    began: Instant,
+    timeout: Duration,
+    /// The longest that the next pause can be; it doubles from pause to pause.
+    bound: Duration,
+    longest: Duration,
+}
+
+impl Retry {
+    /// Starts the clock of an operation on a server; pauses grow from a millisecond to a tenth of a
+    /// second.
+    pub(super) fn within(timeout: Duration) -> Self {
+        Self::with_pauses(timeout, Duration::from_millis(1), Duration::from_millis(100))
+    }
+
+    /// Starts the clock of an operation whose pauses grow from `shortest` to `longest`.
+    pub(super) fn with_pauses(timeout: Duration, shortest: Duration, longest: Duration) -> Self {
+        Self { began: Instant::now(), timeout, bound: shortest, longest }
+    }
+
+    /// Returns when the operation began.
+    #[cfg(feature = "postgres")]
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Returns the time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.began.elapsed())
+    }
+
+    /// Returns the pause before the next attempt, or `None` if the time is up before its end.
+    pub(super) fn next_pause(&mut self) -> Option<Duration> {
+        // At random, so that two operations that met do not meet again.
+        let random = u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0);
+        let pause = self.bound / 2 + self.bound * random / 512;
+        self.bound = (self.bound * 2).min(self.longest);
+        (pause < self.left()).then_some(pause)
+    }
+
+    /// Sleeps before the next attempt; returns `false`, without sleeping, if the time is up.
+    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
+    pub(super) async fn pause(&mut self) -> bool {
+        let Some(pause) = self.next_pause() else { return false };
+        tokio::time::sleep(pause).await;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change that others overtook was attempted again without a pause, for ever.
+    #[test]
+    fn pauses_grow_and_have_an_end() {
+        for (timeout, shortest, longest) in
+            [(100_u64, 1_000_u64, 100_000_u64), (20, 50, 1_000), (0, 1, 1), (30, 7, 7)]
+        {
+            let (timeout, [shortest, longest]) =
+                (Duration::from_millis(timeout), [shortest, longest].map(Duration::from_micros));
+            let began = Instant::now();
+            let mut retry = Retry::with_pauses(timeout, shortest, longest);
+            let (mut bound, mut slept) = (shortest, Duration::ZERO);
+            while let Some(pause) = retry.next_pause() {
+                assert!(pause >= bound / 2 && pause <= bound, "{pause:?} of {bound:?}");
+                bound = (bound * 2).min(longest);
+                std::thread::sleep(pause);
+                slept += pause;
+            }
+            assert!(slept <= timeout, "{slept:?} of {timeout:?}");
+            assert!(began.elapsed() + longest >= timeout, "it ended early");
+        }
+        assert!(Retry::within(Duration::MAX).next_pause().is_some(), "the longest time is a time");
+    }
+}

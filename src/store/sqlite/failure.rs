@@ -1,0 +1,86 @@
+//! Errors, and the words for them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+use crate::error::{Error, ErrorKind};
+
+/// The name of the file, for people.
+pub(super) enum Place {
+    File(PathBuf),
+    InMemory,
+    OwnConnection,
+}
+
+/// An error inside of a transaction.
+pub(super) enum TxError {
+    Sqlite(rusqlite::Error),
+    /// The reason for which a change is refused, about this file.
+    Refused(String),
+    Ours(Error),
+}
+
+impl From<rusqlite::Error> for TxError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for TxError {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+impl TxError {
+    pub(super) fn during(self, operation: &'static str, place: &Place) -> Error {
+        match self {
+            Self::Sqlite(error) => failed(operation, error, place),
+            Self::Refused(text) => {
+                Error::new(ErrorKind::Storage, operation, format!("sqlite: {text} ({place})"))
+            }
+            Self::Ours(error) => error,
+        }
+    }
+}
+
+/// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
+pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
+    let text = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another connection wrote for longer than the busy timeout"
+        }
+        Some(ErrorCode::DiskFull) => "the disk is full",
+        Some(ErrorCode::ReadOnly) => "the file is read-only",
+        Some(ErrorCode::CannotOpen) => "the file can't be opened",
+        Some(ErrorCode::NotADatabase) => "the file is no database",
+        Some(ErrorCode::DatabaseCorrupt) => "the file is damaged",
+        Some(ErrorCode::TooBig) => "a message, a slot or an id is larger than SQLite takes",
+        _ => "the operation failed",
+    };
+    let (place, words) = (place.to_string(), error.to_string());
+    let place = if words.contains(&place) { String::new() } else { place + ": " };
+    let text = format!("sqlite: {text} ({place}{words})");
+    Error::new(ErrorKind::Storage, operation, text).with_source(error)
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::InMemory => f.write_str("in memory"),
+            Self::OwnConnection => f.write_str("a connection of the caller's"),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.fmt(f),
+            other => write!(f, "{other}"),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One answer over HTTP, without I/O: what is to be sent, how long to wait, when to send it again,
+//! and what becomes of what comes.
+
+use std::mem::replace;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderMap;
+use serde::de::IgnoredAny;
+
+use super::again::{self, Again, Failed, stopped, unfinished};
+use super::reading::Reading;
+use super::{OPERATION, RetryAfter, Transport};
+use crate::conversation::Asking;
+use crate::error::{Error, ErrorKind};
+use crate::provider::Format;
+use crate::wire::{self, Answer, refused_with};
+
+/// The most bytes of an answer: some pictures.
+const LIMIT: usize = 64 << 20;
+/// The most bytes of an error: the word that is looked for stands at the front.
+const ERROR_LIMIT: usize = 64 << 10;
+
+/// What an exchange wants of whoever does its I/O; `None` is a time that never comes.
+pub(super) enum Want {
+    /// Send the request, and wait for the head of its response until then.
+    Send(Option<Instant>),
+    /// Wait for more of the response until then.
+    Read(Option<Instant>),
+    /// Wait until then, for nothing.
+    Pause(Option<Instant>),
+    Done(Result<Box<Answer>, Error>),
+}
+
+/// What came of it.
+pub(super) enum Came {
+    Head(Head),
+    Bytes(Vec<u8>),
+    End,
+    /// Nothing until the time was up.
+    Nothing,
+    /// The connection, or the request with it.
+    Broken(Failed),
+    /// Nobody wants the answer any more.
+    #[cfg_attr(not(feature = "ureq"), expect(dead_code, reason = "a future is dropped"))]
+    Stopped,
+}
+
+/// The beginning of a response.
+#[derive(Default)]
+pub(super) struct Head {
+    status: u16,
+    /// The time that the server asks to wait.
+    after: Option<Duration>,
+    is_told_not_to_repeat: bool,
+}
+
+impl Head {
+    pub(super) fn of(status: u16, headers: &HeaderMap) -> Self {
+        Self {
+            status,
+            after: again::asked_to_wait(headers, SystemTime::now()),
+            is_told_not_to_repeat: headers.get("x-should-retry").is_some_and(|it| it == "false"),
+        }
+    }
+}
+
+/// An answer on its way.
+pub(super) struct Exchange<'a, 'b> {
+    transport: &'a Transport,
+    ask: &'a Asking<'b>,
+    /// When nobody waits any longer.
+    until: Option<Instant>,
+    tries: u32,
+    head: Head,
+    state: State,
+}
+
+enum State {
+    Pausing,
+    Sent,
+    /// The body of an error, which is waited for until then.
+    Refused(Vec<u8>, Option<Instant>),
+    /// What has come of one JSON document, or of what is not known yet.
+    Begun(Vec<u8>),
+    Streamed(Box<Reading>),
+}
+
+/// The kind of a body, by its first byte: the headers of many servers say something else.
+enum BodyKind {
+    Events,
+    /// One JSON document.
+    Whole,
+    /// For people.
+    Page,
+}
+
+impl<'a, 'b> Exchange<'a, 'b> {
+    pub(super) fn new(transport: &'a Transport, ask: &'a Asking<'b>, now: Instant) -> Self {
+        let until = transport.settings.total.and_then(|total| now.checked_add(total));
+        Self { transport, ask, until, tries: 0, head: Head::default(), state: State::Pausing }
+    }
+
+    pub(super) fn begin(&mut self) -> Want {
+        (self.head, self.state) = (Head::default(), State::Sent);
+        Want::Send(self.until)
+    }
+
+    /// Takes what came, and says what is wanted next.
+    pub(super) fn on(&mut self, came: Came, now: Instant) -> Want {
+        let came = match came {
+            Came::Stopped => return Want::Done(Err(stopped().error)),
+            Came::Bytes(_) if self.is_late(now) => Came::Nothing,
+            came => came,
+        };
+        match self.step(came, now) {
+            Ok(Want::Read(until)) => Want::Read(until.into_iter().chain(self.until).min()),
+            Ok(want) => want,
+            Err(failed) => self.failed(failed, now),
+        }
+    }
+
+    fn step(&mut self, came: Came, now: Instant) -> Result<Want, Failed> {
+        match replace(&mut self.state, State::Sent) {
+            State::Pausing => Ok(self.begin()),
+            State::Sent => match came {
+                Came::Head(head) => {
+                    self.head = head;
+                    self.headed(now)
+                }
+                Came::Broken(failed) => Err(failed),
+                Came::Nothing => {
+                    Err(Failed::unanswered("the time for the whole of it is up", true))
+                }
+                _ => Err(Failed::unanswered("the request ended", true)),
+            },
+            // One time for all of it: what matters stands at the front.
+            State::Refused(mut body, until) => match came {
+                Came::Bytes(bytes) if body.len() < ERROR_LIMIT => {
+                    body.extend_from_slice(&bytes);
+                    self.state = State::Refused(body, until);
+                    Ok(Want::Read(until))
+                }
+                _ => Err(self.refusal(&body)),
+            },
+            State::Begun(mut body) => match came {
+                Came::Bytes(bytes) => {
+                    body.extend_from_slice(&bytes);
+                    self.begun(body, now)
+                }
+                Came::End if self.kind_of(&body).is_some() => self.document(&body),
+                Came::End => Err(unfinished("the server answered nothing").into()),
+                // It may be whole, and the server too idle to say so.
+                Came::Nothing if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
+                    self.document(&body)
+                }
+                came => Err(self.lost(came, now)),
+            },
+            State::Streamed(reading) => self.streamed(reading, came, now),
+        }
+    }
+
+    fn headed(&mut self, now: Instant) -> Result<Want, Failed> {
+        let until = now.checked_add(self.transport.settings.stall);
+        self.state = match self.head.status {
+            200..300 => State::Begun(Vec::new()),
+            status @ 300..400 => {
+                let kind =
+                    ErrorKind::Refused { code: None, status: Some(status), retryable: false };
+                let text = format!("the server redirects ({status}): its address is another");
+                return Err(Failed::new(Error::new(kind, OPERATION, text), Again::No));
+            }
+            _ => State::Refused(Vec::new(), until),
+        };
+        Ok(Want::Read(until))
+    }
+
+    fn refusal(&self, body: &[u8]) -> Failed {
+        let error = refused_with(OPERATION, self.head.status, &String::from_utf8_lossy(body));
+        let failed = Failed::from(error);
+        if self.head.is_told_not_to_repeat { failed.for_good() } else { failed }
+    }
+
+    fn begun(&mut self, body: Vec<u8>, now: Instant) -> Result<Want, Failed> {
+        match self.kind_of(&body) {
+            _ if body.len() > LIMIT => Err(too_long().into()),
+            Some(BodyKind::Page) => {
+                let text = "the server answered a page: is its address right?";
+                Err(Error::new(ErrorKind::Codec, OPERATION, text).into())
+            }
+            Some(BodyKind::Events) => {
+                let reading = Box::new(Reading::new(self.transport.provider, LIMIT));
+                self.streamed(reading, Came::Bytes(body), now)
+            }
+            Some(BodyKind::Whole) | None => {
+                self.state = State::Begun(body);
+                Ok(self.read(now))
+            }
+        }
+    }
+
+    fn kind_of(&self, start: &[u8]) -> Option<BodyKind> {
+        let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+        let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
+        let Transport { settings, provider, .. } = self.transport;
+        Some(match first {
+            b'<' => BodyKind::Page,
+            _ if !settings.stream => BodyKind::Whole,
+            b'{' | b'[' if provider.format() != Format::Ollama => BodyKind::Whole,
+            0xEF if start.len() < 3 => return None, // half a byte order mark
+            _ => BodyKind::Events,
+        })
+    }
+
+    fn document(&self, body: &[u8]) -> Result<Want, Failed> {
+        let text = String::from_utf8_lossy(body); // a byte that is none costs a character
+        let answer = wire::answer(self.transport.provider, text.trim_start_matches('\u{feff}'))?;
+        Ok(Want::Done(Ok(Box::new(answer))))
+    }
+
+    fn streamed(
+        &mut self,
+        mut reading: Box<Reading>,
+        came: Came,
+        now: Instant,
+    ) -> Result<Want, Failed> {
+        let goes_on = match came {
+            Came::Bytes(bytes) => reading.push(&bytes, self.ask, now).map(|()| true),
+            Came::End => reading.end(self.ask).map(|()| false),
+            came => Err(self.lost(came, now)),
+        };
+        let goes_on = match goes_on {
+            // What goes wrong behind the end does not matter.
+            Err(_) if reading.has_ended() => Ok(false),
+            goes_on => goes_on,
+        };
+        if let Ok(true) = goes_on {
+            let until = reading.closing.map_or_else(|| self.read(now), |at| Want::Read(Some(at)));
+            self.state = State::Streamed(reading);
+            return Ok(until);
+        }
+        let keeps_broken = self.transport.settings.keeps_broken && !self.ask.is_stopped();
+        let answer = reading.outcome(goes_on.err(), keeps_broken)?;
+        Ok(Want::Done(Ok(Box::new(answer))))
+    }
+
+    /// More of the answer, as long as it does not stall.
+    fn read(&self, now: Instant) -> Want {
+        Want::Read(now.checked_add(self.transport.settings.stall))
+    }
+
+    /// The failure of an answer of which nothing more comes.
+    fn lost(&self, came: Came, now: Instant) -> Failed {
+        match came {
+            Came::Broken(Failed { error, .. }) => {
+                unfinished("the answer broke off").with_source(error).into()
+            }
+            _ if self.is_late(now) => unfinished("the time for the whole of it is up").into(),
+            _ => unfinished("the answer stopped coming").into(),
+        }
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Sends the request again after a pause, or gives up.
+    fn failed(&mut self, failed: Failed, now: Instant) -> Want {
+        let settings = &self.transport.settings;
+        let may = match failed.again {
+            Again::Yes => true,
+            Again::IfAllowed => settings.repeats_unanswered,
+            Again::No => false,
+        };
+        let after = self.head.after;
+        let pause = after.unwrap_or_else(|| again::pause(self.tries));
+        let at = now.checked_add(pause);
+        let is_in_time = self.until.is_none_or(|until| at.is_some_and(|at| at < until));
+        let is_left = self.tries < settings.retries && pause <= settings.longest_wait;
+        if may && is_left && is_in_time {
+            self.tries += 1;
+            self.state = State::Pausing;
+            return Want::Pause(at);
+        }
+        Want::Done(Err(match after {
+            Some(after) if failed.again != Again::No => failed.error.with_source(RetryAfter(after)),
+            _ => failed.error,
+        }))
+    }
+}
+
+fn too_long() -> Error {
+    Error::new(ErrorKind::Codec, OPERATION, format!("an answer of more than {LIMIT} bytes"))
+}

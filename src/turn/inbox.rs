@@ -1,0 +1,130 @@
+//! The calls that wait for a person, over all conversations of an owner.
+
+use super::state::{PREFIX, slot_of};
+use super::unfinished::{Unfinished, Waiting};
+use crate::error::Result;
+use crate::memory::MemoryId;
+use crate::record::Slot;
+#[cfg(feature = "async")]
+use crate::store::AsyncChatMemoryStore;
+use crate::store::ChatMemoryStore;
+
+/// The calls that wait for approval in the conversations of a [`ChatMemoryStore`]: the inbox of
+/// whoever decides. Implemented for every store; do not implement it yourself.
+pub trait Inbox: ChatMemoryStore {
+    /// Returns the calls that wait in the conversations whose ids begin with this text: those of
+    /// the next `n` turns after that of this call, or of the first `n`. An empty page is the end.
+    ///
+    /// No history is read. A turn that a later version of this crate has written is left out.
+    ///
+    /// ```
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::turn::Inbox;
+    /// use memory_prompt::{InMemoryStore, MemoryPrompt, Tool};
+    /// use serde_json::json;
+    ///
+    /// let store = InMemoryStore::new();
+    /// let chat = |id: &str, model: Scripted| -> memory_prompt::Result<Conversation> {
+    ///     let prompt = MemoryPrompt::new(store.memory(id)?);
+    ///     let pay = Tool::new("pay", "Pays.").needing_approval();
+    ///     Ok(Conversation::new(prompt, model).tool(pay, |_: serde_json::Value| Ok("paid")))
+    /// };
+    /// for id in ["support:1", "support:2"] {
+    ///     chat(id, Scripted::new().calls("pay", json!({"to": id})))?.say("Pay.")?;
+    /// }
+    ///
+    /// let page = store.waiting("support:", None, 50)?; // the next one: after page.last()
+    /// let (id, call) = &page[1];
+    /// assert_eq!((id.as_str(), call.arguments.as_str()), ("support:2", r#"{"to":"support:2"}"#));
+    /// let done = chat(id.as_str(), Scripted::new().says("It is paid."))?.approve(call)?;
+    /// assert_eq!(done.text(), "It is paid.");
+    /// assert!(store.waiting("support:", page.last(), 50)?.is_empty());
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::slots_with_prefix`].
+    fn waiting(
+        &self,
+        prefix: &str,
+        after: Option<&(MemoryId, Waiting)>,
+        n: usize,
+    ) -> Result<Vec<(MemoryId, Waiting)>> {
+        let mut found = Found::after(after, n);
+        while found.left > 0 {
+            found.take(self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE)?);
+        }
+        Ok(found.calls)
+    }
+}
+
+impl<S: ChatMemoryStore + ?Sized> Inbox for S {}
+
+/// The async twin of [`Inbox`].
+#[cfg(feature = "async")]
+pub trait AsyncInbox: AsyncChatMemoryStore {
+    /// Returns the calls that wait in the conversations whose ids begin with this text: those of
+    /// the next `n` turns after that of this call, or of the first `n`. An empty page is the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inbox::waiting`].
+    fn waiting(
+        &self,
+        prefix: &str,
+        after: Option<&(MemoryId, Waiting)>,
+        n: usize,
+    ) -> impl Future<Output = Result<Vec<(MemoryId, Waiting)>>> + Send {
+        async move {
+            let mut found = Found::after(after, n);
+            while found.left > 0 {
+                found.take(self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE).await?);
+            }
+            Ok(found.calls)
+        }
+    }
+}
+
+#[cfg(feature = "async")]
+impl<S: AsyncChatMemoryStore + ?Sized> AsyncInbox for S {}
+
+/// The number of turns that are looked at at a time.
+const AT_ONCE: usize = 64;
+
+/// A page, as far as it is found.
+struct Found {
+    calls: Vec<(MemoryId, Waiting)>,
+    /// The conversation and the slot after which it goes on.
+    last: Option<(MemoryId, String)>,
+    /// The number of turns that are still wanted.
+    left: usize,
+}
+
+impl Found {
+    fn after(after: Option<&(MemoryId, Waiting)>, n: usize) -> Self {
+        let last = after.map(|(id, call)| (id.clone(), slot_of(&call.turn)));
+        Self { calls: Vec::new(), last, left: n }
+    }
+
+    fn last(&self) -> Option<(&MemoryId, &str)> {
+        self.last.as_ref().map(|(id, name)| (id, name.as_str()))
+    }
+
+    /// Takes the slots that were found. A turn that runs waits for nobody.
+    fn take(&mut self, slots: Vec<(MemoryId, Slot)>) {
+        let is_last = slots.len() < AT_ONCE;
+        for (id, slot) in slots {
+            if self.left == 0 {
+                return;
+            }
+            let waiting = Unfinished::of(&slot).map_or(Vec::new(), |turn| turn.waiting());
+            self.left -= usize::from(!waiting.is_empty());
+            self.calls.extend(waiting.into_iter().map(|call| (id.clone(), call)));
+            self.last = Some((id, slot.name().to_owned()));
+        }
+        if is_last {
+            self.left = 0;
+        }
+    }
+}

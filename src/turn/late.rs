@@ -1,0 +1,170 @@
+//! Late results: what a tool gave, and is not stored behind its call.
+
+use super::state::{Seen, is_true};
+use super::{Call, ToolError};
+use crate::memory::{Append, Read, check_name};
+use crate::message::{Content, Message, ToolCall, ToolMessage};
+use crate::record::Snapshot;
+
+/// A call whose result is stored behind it, once, or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct LateCall {
+    call: ToolCall,
+    /// The tag that its result bears.
+    tag: String,
+    /// Another owner may have run it again: any true result is as good then.
+    is_repeatable: bool,
+    result: Option<ToolMessage>,
+}
+
+impl LateCall {
+    /// The call of a result that is still to come.
+    pub(crate) fn of(call: &Call) -> Self {
+        let (made, tag) = (call.made.clone(), call.tag.clone());
+        Self { call: made, tag, is_repeatable: call.is_repeatable, result: None }
+    }
+
+    /// The call with its result as it stands in the turn.
+    pub(super) fn with(
+        call: &ToolCall,
+        tag: String,
+        is_repeatable: bool,
+        result: &ToolMessage,
+    ) -> Self {
+        Self { call: call.clone(), tag, is_repeatable, result: Some(result.clone()) }
+    }
+
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.is_repeatable
+    }
+
+    /// Returns its result as it is appended late.
+    pub(super) fn message(&self) -> Option<Message> {
+        let result = self.result.as_ref()?;
+        let late = ToolMessage::new(&self.call.id, &self.call.name, result.content().clone());
+        Some(Message::Tool(late.with_error(result.is_error()).with_call_tag(&self.tag)))
+    }
+
+    /// Returns true if this is the result, or as good. Unless it bears the tag of the call, it
+    /// stands behind these calls: another turn may call by the same id.
+    fn is_answered_by(&self, result: &ToolMessage, behind: Option<&Message>) -> bool {
+        let is_of_call = match result.call_tag() {
+            Some(tag) => tag == self.tag,
+            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.call)),
+        };
+        let said = |it: &ToolMessage| (it.content().clone(), it.is_error());
+        let is_own = || self.result.as_ref().is_some_and(|own| said(own) == said(result));
+        self.call.is_answered_by(result)
+            && is_true(result)
+            && is_of_call
+            && (self.is_repeatable || is_own())
+    }
+}
+
+/// What a memory holds of a turn from the place on where that began: read in pages, from the end,
+/// so that it costs what was appended since.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    floor: u64,
+    /// The position where the next page ends; `None` for the newest one.
+    before: Option<u64>,
+    /// The conversation as its newest page showed it.
+    seen: Option<Seen>,
+    is_over: bool,
+    /// True if the memory still has all that was stored since.
+    is_whole: bool,
+    /// The calls and results among it, in their order.
+    messages: Vec<Message>,
+}
+
+impl Stored {
+    pub(crate) fn since(floor: u64) -> Self {
+        let messages = Vec::new();
+        Self { floor, before: None, seen: None, is_over: false, is_whole: true, messages }
+    }
+
+    /// Returns the next page to be read; `None` once all is seen.
+    pub(crate) fn next(&self) -> Option<Read> {
+        let page = Read { before: self.before, ..Read::newest(PAGE) };
+        (!self.is_over).then_some(page)
+    }
+
+    /// Takes what was read.
+    pub(crate) fn take(&mut self, page: &Snapshot) {
+        self.seen.get_or_insert_with(|| Seen::of(page));
+        let records = page.records.iter().filter(|it| it.seq() >= self.floor);
+        let messages = records.map(|it| it.message());
+        let messages = messages.filter(|it| it.has_tool_calls() || it.as_tool().is_some());
+        self.messages.splice(0..0, messages.cloned());
+        let oldest = page.oldest_row();
+        // A memory that answers with less has no more.
+        self.is_over = oldest <= self.floor || page.rows() < PAGE;
+        self.is_whole = oldest <= self.floor || page.start <= self.floor;
+        self.before = Some(oldest);
+    }
+
+    /// Returns true if this call is stored.
+    pub(super) fn has(&self, call: &ToolCall) -> bool {
+        self.messages.iter().flat_map(Message::tool_calls).any(|it| it == call)
+    }
+
+    /// Returns true if the memory has lost some of it.
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.is_whole
+    }
+
+    /// Returns whether the call is stored, and whether its result is lacking there.
+    pub(crate) fn lacks(&self, late: &LateCall) -> Lacks {
+        let (mut calls, mut is_answered) = (None, false);
+        for message in &self.messages {
+            match message.as_tool() {
+                None => calls = Some(message),
+                Some(result) => is_answered |= late.is_answered_by(result, calls),
+            }
+        }
+        match (self.has(&late.call), is_answered) {
+            (false, _) => Lacks::Call,
+            (true, false) => Lacks::Result,
+            (true, true) => Lacks::Nothing,
+        }
+    }
+
+    /// Takes it that this was appended.
+    pub(super) fn note(&mut self, messages: impl IntoIterator<Item = Message>) {
+        self.messages.extend(messages);
+    }
+
+    /// Returns the append of late results, only if what was read is still there. Another owner may
+    /// append that of a repeatable call at the same time, so it goes by itself, under an id that
+    /// is made of its tag; others under this one.
+    pub(crate) fn append(
+        &self,
+        late: &LateCall,
+        messages: impl IntoIterator<Item = Message>,
+        own_id: String,
+    ) -> Append {
+        let shared = format!("late:{}", late.tag);
+        let is_shared =
+            late.is_repeatable && check_name("append", "the id of an append", &shared).is_ok();
+        let append = Append::new(messages).with_id(if is_shared { shared } else { own_id });
+        self.seen.iter().fold(append, |append, seen| append.since(&seen.snapshot()))
+    }
+}
+
+/// What a memory lacks of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lacks {
+    Call,
+    Result,
+    Nothing,
+}
+
+/// The number of records in a page.
+const PAGE: usize = 256;
+
+/// A result that a turn has and that is written nowhere.
+pub(crate) struct Unwritten {
+    pub(crate) call: Call,
+    pub(crate) outcome: Result<Content, ToolError>,
+    pub(crate) late: LateCall,
+}

@@ -1,0 +1,43 @@
+//! What a memory takes at once, and what of it is kept free.
+
+use crate::codec::Codec;
+use crate::memory::Limits;
+use crate::message::Message;
+
+/// Says why a memory of these limits can't take these messages at once, with so much room beside
+/// them; `None` if it can.
+pub(crate) fn excess<'a>(
+    limits: &Limits,
+    messages: impl IntoIterator<Item = &'a Message>,
+    room: usize,
+) -> Option<String> {
+    let Limits { message: most, batch, .. } = *limits;
+    if most == usize::MAX && batch == usize::MAX {
+        return None;
+    }
+    let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
+    let (mut largest, mut all) = (0, 0_usize);
+    for bytes in messages.into_iter().map(size) {
+        largest = bytes.max(largest);
+        all = all.saturating_add(bytes);
+    }
+    if largest > most {
+        return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
+    }
+    let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
+    (all.saturating_add(room) > batch)
+        .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+}
+
+/// The text for the model in the place of a result that is too large, for this reason.
+pub(crate) fn too_large(why: &str) -> String {
+    format!("The result is too large: {why}.")
+}
+
+/// Returns the bytes of a batch that are kept free for the answer.
+pub(super) fn room_for_answer(limits: &Limits) -> usize {
+    if limits.batch == usize::MAX { 0 } else { (limits.batch / 8).min(MOST_ROOM) }
+}
+
+/// The most bytes that are kept free for an answer.
+const MOST_ROOM: usize = 64 * 1024;

@@ -1,0 +1,702 @@
+//! The state of a turn: what it does, how surely it is written, and the one function through which
+//! every event goes in. A turn is serialised as that, in a slot of its memory or by its owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::SystemTime;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Appended, MOST_NAME, check_name};
+use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
+use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
+use crate::wire::{Stop, Usage};
+
+/// The version of what is written. One that is newer is refused.
+pub(super) const VERSION: u32 = 1;
+
+/// Slots of turns begin so.
+pub(super) const PREFIX: &str = "turn:";
+
+/// What a turn does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Doing {
+    /// The model is to be asked.
+    Asking,
+    /// The model is to go on with its newest answer, which is not whole.
+    Resting,
+    /// The newest answer calls tools: one state a call, in their order. At least one has no result.
+    Calling(Vec<Called>),
+    /// It has ended, and is to be stored.
+    Ending(Ended),
+    /// Nothing of it is to be stored, and its slot is to be removed. Its messages stay until then:
+    /// by them its owner finds what others have made of it.
+    Forgetting,
+    /// All is said, and stored.
+    Done { ended: Ended, positions: Range<u64>, recognised: bool },
+}
+
+/// One call of the newest answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Called {
+    pub(super) state: CallState,
+    /// The id that the model gave to it, where it has another one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) given: Option<String>,
+}
+
+/// The state of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CallState {
+    /// It is to be handed out.
+    New,
+    /// It waits for approval.
+    Unapproved,
+    /// Somebody has approved of it, and it was not handed out since.
+    Approved,
+    /// It was handed to this owner.
+    HandedOut,
+    /// This owner runs it.
+    Begun,
+    /// It was handed to an earlier owner.
+    MayHaveRun,
+    /// It has a result, or was closed without one.
+    Answered,
+}
+
+impl CallState {
+    /// Returns true if somebody may have run it.
+    pub(super) fn is_handed_out(self) -> bool {
+        matches!(self, Self::HandedOut | Self::Begun | Self::MayHaveRun)
+    }
+}
+
+/// How surely a turn is written to its slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Written {
+    /// It was never written there.
+    #[default]
+    Not,
+    /// It was to be written, and its owner has not heard what came of that. Before that the slot
+    /// had this.
+    InDoubt(Option<Held>),
+    /// The slot has it.
+    Held(Held),
+    /// Somebody else has written to the slot or removed it. Before that the slot had this.
+    Lost(Option<Held>),
+}
+
+/// What the slot has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Held {
+    pub(super) version: SlotVersion,
+    /// The number of messages that it has.
+    pub(super) messages: usize,
+    /// True if somebody has approved of a call since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_stale: bool,
+}
+
+/// All of a turn that is worth keeping.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    #[serde(rename = "turn", deserialize_with = "version")]
+    version: u32,
+    /// The id of the turn: the same in all hands.
+    pub(super) id: String,
+    /// The life of the turn: the same in all hands, and another one where its id is used again.
+    pub(super) life: String,
+    /// The number of this turn among those of its id: each goes on behind the one before.
+    pub(super) part: u32,
+    /// The value of the turn that wrote this: it tells whose checkpoint a slot holds.
+    pub(super) owner: String,
+    /// The number of times that it was adopted.
+    pub(super) adoptions: u32,
+    /// The time when it was written to its slot, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<u64>,
+    pub(super) doing: Doing,
+    pub(super) written: Written,
+    /// Everything that was said so far, the question first.
+    pub(super) messages: Vec<Message>,
+    /// The messages that wait for the next place where the model can be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) steers: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) temporaries: Vec<Message>,
+    /// The note about other turns, which stands before the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<Message>,
+    /// The excerpts that were recalled for the question, which stands behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recalled: Option<Message>,
+    /// The number of messages that stood before the temporaries when they were sent first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before_temporaries: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seen: Option<Seen>,
+    /// The position of its question, where it goes on behind what is stored of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_at: Option<u64>,
+    pub(super) rounds: u32,
+    pub(super) most_rounds: u32,
+    pub(super) on_conflict: OnConflict,
+    pub(super) on_no_checkpoint: OnNoCheckpoint,
+    /// The tools that may be run again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) repeatable: BTreeSet<String>,
+    /// The tools that somebody has to approve of.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) needs_approval: BTreeSet<String>,
+    /// The cost of its answers so far.
+    #[serde(default)]
+    pub(super) usage: Usage,
+}
+
+/// What happens to a turn.
+pub(super) enum Event {
+    /// The model has answered; of its calls these have other ids than it gave them.
+    Answered {
+        answer: AiMessage,
+        given: BTreeMap<usize, String>,
+        usage: Usage,
+        stop: Option<Stop>,
+    },
+    /// The calls that wait are handed out.
+    HandedOut,
+    /// This owner runs the call at this place.
+    Begun(usize),
+    /// Somebody says what came of a call.
+    Result(usize, ToolMessage),
+    /// A call is closed, since it was not run and will not be.
+    NotRun(usize, String),
+    /// Somebody may have run this call.
+    Doubted(usize),
+    Approved(usize),
+    /// A person says no.
+    Refused(usize, String),
+    Steered(Message),
+    Interrupted(OnInterrupt),
+    /// It is being written to its slot.
+    Saving,
+    Saved(Held),
+    /// The slot was written to or removed by somebody else.
+    Conflict,
+    /// It goes on from nothing that was written.
+    Unwritten,
+    /// It goes into the hands of another owner.
+    HandedOver,
+    /// It is stored, and ended so.
+    Stored(Ended, Appended),
+}
+
+/// A call that the model has made in a turn.
+pub(super) struct MadeCall<'a> {
+    /// The place of the message that made it, and its own among the calls of that message.
+    pub(super) at: usize,
+    pub(super) place: usize,
+    pub(super) call: &'a ToolCall,
+    /// The result, where it has one, and its place among the messages.
+    pub(super) result: Option<(usize, &'a ToolMessage)>,
+}
+
+impl State {
+    pub(super) fn new(question: Message) -> Self {
+        Self {
+            version: VERSION,
+            id: random_id(),
+            life: random_id(),
+            part: 1,
+            owner: random_id(),
+            adoptions: 0,
+            since: None,
+            doing: Doing::Asking,
+            written: Written::Not,
+            messages: vec![question],
+            steers: Vec::new(),
+            temporaries: Vec::new(),
+            note: None,
+            recalled: None,
+            before_temporaries: None,
+            seen: None,
+            asked_at: None,
+            rounds: 0,
+            most_rounds: 25,
+            on_conflict: OnConflict::default(),
+            on_no_checkpoint: OnNoCheckpoint::default(),
+            repeatable: BTreeSet::new(),
+            needs_approval: BTreeSet::new(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// Takes an event. What can't happen in this state is an error, and changes nothing.
+    pub(super) fn apply(&mut self, event: Event) -> Result<()> {
+        use CallState::{Answered, Approved, Begun, HandedOut, MayHaveRun, New, Unapproved};
+        use Doing::{Asking, Calling, Done, Ending, Forgetting, Resting};
+
+        let state = |place: usize| match &self.doing {
+            Calling(calls) => calls.get(place).map(|it| it.state).filter(|it| *it != Answered),
+            _ => None,
+        };
+        match (event, &self.doing) {
+            (Event::Answered { answer, given, usage, stop }, Asking | Resting) => {
+                self.answered(answer, given, usage, stop);
+            }
+            (Event::HandedOut, Calling(_)) => {
+                self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
+            }
+            (Event::Begun(place), Calling(_)) if state(place).is_some() => self.set(place, Begun),
+            (Event::Doubted(place), Calling(_)) if state(place).is_some() => {
+                self.set(place, MayHaveRun);
+            }
+            (Event::Result(place, result), Calling(_)) => match state(place) {
+                None => return Err(impossible("the call has a result")),
+                Some(Unapproved) if !result.is_error() => {
+                    return Err(impossible("nobody has approved of the call"));
+                }
+                Some(Unapproved) => self.close(place, not_run(result)),
+                // Whoever ran it first may know better.
+                Some(MayHaveRun) if !self.is_repeatable_name(result.tool_name()) => {
+                    let tag = self.call_tag(place);
+                    self.close(place, result.stand_in().with_call_tag(&tag));
+                }
+                Some(_) => self.close(place, result),
+            },
+            (Event::NotRun(place, why), Calling(_)) if state(place).is_some() => {
+                let call = self.call_at(place);
+                self.close(place, not_run(error_result(&call, &why)));
+            }
+            (Event::Approved(place), Calling(_)) if state(place) == Some(Unapproved) => {
+                self.set(place, Approved);
+                if let Written::Held(held) = &mut self.written {
+                    held.is_stale = true;
+                }
+            }
+            (Event::Refused(place, why), Calling(_)) if state(place) == Some(Unapproved) => {
+                let (call, tag) = (self.call_at(place), self.call_tag(place));
+                let refused = not_run(error_result(&call, &why));
+                self.close(place, refused.stand_in().with_call_tag(&tag));
+            }
+            (Event::Steered(message), Asking | Resting | Calling(_)) => self.steers.push(message),
+            (Event::Interrupted(keep), Asking | Resting | Calling(_)) => self.interrupted(keep),
+            (Event::Interrupted(_), Ending(_) | Forgetting | Done { .. }) => {}
+            (Event::Saving, _) => self.written = Written::InDoubt(self.held().copied()),
+            (Event::Saved(held), _) => self.written = Written::Held(held),
+            (Event::Conflict, _) => self.written = Written::Lost(self.held().copied()),
+            (Event::Unwritten, _) => self.written = Written::Not,
+            (Event::HandedOver, _) => {
+                if matches!(self.written, Written::InDoubt(_)) {
+                    self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
+                }
+                self.each(|it| if it.is_handed_out() { MayHaveRun } else { it });
+                self.owner = random_id();
+            }
+            (Event::Stored(ended, appended), _) => {
+                let Appended { positions, recognised, .. } = appended;
+                self.doing = Done { ended, positions, recognised };
+            }
+            _ => return Err(impossible("the turn is at another place")),
+        }
+        Ok(())
+    }
+
+    fn answered(
+        &mut self,
+        answer: AiMessage,
+        mut given: BTreeMap<usize, String>,
+        usage: Usage,
+        stop: Option<Stop>,
+    ) {
+        let called = |(place, call): (usize, &ToolCall)| {
+            let needs_approval = self.needs_approval.contains(&call.name);
+            let state = if needs_approval { CallState::Unapproved } else { CallState::New };
+            Called { state, given: given.remove(&place) }
+        };
+        let calls: Vec<_> = answer.tool_calls().enumerate().map(called).collect();
+        let is_paused = calls.is_empty() && stop == Some(Stop::Paused);
+        let is_over = self.rounds >= self.most_rounds && (is_paused || !calls.is_empty());
+        if self.doing == Doing::Resting {
+            self.messages.pop(); // the answer goes on with it
+        }
+        self.messages.push(Message::Ai(answer));
+        self.usage += usage;
+        let has_calls = !calls.is_empty();
+        self.doing = if has_calls { Doing::Calling(calls) } else { Doing::Asking };
+        if stop == Some(Stop::Broken) {
+            self.end(Ended::Interrupted, "Not run: the answer broke off.");
+        } else if is_over {
+            let most = self.most_rounds;
+            let why = format!("Not run: a turn has at most {most} rounds of calls.");
+            self.end(Ended::Rounds, &why);
+        } else if has_calls || is_paused {
+            self.rounds += 1;
+            if is_paused {
+                self.doing = Doing::Resting;
+            }
+        } else if self.steers.is_empty() {
+            self.doing = Doing::Ending(Ended::Answered);
+        }
+    }
+
+    /// Ends it so, with the calls that wait closed for this reason.
+    fn end(&mut self, ended: Ended, why: &str) {
+        for (place, call) in self.waiting_calls() {
+            self.close(place, not_run(error_result(&call, why)));
+        }
+        self.doing = Doing::Ending(ended);
+    }
+
+    fn interrupted(&mut self, keep: OnInterrupt) {
+        if keep == OnInterrupt::Forget && !self.has_happened() {
+            self.doing = Doing::Forgetting;
+            return;
+        }
+        for (place, call) in self.waiting_calls() {
+            if self.state(place).is_handed_out() {
+                let unknown = outcome_unknown(&call, &self.call_tag(place), "");
+                self.close(place, unknown);
+            } else {
+                self.close(place, not_run(error_result(&call, NOT_RUN)));
+            }
+        }
+        self.messages.append(&mut self.steers);
+        self.doing = Doing::Ending(Ended::Interrupted);
+    }
+
+    /// Stages a result; behind the last one the model is to be asked.
+    fn close(&mut self, place: usize, result: ToolMessage) {
+        self.messages.push(Message::Tool(result));
+        self.set(place, CallState::Answered);
+        if self.waiting().is_empty() {
+            self.doing = Doing::Asking;
+        }
+    }
+
+    fn set(&mut self, place: usize, state: CallState) {
+        if let Doing::Calling(calls) = &mut self.doing
+            && let Some(call) = calls.get_mut(place)
+        {
+            call.state = state;
+        }
+    }
+
+    fn each(&mut self, state: impl Fn(CallState) -> CallState) {
+        if let Doing::Calling(calls) = &mut self.doing {
+            for call in calls {
+                call.state = state(call.state);
+            }
+        }
+    }
+
+    /// Returns the state of the call at this place.
+    pub(super) fn state(&self, place: usize) -> CallState {
+        match &self.doing {
+            Doing::Calling(calls) => calls.get(place).map_or(CallState::Answered, |it| it.state),
+            _ => CallState::Answered,
+        }
+    }
+
+    /// The calls without results, with their places among the newest calls.
+    pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
+        let Doing::Calling(calls) = &self.doing else { return Vec::new() };
+        let newest = self.newest_calls().and_then(|at| self.messages.get(at));
+        let made = newest.into_iter().flat_map(Message::tool_calls).zip(calls).enumerate();
+        made.filter(|(_, (_, it))| it.state != CallState::Answered)
+            .map(|(place, (call, _))| (place, call))
+            .collect()
+    }
+
+    pub(super) fn waiting_calls(&self) -> Vec<(usize, ToolCall)> {
+        self.waiting().into_iter().map(|(place, call)| (place, call.clone())).collect()
+    }
+
+    fn call_at(&self, place: usize) -> ToolCall {
+        let waiting = self.waiting().into_iter().find(|it| it.0 == place);
+        waiting.map_or_else(|| ToolCall::new("", "", ""), |(_, call)| call.clone())
+    }
+
+    /// Returns true if nothing is left but to store it.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.doing, Doing::Ending(_) | Doing::Forgetting | Doing::Done { .. })
+    }
+
+    /// Returns what the slot has, or had before the owner was in doubt.
+    pub(super) fn held(&self) -> Option<&Held> {
+        match &self.written {
+            Written::Not => None,
+            Written::Held(held) => Some(held),
+            Written::InDoubt(held) | Written::Lost(held) => held.as_ref(),
+        }
+    }
+
+    pub(super) fn slot(&self) -> String {
+        slot_of(&self.id)
+    }
+
+    /// Refuses an id under which the turn could not be stored, before it has begun.
+    pub(super) fn check_id(&self) -> Result<()> {
+        let (id, longest) = (&self.id, append_id(&self.id, MOST_PARTS, true));
+        let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
+        if self.seen.is_some() || is_good {
+            return Ok(());
+        }
+        let most = MOST_NAME.saturating_sub(longest.len().saturating_sub(id.len()));
+        let text = format!("the id of a turn has 1 to {most} bytes and no control characters");
+        Err(Error::invalid("turn", text))
+    }
+
+    /// The id of the first append of the turn, a checkpoint or the whole; or that of the whole
+    /// behind a checkpoint.
+    pub(super) fn append_id(&self, behind_checkpoint: bool) -> String {
+        append_id(&self.id, self.part, behind_checkpoint)
+    }
+
+    /// The calls of the turn, each with its result.
+    pub(super) fn calls(&self) -> Vec<MadeCall<'_>> {
+        let (mut calls, mut newest) = (Vec::<MadeCall<'_>>::new(), 0);
+        for (at, message) in self.messages.iter().enumerate() {
+            if message.has_tool_calls() {
+                newest = calls.len();
+            }
+            let made = message.tool_calls().enumerate();
+            calls.extend(made.map(|(place, call)| MadeCall { at, place, call, result: None }));
+            let Some(result) = message.as_tool() else { continue };
+            let mut open = calls[newest..].iter_mut().filter(|it| it.result.is_none());
+            if let Some(answered) = open.find(|it| it.call.is_answered_by(result)) {
+                answered.result = Some((at, result));
+            }
+        }
+        calls
+    }
+
+    /// The place of the message with the newest calls.
+    pub(super) fn newest_calls(&self) -> Option<usize> {
+        self.messages.iter().rposition(Message::has_tool_calls)
+    }
+
+    /// Returns the tag of the call at this place.
+    pub(super) fn call_tag(&self, place: usize) -> String {
+        self.call_tag_at(self.newest_calls().unwrap_or_default(), place)
+    }
+
+    /// Returns the tag of a call of the message at this place of the turn, which is the same in all
+    /// hands.
+    pub(super) fn call_tag_at(&self, message: usize, place: usize) -> String {
+        format!("{}:{message}.{place}", self.append_id(false))
+    }
+
+    /// Returns whether a tool that is not repeatable may have run.
+    pub(super) fn has_happened(&self) -> bool {
+        let mut results = self.messages.iter().filter_map(Message::as_tool);
+        results.any(|it| !was_not_run(it) && !self.is_repeatable_name(it.tool_name()))
+            || self
+                .waiting()
+                .into_iter()
+                .any(|(place, call)| self.state(place).is_handed_out() && !self.is_repeatable(call))
+    }
+
+    /// Returns what tools gave that the slot does not have, with the calls and their tags.
+    pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
+        let known = self.held().map_or(0, |held| held.messages);
+        let mut calls = self.calls();
+        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
+        let unwritten = calls.into_iter().filter_map(|made| {
+            let (at, result) = made.result?;
+            let tag = || self.call_tag_at(made.at, made.place);
+            (at >= known && is_true(result)).then(|| (tag(), made.call, result))
+        });
+        unwritten.collect()
+    }
+
+    /// Returns whether a call of the turn has this id, whether or not it was answered.
+    fn is_own_id(&self, id: &str) -> bool {
+        self.messages.iter().flat_map(Message::tool_calls).any(|call| call.id == id)
+    }
+
+    /// Returns the id that the model gave to the call at this place.
+    pub(super) fn given_id<'a>(&'a self, place: usize, call: &'a ToolCall) -> &'a str {
+        let Doing::Calling(calls) = &self.doing else { return &call.id };
+        calls.get(place).and_then(|it| it.given.as_deref()).unwrap_or(&call.id)
+    }
+
+    /// Returns the call that is meant by this id: its own, or one to which the model gave it. Of a
+    /// tool that is not repeatable that is none if another call has that id or was given it, be
+    /// it answered or not: what came of that one may come twice.
+    pub(super) fn called(&self, id: &str) -> Option<(usize, &ToolCall)> {
+        let waiting = self.waiting();
+        let own = waiting.iter().find(|(_, call)| call.id == id);
+        let is_given = |it: &&(usize, &ToolCall)| self.given_id(it.0, it.1) == id;
+        let shares = || match &self.doing {
+            Doing::Calling(calls) => {
+                calls.iter().filter(|it| it.given.as_deref() == Some(id)).count() > 1
+            }
+            _ => false,
+        };
+        let is_meant = |(_, call): &&(usize, &ToolCall)| {
+            self.is_repeatable(call) || !self.is_own_id(id) && !shares()
+        };
+        let given = || waiting.iter().filter(is_given).filter(is_meant);
+        let handed_out = || given().find(|it| self.state(it.0) != CallState::Unapproved);
+        let waits = || given().next().filter(|_| !self.is_own_id(id));
+        own.or_else(handed_out).or_else(waits).copied()
+    }
+
+    pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {
+        self.is_repeatable_name(&call.name)
+    }
+
+    fn is_repeatable_name(&self, tool: &str) -> bool {
+        self.repeatable.contains(tool)
+    }
+
+    /// Returns true if the slot says that the newest calls were begun. More may be known of
+    /// them.
+    pub(super) fn calls_are_checkpointed(&self) -> bool {
+        let newest = self.newest_calls();
+        self.held().is_some_and(|held| !held.is_stale && newest < Some(held.messages))
+            && newest.is_some()
+    }
+
+    /// Returns this as it is written to its slot. Whoever reads it can't know better than that the
+    /// calls were handed out; they make the note about other turns again.
+    pub(super) fn checkpoint(&self) -> Result<Vec<u8>> {
+        let mut written = Self { written: Written::Not, note: None, ..self.clone() };
+        if matches!(written.doing, Doing::Calling(_)) {
+            written.apply(Event::HandedOut)?;
+        }
+        serde_json::to_vec(&written).map_err(|error| {
+            Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
+        })
+    }
+
+    /// Returns the bytes that a checkpoint takes more, at most, once somebody has adopted it.
+    pub(super) fn growth(&self) -> usize {
+        let longer = "may_have_run".len() - "handed_out".len();
+        let mut waiting = self.waiting();
+        waiting.retain(|(place, _)| self.state(*place) != CallState::MayHaveRun);
+        let digits = |number: u32| number.checked_ilog10().unwrap_or(0) as usize;
+        let adoptions = digits(self.adoptions + 1) - digits(self.adoptions);
+        let since = if self.since.is_none() { r#""since":1700000000000,"#.len() } else { 0 };
+        waiting.len() * longer + adoptions + since
+    }
+
+    /// Notes the time.
+    pub(super) fn note_time(&mut self, now: SystemTime) {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.since = u64::try_from(since.as_millis()).ok();
+    }
+}
+
+/// The most turns of one id: with more, the id of an append could be too long.
+const MOST_PARTS: u32 = 9_999;
+
+/// The slot of the turn of this id.
+pub(super) fn slot_of(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// The id of an append of a turn: its first one, or the whole behind a checkpoint.
+pub(super) fn append_id(id: &str, part: u32, behind_checkpoint: bool) -> String {
+    let part = if part > 1 { part.to_string() } else { String::new() };
+    format!("turn{part}{}:{id}", if behind_checkpoint { "+" } else { "" })
+}
+
+/// An id that no other turn has.
+pub(super) fn random_id() -> String {
+    Incarnation::random().to_string() // 64 random bits
+}
+
+fn impossible(why: &str) -> Error {
+    Error::invalid("turn", why)
+}
+
+fn error_result(call: &ToolCall, text: &str) -> ToolMessage {
+    ToolMessage::new(&call.id, &call.name, text).with_error(true)
+}
+
+/// Returns the result, marked as that of a call that was not run.
+fn not_run(result: ToolMessage) -> ToolMessage {
+    result.with_error(true).with_attribute(NOT_RUN_MARK, true)
+}
+
+/// Returns true if this result says that its call was not run.
+pub(super) fn was_not_run(result: &ToolMessage) -> bool {
+    result.attributes().contains_key(NOT_RUN_MARK)
+}
+
+/// Returns true if this is what came of its call, as far as its owner knows.
+pub(super) fn is_true(result: &ToolMessage) -> bool {
+    !(was_not_run(result) || result.is_stand_in() && result.is_error())
+}
+
+/// The attribute of a result that no tool gave: its call was refused, or closed without being run.
+const NOT_RUN_MARK: &str = "turn:not_run";
+
+/// Returns what stands in for the result of a call of which nobody knows what came of it.
+pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> ToolMessage {
+    let why = why.trim_end();
+    let stop = match why.chars().last() {
+        None => "",
+        Some('.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？') => " ",
+        Some(_) => ". ",
+    };
+    error_result(call, &format!("{why}{stop}{OUTCOME_UNKNOWN}")).stand_in().with_call_tag(tag)
+}
+
+const OUTCOME_UNKNOWN: &str =
+    "The outcome of this call is not known: it may have been done, and may still be under way.";
+
+/// The text for the model about a call that a stop came before.
+pub(crate) const NOT_RUN: &str = "Not run: the turn was interrupted.";
+
+/// The conversation as the first prompt of the turn saw it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub(super) end: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) incarnation: Option<Incarnation>,
+}
+
+impl Seen {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let Snapshot { end, incarnation, .. } = *snapshot;
+        Self { end, incarnation }
+    }
+
+    /// Returns whether this snapshot can be of the conversation that was seen.
+    pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
+        let same = match (self.incarnation, snapshot.incarnation) {
+            (Some(seen), now) => now == Some(seen),
+            // There was none yet, or the memory does not tell.
+            (None, _) => true,
+        };
+        same && snapshot.end >= self.end
+    }
+
+    /// As much of the snapshot as an append needs to be
+    /// [made on it](crate::memory::Append::since), though all that was seen be evicted.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(self.end..self.end, Records::default());
+        snapshot.incarnation = self.incarnation;
+        snapshot
+    }
+}
+
+/// Reads the version.
+fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        VERSION => Ok(VERSION),
+        other => {
+            let text = format!("a turn of version {other}, and this is version {VERSION}");
+            Err(D::Error::custom(text))
+        }
+    }
+}

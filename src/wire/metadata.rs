@@ -1,0 +1,242 @@
+//! [`Metadata`]: what stands beside the message of an answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use super::common::{Fields, kept};
+use crate::message::{AiMessage, AiPart, Attributes, Part};
+use crate::provider::Format;
+
+/// The facts that a provider tells of an answer beside its message.
+///
+/// ```
+/// use memory_prompt::wire::openai;
+///
+/// let body = r#"{"id": "gen-1", "model": "sonar", "citations": ["https://e.x/oslo"],
+///     "choices": [{"message": {"role": "assistant", "content": "Sunny [1]."}}],
+///     "usage": {"prompt_tokens": 5, "completion_tokens": 3, "cost": {"total_cost": 0.006}}}"#;
+/// let told = openai::answer(body)?.metadata;
+/// assert_eq!((told.id.as_deref(), told.model.as_deref()), (Some("gen-1"), Some("sonar")));
+/// assert_eq!(told.cost.and_then(|cost| cost.as_f64()), Some(0.006));
+/// assert_eq!(told.sources[0].url.as_deref(), Some("https://e.x/oslo"));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// The id by which the provider knows the answer.
+    pub id: Option<String>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// The price of the answer, in what the provider bills (dollars, nearly always).
+    pub cost: Option<Number>,
+    /// The id of the container in which Claude's code ran. Within a running turn it goes back by
+    /// itself.
+    pub container: Option<String>,
+    /// The sources of what is said, each once.
+    pub sources: Vec<Citation>,
+    /// All else that stands beside the message and says why it ended, by the provider's own names:
+    /// its `usage` as it is, `logprobs`, `groundingMetadata`, `context_management`.
+    pub attributes: Attributes,
+}
+
+/// A source of what an answer says, in one form for all providers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Citation {
+    /// The address, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The title of the page or document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The words that are cited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// The attribute under which an answer keeps sources that stood beside its message, so that they
+/// can be shown with it. No provider is sent it.
+const SOURCES: &str = "wire:sources";
+
+/// The fields beside a message, as they come: all at once, or with each piece of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Beside(Attributes);
+
+impl Beside {
+    /// Returns what was not read of a body and what is in it.
+    pub(super) fn of(all: impl IntoIterator<Item = Fields>) -> Self {
+        let mut beside = Self::default();
+        all.into_iter().for_each(|fields| beside.take(fields));
+        beside
+    }
+
+    /// Takes what was not read of a body, a choice or a piece. Later ones replace those of the same
+    /// name; what they tell of each token is continued.
+    pub(super) fn take(&mut self, fields: Fields) {
+        self.take_all(fields.rest());
+    }
+
+    pub(super) fn take_all(&mut self, fields: Attributes) {
+        for (key, value) in fields {
+            match (self.0.get_mut(&key), value) {
+                (Some(known), more) if LOGPROBS.contains(&&*key) => extend(known, more),
+                (_, value) => drop(self.0.insert(key, value)),
+            }
+        }
+    }
+
+    /// Returns what is known by name, and the message with the sources that stood beside it.
+    pub(super) fn told(self, message: AiMessage, format: Format) -> (AiMessage, Metadata) {
+        // What says nothing of the answer, or what was asked once more.
+        const PASSING: [&str; 10] = [
+            "object",
+            "type",
+            "role",
+            "done",
+            "index",
+            "instructions",
+            "tools",
+            "input",
+            "prompt",
+            "output_text",
+        ];
+        let mut rest = self.0;
+        rest.retain(|key, _| !PASSING.contains(&key.as_str()));
+        let mut text = |keys: &[&str]| {
+            keys.iter().find_map(|key| match rest.remove(*key) {
+                Some(Value::String(text)) if !text.is_empty() => Some(text),
+                _ => None,
+            })
+        };
+        let (id, model) = (text(&["id", "responseId"]), text(&["model", "modelVersion"]));
+        let container = rest.get("container").and_then(|it| it.get("id")?.as_str());
+        let container = container.map(str::to_owned);
+        let cost = rest.get("usage").and_then(|usage| usage.get("cost"));
+        let cost = cost.map(|cost| cost.get("total_cost").unwrap_or(cost));
+        let cost = cost.and_then(|cost| cost.as_number().cloned());
+        let mut sources = beside(&rest);
+        let mut message = message;
+        if !sources.is_empty()
+            && let Ok(list) = serde_json::to_value(&sources)
+        {
+            message = message.with_attribute(SOURCES, list);
+        }
+        if let (Some(value), Format::Anthropic) = (rest.get("container"), format) {
+            let kept = Attributes::from_iter([("container".to_owned(), value.clone())]);
+            message = message.with_attribute(super::anthropic::ATTRIBUTE, kept);
+        }
+        within(&message, &mut sources);
+        (message, Metadata { id, model, cost, container, sources, attributes: rest })
+    }
+}
+
+/// The fields that tell of each token as it comes.
+const LOGPROBS: [&str; 2] = ["logprobs", "logprobsResult"];
+
+/// Continues a list, or the lists of an object.
+fn extend(known: &mut Value, more: Value) {
+    match (known, more) {
+        (Value::Array(list), Value::Array(more)) => list.extend(more),
+        (Value::Object(known), Value::Object(more)) => {
+            for (key, more) in more {
+                extend(known.entry(key).or_insert(Value::Null), more);
+            }
+        }
+        (_, Value::Null) => {}
+        (known, more) => *known = more,
+    }
+}
+
+/// The ways to the sources that a provider lists beside the message, through each element of lists:
+/// Perplexity's and xAI's addresses, and what an answer of Google's is grounded in.
+const BESIDE: [&[&str]; 8] = [
+    &["search_results"],
+    &["citations"],
+    &["groundingMetadata", "groundingChunks", "web"],
+    &["groundingMetadata", "groundingChunks", "retrievedContext"],
+    &["groundingMetadata", "groundingChunks", "maps"],
+    &["citationMetadata", "citationSources"],
+    &["citationMetadata", "citations"],
+    &["urlContextMetadata", "urlMetadata"],
+];
+
+/// The ways to those that stand within it: in what is kept of the message itself (Groq's), and of
+/// its parts: what a text cites, and what Claude and OpenAI have found.
+const WITHIN: [&[&str]; 6] = [
+    &["annotations"],
+    &["citations"],
+    &["executed_tools", "search_results", "results"],
+    &["content"],
+    &["item", "action", "sources"],
+    &["item", "results"],
+];
+
+fn beside(fields: &Attributes) -> Vec<Citation> {
+    let mut sources = Vec::new();
+    collect(fields, &BESIDE, &mut sources);
+    sources
+}
+
+/// Adds the sources that stand within a message.
+fn within(message: &AiMessage, sources: &mut Vec<Citation>) {
+    let of_message = kept(super::openai::ATTRIBUTE, message.attributes());
+    let of_parts = message.parts().iter().filter_map(|part| match part {
+        AiPart::Content(Part::Text(text)) => text.extra.values().find_map(Value::as_object),
+        AiPart::Content(Part::Other(other)) => other.fields().values().find_map(Value::as_object),
+        _ => None,
+    });
+    for kept in of_message.into_iter().chain(of_parts) {
+        collect(kept, &WITHIN, sources);
+    }
+}
+
+fn collect(fields: &Attributes, ways: &[&[&str]], sources: &mut Vec<Citation>) {
+    for way in ways {
+        if let [first, rest @ ..] = way
+            && let Some(value) = fields.get(*first)
+        {
+            // Of what a tool gave, that alone which is found somewhere.
+            let is_result = *first == "content";
+            follow(value, rest, &mut |found| {
+                if !is_result || found.get("url").is_some() {
+                    add(sources, found.get("url_citation").unwrap_or(found));
+                }
+            });
+        }
+    }
+}
+
+/// Goes this way from a value, through each element of lists.
+fn follow(value: &Value, way: &[&str], found: &mut dyn FnMut(&Value)) {
+    match (value, way) {
+        (Value::Array(list), _) => list.iter().for_each(|it| follow(it, way, found)),
+        (value, []) => found(value),
+        (value, [key, rest @ ..]) => {
+            value.get(key).into_iter().for_each(|it| follow(it, rest, found));
+        }
+    }
+}
+
+/// Adds a source, unless it is there. One that was listed alone, by its address, gets the words
+/// that are cited later.
+fn add(sources: &mut Vec<Citation>, value: &Value) {
+    let text = |keys: &[&str]| {
+        let found = keys.iter().find_map(|key| value.get(key)?.as_str());
+        found.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let url = text(&["url", "uri", "retrievedUrl", "source"]);
+    let source = Citation {
+        url: value.as_str().map(str::to_owned).or(url),
+        title: text(&["title", "document_title", "filename"]),
+        text: text(&["cited_text", "text", "content"]),
+    };
+    let is_of = |it: &Citation| it.url.is_some() && it.url == source.url;
+    let is_alone = |it: &Citation| it.text.is_none() || source.text.is_none();
+    if let Some(known) = sources.iter_mut().find(|it| is_of(it) && is_alone(it)) {
+        known.title = known.title.take().or(source.title);
+        known.text = known.text.take().or(source.text);
+    } else if source != Citation::default() && !sources.contains(&source) {
+        sources.push(source);
+    }
+}

@@ -1,0 +1,420 @@
+//! A provider's own compaction covers what was before it, for that provider: the items as the
+//! providers' references show them.
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::sync::Arc;
+
+use crate::counted::counted;
+use memory_prompt::compose::{Composition, Placement};
+use memory_prompt::memory::Read;
+use memory_prompt::provider::{PrivateFields, Row};
+use memory_prompt::report::{Adaptation, Break, Origin};
+use memory_prompt::summary::{Compaction, CompactionPolicy};
+use memory_prompt::token::Estimate;
+use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::turn::{Next, ToolError};
+use memory_prompt::wire::{Answer, Request, Stop, anthropic, responses};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    Prompt, Provider, Recall, Result, Tool, ToolCall, Truncate, Window,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::conversations::{broken_groups, late_results, life};
+use crate::sent::{accounted, sent, texts, window};
+
+/// An answer of OpenAI's with `context_management`, whose item is between others.
+fn by_openai(text: &str) -> Message {
+    let body = json!({"id": "resp_1", "object": "response", "status": "completed", "output": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAreason"},
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAcompacted"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": text, "annotations": []}]}]});
+    responses::answer(body).unwrap().given_by(Provider::OpenAiResponses).message.into()
+}
+
+/// An answer of Claude's with a `compact_20260112` edit: the block comes first.
+fn by_claude(text: &str) -> Message {
+    by_claude_of(&json!("They talked about tea."), text)
+}
+
+fn by_claude_of(content: &Value, text: &str) -> Message {
+    let body = json!({"type": "message", "role": "assistant", "stop_reason": "end_turn", "content": [
+        {"type": "compaction", "content": content}, {"type": "text", "text": text}]});
+    anthropic::answer(body).unwrap().given_by(Provider::Anthropic).message.into()
+}
+
+fn talk(n: usize) -> impl Iterator<Item = Message> {
+    (0..n)
+        .flat_map(|i| [Message::user(format!("question {i}")), Message::ai(format!("answer {i}"))])
+}
+
+/// Ten questions, each answered, and one that is answered with a compaction, at 21.
+fn compacted(answer: Message) -> Arc<DefaultChatMemory> {
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.add_all(talk(10)).unwrap();
+    memory.add_all([Message::user("and now?"), answer, Message::user("go on")]).unwrap();
+    memory
+}
+
+fn over(memory: &Arc<DefaultChatMemory>, provider: Provider) -> MemoryPrompt {
+    MemoryPrompt::new(Arc::clone(memory)).window(Window::all()).for_provider(provider)
+}
+
+#[test]
+fn what_is_before_the_newest_item_is_not_sent_to_the_provider_that_gave_it() {
+    let memory = compacted(by_openai("Now tea."));
+    let built = over(&memory, Provider::OpenAiResponses).system("Be brief.").build().unwrap();
+    let report = built.report();
+    assert_eq!((sent(&built), report.compaction, report.covered), (vec![21, 22], Some(21), 21));
+    assert_eq!((accounted(&built), report.older, report.is_untouched()), (None, 0, false));
+    assert!(report.to_string().contains("compacted  21: the provider's own, in place of 21"));
+    let body = json!(Request::new(&built).model("gpt-5.6"));
+    let types: Vec<_> = body["input"].as_array().unwrap().iter().map(|it| &it["type"]).collect();
+    assert_eq!(types, ["reasoning", "compaction", "message", "message"]);
+    assert_eq!(body["input"][1]["encrypted_content"], "gAAAcompacted");
+
+    let memory = compacted(by_claude("Now tea."));
+    for provider in [Provider::Anthropic, Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex] {
+        let built = over(&memory, provider).build().unwrap();
+        assert_eq!((sent(&built), built.report().covered), (vec![21, 22], 21), "{provider}");
+        let body = json!(Request::new(&built).max_tokens(100));
+        assert_eq!(body["messages"][0]["role"], "user"); // nobody's, in front
+        assert_eq!(body["messages"][1]["content"][0]["type"], "compaction");
+        assert_eq!(body["messages"][2]["content"], "go on");
+    }
+}
+
+#[test]
+fn any_other_provider_is_sent_the_history_and_not_the_item() {
+    let memory = compacted(by_claude("Now tea."));
+    memory.add_all([by_openai("Now coffee."), Message::user("and now?")]).unwrap();
+    let all: Vec<u64> = (0..25).collect();
+    let row = Row::like(Provider::OpenAiResponses, "xai-responses").unwrap();
+    let (xai, openai) = (Provider::custom(row), Provider::OpenAiResponses);
+    for provider in [xai, Provider::OpenAi, Provider::Gemini, Provider::Xai, Provider::Mistral] {
+        let built = over(&memory, provider).build().unwrap();
+        assert_eq!((sent(&built), built.report().compaction), (all.clone(), None), "{provider}");
+        let body = json!(Request::new(&built)).to_string();
+        assert!(!body.contains("compact"), "{body}");
+        assert!(body.contains("Now tea.") && body.contains("Now coffee."), "{body}");
+    }
+    // Each of the two has its own, and is sent the other's answer in words.
+    let built = over(&memory, openai).build().unwrap();
+    assert_eq!((sent(&built), built.report().covered), (vec![23, 24], 23));
+    let built = over(&memory, Provider::Anthropic).build().unwrap();
+    assert_eq!((sent(&built), built.report().covered), (vec![21, 22, 23, 24], 21));
+    assert_eq!(texts(&built)[3], "Now coffee.");
+    let body = json!(Request::new(&built).max_tokens(100));
+    assert!(!body.to_string().contains("gAAA"), "{body}");
+    // A prompt for no provider in particular holds all.
+    let none = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all()).build().unwrap();
+    assert_eq!((sent(&none), none.report().compaction), (all.clone(), None));
+    // A row that is told so sends the item like others, behind the whole history.
+    let mut row = Row::like(Provider::Anthropic, "anthropic").unwrap();
+    row.compacts = false;
+    let built = over(&memory, Provider::custom(row)).build().unwrap();
+    assert_eq!((sent(&built), built.report().compaction), (all, None));
+    let body = json!(Request::new(&built).max_tokens(100));
+    assert!(body.to_string().contains("They talked about tea."), "{body}");
+}
+
+/// A gateway that is sent no private fields was sent neither the item nor what it stood for.
+#[test]
+fn one_that_is_not_sent_back_stands_for_nothing() {
+    let mut row = Row::like(Provider::OpenAiResponses, "openai_responses").unwrap();
+    row.private = PrivateFields::NONE;
+    let memory = compacted(by_openai("Now tea."));
+    let built = over(&memory, Provider::custom(row)).build().unwrap();
+    assert_eq!((built.report().sent, built.report().compaction), (23, None));
+}
+
+#[test]
+fn one_that_failed_stands_for_nothing() {
+    for content in [Value::Null, json!("")] {
+        let memory = compacted(by_claude_of(&content, "Now tea."));
+        let built = over(&memory, Provider::Anthropic).build().unwrap();
+        assert_eq!((built.report().sent, built.report().compaction), (23, None));
+    }
+}
+
+#[test]
+fn an_answer_of_nothing_else_stands_for_what_was_before() {
+    // Claude stops behind the block where it is asked to, and Responses may.
+    let block = json!({"type": "message", "role": "assistant", "stop_reason": "compaction",
+        "content": [{"type": "compaction", "content": "They talked about tea."}]});
+    let answer: Answer = anthropic::answer(block).unwrap();
+    assert_eq!(answer.stop, Stop::Paused);
+    let memory = compacted(answer.message.into());
+    let built = over(&memory, Provider::Anthropic).build().unwrap();
+    assert_eq!((sent(&built), built.report().covered), (vec![21, 22], 21));
+    let other = over(&memory, Provider::OpenAi).build().unwrap();
+    assert_eq!((sent(&other).len(), accounted(&other)), (22, None), "{}", other.report());
+}
+
+/// An item in a window is one however the window is bounded; one before it is as old as the rest.
+#[test]
+fn windows_and_budgets_begin_at_it() {
+    let memory = compacted(by_openai("Now tea."));
+    memory.add_all(talk(2)).unwrap();
+    let provider = Provider::OpenAiResponses;
+    let prompt = |window| over(&memory, provider).window(window).build().unwrap();
+    for window in [Window::last(8), Window::turns(4), Window::stepped(8, 4).unwrap()] {
+        let built = prompt(window);
+        assert_eq!(sent(&built), (21..27).collect::<Vec<_>>(), "{window}");
+        assert_eq!((built.report().older, built.report().covered), (0, 21), "{window}");
+    }
+    let built = prompt(Window::last(3));
+    assert_eq!((sent(&built), built.report().older), (vec![24, 25, 26], 24));
+    for budget in 20..3_000 {
+        let built = over(&memory, provider).max_tokens(budget, Estimate).build().unwrap();
+        let (report, sent) = (built.report(), sent(&built));
+        let first = sent[0];
+        assert!(first >= 21, "{budget}: {report}");
+        assert_eq!(report.compaction.is_some(), first == 21, "{budget}: {report}");
+        assert_eq!((report.covered > 0, report.over_budget > 0), (first == 21, first > 21));
+    }
+}
+
+#[test]
+fn what_is_sent_of_before_it_stands_behind_it() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.add_all(talk(10)).unwrap();
+    memory.add(Message::user("Book a flight.")).unwrap();
+    memory.add(Message::ai_calls([ToolCall::new("c1", "book", "{}")])).unwrap();
+    memory.add(by_claude("I am waiting.")).unwrap(); // at 22
+    memory.add(Message::ai_calls([ToolCall::new("c2", "pay", "{}")])).unwrap();
+    memory.add(Message::tool("c2", "pay", "paid")).unwrap();
+    memory.add(Message::tool("c1", "book", "booked")).unwrap(); // late
+    for placement in [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser] {
+        let mut prompt = over(&memory, Provider::Anthropic)
+            .with_pins()
+            .temporaries_at(placement)
+            .recall(Recall::words().characters(500));
+        prompt.pin(4).unwrap();
+        prompt.add_temporary(Message::user("It is noon."));
+        let built = prompt.build().unwrap();
+        let report = built.report();
+        // The pin, the question of the turn that runs, and the call whose result came late.
+        assert_eq!(sent(&built), [22, 4, 20, 21, 25, 23, 24], "{report}");
+        assert_eq!((report.covered, accounted(&built)), (19, None), "{report}");
+        assert_eq!(
+            (report.question.as_slice(), report.pinned_before.as_slice()),
+            (&[20][..], &[4][..])
+        );
+        let noon = built.iter().position(|message| message.text() == "It is noon.");
+        assert!(noon.unwrap() > 1, "{report}"); // the opening, and the compaction
+    }
+}
+
+#[test]
+fn temporaries_part_no_call_of_it_from_its_results() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.add_all(talk(3)).unwrap();
+    memory.add(Message::user("look")).unwrap();
+    let body = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
+        {"type": "compaction", "content": "They talked."},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {}}]});
+    memory.add(anthropic::answer(body).unwrap().message).unwrap();
+    for placement in [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser] {
+        let mut prompt =
+            over(&memory, Provider::Anthropic).window(Window::turns(3)).temporaries_at(placement);
+        prompt.add_temporary(Message::tool("t1", "look", "rain"));
+        prompt.add_temporary(Message::user("It is noon."));
+        let built = prompt.build().unwrap();
+        let body = json!(Request::new(&built).max_tokens(100));
+        let messages = body["messages"].as_array().unwrap();
+        let at = messages.iter().position(|it| it["content"][0]["type"] == "compaction").unwrap();
+        assert_eq!(messages[at + 1]["content"][0]["type"], "tool_result", "{body}");
+        assert!(built.report().repaired.is_empty());
+    }
+}
+
+#[test]
+fn a_summary_and_a_compaction_cover_one_history() {
+    let memory = compacted(by_claude("Now tea."));
+    let prompt = over(&memory, Provider::Anthropic).with_summary().window(Window::last(10));
+    let notes = |due: &Compaction| Ok::<_, std::io::Error>(format!("Up to {}.", due.covers));
+    assert!(prompt.compact(&CompactionPolicy::messages(4, 4).unwrap(), &notes).unwrap());
+    let mut prompt = prompt;
+    let built = prompt.build().unwrap();
+    let report = built.report();
+    assert_eq!((report.summary, report.compaction), (Some(16), Some(21)), "{report}");
+    assert_eq!((report.covered, sent(&built), accounted(&built)), (21, vec![21, 22], None));
+    assert!(texts(&built)[2].contains("Up to 16."), "{:?}", texts(&built)); // where it is read
+    memory.add_all(talk(6)).unwrap();
+    assert!(prompt.compact(&CompactionPolicy::messages(4, 4).unwrap(), &notes).unwrap());
+    let built = prompt.build().unwrap(); // the summary covers the compaction
+    assert_eq!((built.report().summary, built.report().compaction), (Some(31), None));
+    assert_eq!(accounted(&built), None);
+}
+
+#[test]
+fn a_turn_goes_on_behind_the_compaction_of_its_answers() {
+    let memory = compacted(Message::ai("Not yet."));
+    let mut prompt = over(&memory, Provider::Anthropic);
+    let mut turn = prompt.turn(Message::user("Write it.")).tools([Tool::new("look", "Looks.")]); // 23
+    let Next::Ask(first) = turn.next(&prompt).unwrap() else { unreachable!() };
+    assert_eq!(first.prompt().report().sent, 24);
+    let called = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "content": [{"type": "compaction", "content": "They talked about tea."},
+            {"type": "tool_use", "id": "t1", "name": "look", "input": {}}]});
+    turn.answer(anthropic::answer(called).unwrap()).unwrap();
+    assert!(matches!(turn.next(&prompt).unwrap(), Next::Call(_)));
+    turn.result("t1", Ok::<_, ToolError>("rain")).unwrap();
+    let Next::Ask(second) = turn.next(&prompt).unwrap() else { unreachable!() };
+    let report = second.prompt().report();
+    assert_eq!(
+        (sent(second.prompt()), report.compaction),
+        (vec![24, 25, 22, 23], Some(24)),
+        "{report}"
+    );
+    let broken_by = second.prompt().shared_prefix(first.prompt()).broken_by;
+    assert!(matches!(broken_by, Some(Break::Window { .. } | Break::Question(_))), "{broken_by:?}");
+    turn.answer(Message::ai("Written.")).unwrap();
+    assert!(matches!(turn.next(&prompt).unwrap(), Next::Done(_)));
+    prompt.add(Message::user("Thanks.")).unwrap();
+    assert_eq!(sent(&prompt.build().unwrap()), [24, 25, 26, 27]);
+}
+
+/// A pinned answer that held an older item would be the last one, behind the newest: what Claude
+/// ignores is what stands before the last.
+#[test]
+fn a_pinned_one_covers_nothing() {
+    let memory = compacted(by_claude("Now tea."));
+    memory.add_all(talk(3)).unwrap();
+    let mut prompt = over(&memory, Provider::Anthropic).window(Window::last(4)).with_pins();
+    prompt.pin(21).unwrap();
+    prompt.pin(3).unwrap();
+    for newer in [None, Some(by_claude("Now coffee."))] {
+        let is_newer = newer.is_some();
+        memory.add_all(newer).unwrap();
+        let built = prompt.build().unwrap();
+        let report = built.report();
+        assert_eq!(report.compaction, is_newer.then_some(29), "{report}");
+        let adapted = report.adapted.iter().find(|it| it.seq == Some(21)).unwrap();
+        assert_eq!((adapted.how, accounted(&built)), (Adaptation::Compaction, None));
+        assert!(texts(&built).iter().any(|text| text == "Now tea."));
+        let body = json!(Request::new(&built).max_tokens(100)).to_string();
+        assert_eq!(body.matches("They talked").count(), usize::from(is_newer), "{body}");
+    }
+}
+
+struct Drops;
+
+impl TruncateProcessor for Drops {
+    fn process(
+        &self,
+        message: &Message,
+        _: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(if message.text() == "Now tea." { Verdict::Drop } else { Verdict::Keep })
+    }
+}
+
+#[test]
+fn one_that_a_processor_drops_stands_for_nothing() {
+    let memory = compacted(by_claude("Now tea."));
+    let truncate = Truncate::chars(1_000).unwrap().processor(Drops);
+    let built = over(&memory, Provider::Anthropic).truncate(truncate).build().unwrap();
+    let report = built.report();
+    assert_eq!((report.compaction, report.covered, report.older), (None, 0, 21), "{report}");
+    assert_eq!(accounted(&built), None);
+}
+
+/// A history in which some answers are compactions, of either provider.
+fn history() -> impl Strategy<Value = Vec<Message>> {
+    let message = prop_oneof![
+        8 => Just(None),
+        1 => Just(Some(by_claude("Now tea."))),
+        1 => Just(Some(by_openai("Now coffee."))),
+    ];
+    let parts =
+        (prop_oneof![life(24), late_results(24)], proptest::collection::vec(message, 0..30));
+    parts.prop_map(|(history, mut put)| {
+        put.resize(history.len(), None);
+        history.into_iter().zip(put).flat_map(|(said, put)| [Some(said), put]).flatten().collect()
+    })
+}
+
+/// The positions of what is sent; of messages that are joined, the first.
+fn places(prompt: &Prompt) -> Vec<u64> {
+    let seq = |origin| match origin {
+        Origin::History(seq) | Origin::Adapted(seq) | Origin::Joined(Some(seq)) => Some(seq),
+        _ => None,
+    };
+    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+}
+
+fn composed(memory: &DefaultChatMemory, composer: &Composer, mut n: usize) -> Result<Prompt> {
+    loop {
+        let read = Read::newest(n).slots(composer.slots());
+        let seen = memory.read_with(&read)?;
+        let read = read.positions(composer.positions(&seen)?);
+        match composer.compose(memory.read_with(&read)?, &[Arc::new(Message::user("And now?"))])? {
+            Composition::Ready(prompt) => return Ok(prompt),
+            Composition::ReadMore(more) => n = more,
+        }
+    }
+}
+
+counted! {
+    #![cases(256)]
+
+    /// Every record is sent, pinned, covered or reported; nothing stands before the item that
+    /// covers, and all others are sent no item.
+    #[test]
+    fn it_covers_for_its_provider_and_for_nobody_else(
+        history in history(),
+        window in window(),
+        budget in proptest::option::of(200usize..3_000),
+        picks in proptest::collection::vec(0u64..40, 0..3),
+        summed in any::<bool>(),
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        memory.add_all(history).unwrap();
+        let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_pins().with_summary();
+        for pick in picks {
+            let _ = prompt.pin(pick); // some are not there, or can't be pinned
+        }
+        if summed {
+            let notes = |_: &Compaction| Ok::<_, std::io::Error>("They talked.".to_owned());
+            prompt.compact(&CompactionPolicy::messages(8, 4).unwrap(), &notes).unwrap();
+        }
+        let pins = prompt.pins().unwrap();
+        for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::OpenAi] {
+            let composer = Composer::new().window(window).for_provider(provider);
+            let mut composer = composer.with_pins().with_summary();
+            if let Some(budget) = budget {
+                composer = composer.max_tokens(budget, Estimate);
+            }
+            let built = match composed(&memory, &composer, composer.first_read()) {
+                Err(error) if matches!(error.kind(), ErrorKind::Budget { .. }) => continue,
+                built => built.unwrap(),
+            };
+            let (sent, report) = (places(&built), built.report());
+            prop_assert_eq!(accounted(&built), None, "{}", report);
+            prop_assert!(broken_groups(built.iter()).is_empty(), "{}", report);
+            for pin in &pins {
+                let left_out = report.left_out.iter().any(|it| it.seq == *pin);
+                let is_joined = report.adapted.iter().any(|it| it.seq == Some(*pin));
+                prop_assert!(sent.contains(pin) || is_joined || left_out, "{}: {}", pin, report);
+            }
+            if let Some(item) = report.compaction {
+                prop_assert_eq!(sent.first(), Some(&item), "{}", report);
+                prop_assert_eq!((report.older, report.over_budget), (0, 0), "{}", report);
+            }
+            let body = json!(Request::new(&built).max_tokens(100)).to_string();
+            let items = [("They talked about tea.", Provider::Anthropic),
+                ("gAAAcompacted", Provider::OpenAiResponses)];
+            for (item, of) in items {
+                let most = usize::from(of == provider);
+                prop_assert!(body.matches(item).count() <= most, "{}: {}", report, body);
+            }
+            // However much was read.
+            let anew = composed(&memory, &composer, usize::MAX).unwrap();
+            prop_assert!(anew.iter().eq(built.iter()), "{} {}", report, anew.report());
+        }
+    }
+}

@@ -1,0 +1,697 @@
+//! What is owed a place in a prompt, whatever gives way: the newest group and the question of its
+//! turn. Each test here that is no law began as somebody's conversation.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+use std::sync::{Arc, Mutex};
+
+use crate::conversations::{brief, conversation, late_results, stored};
+use crate::counted::counted;
+use crate::setups::{all, compose, providers};
+use memory_prompt::compose::Notice;
+use memory_prompt::conversation::{Asking, ModelError};
+use memory_prompt::recall::Recall;
+use memory_prompt::report::{Adaptation, Origin, Reason};
+use memory_prompt::token::TokenCounter;
+use memory_prompt::turn::{Next, OnInterrupt, Reply, ToolError, Turn};
+use memory_prompt::{
+    Budget, Composer, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
+    Prompt, Provider, Result, Tool, ToolCall, Truncate, Window,
+};
+use proptest::prelude::*;
+
+/// A token a character.
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text that counts as many tokens as it says: texts of ordinary sizes, without writing them.
+fn said(text: &str) -> usize {
+    text.split_whitespace().map(|word| word.parse().unwrap_or(1)).sum()
+}
+
+fn x(n: usize) -> String {
+    "x".repeat(n)
+}
+
+/// An answer with calls of these ids, and what answers them.
+fn group(ids: impl IntoIterator<Item = String>, result: &str) -> Vec<Message> {
+    let ids: Vec<String> = ids.into_iter().collect();
+    let calls = ids.iter().map(|id| ToolCall::new(id.clone(), "look", "{}"));
+    let mut group = vec![Message::ai_calls(calls)];
+    group.extend(ids.iter().map(|id| Message::tool(id.clone(), "look", result)));
+    group
+}
+
+/// The positions that a prompt sends, those of neighbours that became one message included.
+fn positions(prompt: &Prompt) -> Vec<u64> {
+    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
+    let mut all: Vec<u64> = prompt
+        .with_origins()
+        .filter_map(|(origin, _)| position(origin))
+        .chain(joined.filter_map(|it| it.seq))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The position of the record that a message of a prompt was, or came from.
+fn position(origin: Origin) -> Option<u64> {
+    match origin {
+        Origin::History(seq)
+        | Origin::Truncated(seq)
+        | Origin::Cleared(seq)
+        | Origin::Adapted(seq)
+        | Origin::Joined(Some(seq)) => Some(seq),
+        _ => None,
+    }
+}
+
+fn is_made_up(prompt: &Prompt) -> bool {
+    let mut added = prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added);
+    added.any(|(_, message)| message.text() == "(start of the conversation)")
+}
+
+// A running turn
+
+/// An agent made five calls in each answer, with all defaults. From the twentieth prompt on its
+/// model saw calls and results and no task.
+#[test]
+fn a_running_turn_keeps_its_question_however_long_it_runs() {
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let lost_by_model = Arc::clone(&lost);
+    let rounds = Mutex::new(0);
+    let model = move |ask: &Asking<'_>| -> Result<Reply, ModelError> {
+        let mut round = rounds.lock().unwrap();
+        *round += 1;
+        if !ask.prompt().iter().any(|it| it.text() == "Tidy up these folders.") {
+            lost_by_model.lock().unwrap().push(*round);
+        }
+        let calls = (0..5).map(|i| ToolCall::new(format!("c{round}_{i}"), "look", "{}"));
+        let answer = if *round < 25 { Message::ai_calls(calls) } else { Message::ai("Done.") };
+        Ok(Reply::from(answer))
+    };
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let looks = |_: serde_json::Value| Ok::<_, ToolError>("a folder");
+    let conversation =
+        Conversation::new(prompt, model).tool(Tool::new("look", "Looks.").repeatable(), looks);
+    conversation.say("Tidy up these folders.").unwrap();
+    assert_eq!(*lost.lock().unwrap(), Vec::<i32>::new());
+}
+
+/// Runs a turn of these rounds behind this conversation, and returns its prompts.
+fn turn(
+    prompt: &mut MemoryPrompt,
+    question: &str,
+    rounds: &[usize],
+    steered: usize,
+) -> Result<Vec<Prompt>> {
+    let mut turn = prompt.turn(Message::user(question));
+    turn = turn.tools([Tool::new("look", "Looks.").repeatable()]).max_rounds(u32::MAX);
+    run(&mut turn, prompt, rounds, steered)
+}
+
+/// Runs these rounds of a turn, to which the user adds something after each `steered` rounds, and
+/// returns its prompts.
+fn run(
+    turn: &mut Turn,
+    prompt: &MemoryPrompt,
+    rounds: &[usize],
+    steered: usize,
+) -> Result<Vec<Prompt>> {
+    let (mut prompts, mut rounds) = (Vec::new(), rounds.iter().enumerate());
+    loop {
+        match turn.next(prompt)? {
+            Next::Ask(ask) => {
+                prompts.push(ask.prompt().clone());
+                let Some((round, calls)) = rounds.next() else { return Ok(prompts) };
+                let calls =
+                    (0..*calls).map(|i| ToolCall::new(format!("c{round}_{i}"), "look", "{}"));
+                turn.answer(Message::ai_calls(calls))?;
+            }
+            Next::Call(calls) => {
+                for call in calls {
+                    turn.result(call.id(), Ok::<_, ToolError>("a result"))?;
+                }
+                if steered > 0 && prompts.len().is_multiple_of(steered) {
+                    turn.steer("Quick!")?;
+                }
+            }
+            Next::Done(done) => panic!("{done:?}"),
+        }
+    }
+}
+
+/// A turn was interrupted after sixty rounds, and stored. Its request came again under its id and
+/// went on behind what was stored, and its model saw calls and results and no task.
+#[test]
+fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
+    for tokens in [None, Some(600)] {
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        if let Some(tokens) = tokens {
+            prompt.configure(|composer| composer.max_tokens(tokens, letters));
+        }
+        let request = || {
+            let turn = Turn::new("Tidy up these folders.").with_id("request 1");
+            turn.tools([Tool::new("look", "Looks.").repeatable()]).max_rounds(u32::MAX)
+        };
+        let mut first = request();
+        run(&mut first, &prompt, &[3; 60], 0).unwrap();
+        first.interrupt(OnInterrupt::Keep);
+        assert!(matches!(first.next(&prompt).unwrap(), Next::Done(_)));
+        let prompts = run(&mut request(), &prompt, &[3; 20], 0).unwrap();
+        for (i, prompt) in prompts.iter().enumerate() {
+            let is_asked = prompt.iter().any(|it| it.text() == "Tidy up these folders.");
+            assert!(is_asked, "at {i}: {}\n{}", brief(prompt), prompt.report());
+        }
+    }
+}
+
+/// The user added a word to a turn whose window has one message: the model was sent that word
+/// alone.
+#[test]
+fn a_running_turn_keeps_its_question_where_the_user_adds_to_it() {
+    for n in 1..4 {
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
+        for prompt in turn(&mut prompt, "Tidy up these folders.", &[2; 12], 3).unwrap() {
+            let is_asked = prompt.iter().any(|it| it.text() == "Tidy up these folders.");
+            assert!(is_asked, "{n}: {}\n{}", brief(&prompt), prompt.report());
+        }
+    }
+}
+
+// Loops
+
+/// What an agent was asked, and what it did: the conversation before its turn, the messages of the
+/// question, and how many calls each answer made.
+#[derive(Clone, Debug)]
+struct Agent {
+    before: usize,
+    asked: usize,
+    rounds: Vec<usize>,
+}
+
+fn agents(rounds: usize) -> impl Strategy<Value = Agent> {
+    let calls = prop_oneof![
+        1 => (1usize..6).prop_map(move |n| vec![n; rounds]),
+        1 => proptest::collection::vec(1usize..6, rounds),
+    ];
+    (0usize..6, 1usize..4, calls).prop_map(|(before, asked, rounds)| Agent {
+        before,
+        asked,
+        rounds,
+    })
+}
+
+impl Agent {
+    fn opening(&self) -> Vec<Message> {
+        let before = (0..self.before).map(|i| match (self.before + i) % 2 {
+            0 => Message::ai(format!("answer {i}")),
+            _ => Message::user(format!("earlier {i}")),
+        });
+        before.chain((0..self.asked).map(|i| Message::user(format!("question {i}")))).collect()
+    }
+
+    fn round(round: usize, calls: usize, result: &str) -> Vec<Message> {
+        group((0..calls).map(|i| format!("c{round}_{i}")), result)
+    }
+}
+
+/// How often a prompt does not begin with what the one before held for good.
+fn breaks(prompts: &[Prompt]) -> usize {
+    let pairs = prompts.windows(2);
+    let broken = pairs.filter(|pair| {
+        let held = pair[0].cacheable();
+        !pair[0].iter().take(held).eq(pair[1].iter().take(held))
+    });
+    broken.count()
+}
+
+fn windows() -> impl Strategy<Value = (Window, Option<usize>)> {
+    prop_oneof![
+        3 => (1usize..40, 2usize..40).prop_map(|(low, step)| {
+            (Window::stepped(low, step).unwrap(), Some(step))
+        }),
+        1 => Just((Window::all(), None)),
+        1 => (1usize..4).prop_map(|n| (Window::turns(n), None)),
+    ]
+}
+
+/// One question and two hundred calls, and the start of the history slid: all calls stood at odd
+/// positions, none of which can be halved.
+#[test]
+fn a_stepped_budget_does_not_slide_in_a_tool_loop() {
+    for odd in [false, true] {
+        let budget = Budget::new(20_000).stepped(4_000, 8_000).unwrap();
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
+        let mut appended = 0;
+        let mut prompts = Vec::new();
+        if odd {
+            prompt.add(Message::ai("Hello.")).unwrap();
+        }
+        prompt.add(Message::user("Which of these files is the oldest?")).unwrap();
+        for round in 0..200 {
+            let group = Agent::round(round, 1, &x(90));
+            appended += group.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
+            prompt.add_all(group).unwrap();
+            prompts.push(prompt.build().unwrap());
+        }
+        let broken = breaks(&prompts);
+        assert!(broken <= 2 * appended / 4_000 + 1, "{broken} of 199, {odd}");
+    }
+}
+
+counted! {
+    #![cases(12)]
+
+    /// "It hands its question's position in": no window and no bound loses it.
+    #[test]
+    fn a_running_turn_is_sent_its_question(
+        Agent { before, rounds, .. } in agents(200), window in windows(), last in proptest::option::of(1usize..30),
+        marked in any::<bool>(), budget in proptest::option::weighted(0.4, 400usize..4_000),
+        provider in proptest::option::of(providers()), steered in 0usize..5,
+    ) {
+        let window = last.map_or(window.0, Window::last);
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        if let Some(provider) = provider {
+            prompt.configure(|composer| composer.for_provider(provider));
+        }
+        if let Some(tokens) = budget {
+            let budget = Budget::new(tokens);
+            let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
+            prompt.configure(|composer| composer.max_tokens(budget, letters));
+        }
+        prompt.add_all(Agent { before, asked: 0, rounds: Vec::new() }.opening()).unwrap();
+        let prompts = turn(&mut prompt, "the task", &rounds, steered).unwrap();
+        prop_assert_eq!(prompts.len(), 201);
+        for (i, prompt) in prompts.iter().enumerate() {
+            let has_it = prompt.iter().any(|it| it.text().contains("the task"));
+            prop_assert!(has_it, "at {i}: {}\n{}", brief(prompt), prompt.report());
+        }
+    }
+
+    /// In a loop a window moves at most once a step, whatever the positions of the calls.
+    #[test]
+    fn a_window_moves_at_most_once_a_step_in_a_loop(
+        agent in agents(200), (window, step) in windows(), provider in proptest::option::of(providers()),
+        user in any::<bool>(),
+    ) {
+        let window = if user { window.starting_with_user() } else { window };
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        if let Some(provider) = provider {
+            prompt.configure(|composer| composer.for_provider(provider));
+        }
+        prompt.add_all(agent.opening()).unwrap();
+        let mut prompts = vec![prompt.build().unwrap()];
+        let mut appended = 0;
+        for (round, calls) in agent.rounds.iter().enumerate() {
+            appended += calls + 1;
+            prompt.add_all(Agent::round(round, *calls, "a result")).unwrap();
+            prompts.push(prompt.build().unwrap());
+        }
+        let most = step.map_or(0, |step| (agent.before + agent.asked + appended) / step + 1);
+        let broken = breaks(&prompts);
+        prop_assert!(broken <= most, "{broken} of {most}");
+    }
+
+    /// A budget's start moves on average no more often than twice in what lies between its marks.
+    #[test]
+    fn a_stepped_budget_moves_seldom_in_a_loop(
+        agent in agents(200), low in 1usize..4_000, room in 1_000usize..6_000,
+        provider in proptest::option::of(providers()), sizes in proptest::collection::vec(0usize..100, 200),
+        phase in proptest::option::of(prop_oneof![1usize..8, 25usize..100]),
+    ) {
+        // What a provider is sent in the place of empty results has room above the marks.
+        let budget = Budget::new(3 * (low + room)).stepped(low, low + room).unwrap();
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
+        if let Some(provider) = provider {
+            prompt.configure(|composer| composer.for_provider(provider));
+        }
+        let opening = agent.opening();
+        let mut appended = opening.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
+        prompt.add_all(opening).unwrap();
+        let mut prompts = vec![prompt.build().unwrap()];
+        for (round, (calls, size)) in agent.rounds.iter().zip(&sizes).enumerate() {
+            // Results of any size, or of small ones and large ones in turns.
+            let size = phase.map_or(*size, |phase| if round / phase % 2 == 0 { 2 } else { 99 });
+            // A group has at most a tenth of what lies between the marks.
+            let size = (room / 10 / (calls + 1) * size / 100).saturating_sub(20);
+            let group = Agent::round(round, *calls, &x(size));
+            appended += group.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
+            prompt.add_all(group).unwrap();
+            prompts.push(prompt.build().unwrap());
+        }
+        // Where all sizes change for good, it moves a few times more on the way.
+        let changes = phase.filter(|phase| *phase > 8).map_or(0, |phase| 199 / phase);
+        let (broken, most) = (breaks(&prompts), 2 * appended / room + 1);
+        prop_assert!(broken <= most + 4 * changes, "{broken} of {most} and {changes}");
+    }
+}
+
+// Budgets
+
+/// A page of text with a question, and two pages that a tool read. Anthropic was sent "(start of
+/// the conversation)" and the two pages, and OpenAI the question.
+#[test]
+fn the_question_is_sent_before_anything_of_its_turn() {
+    let budget = Budget::new(8_000).stepped(3_000, 6_000).unwrap();
+    let mut history =
+        vec![Message::user("800"), Message::ai("1200"), Message::user("3100 Translate this.")];
+    for id in ["c1", "c2"] {
+        history.extend(group([id.to_owned()], "1500"));
+    }
+    for provider in all() {
+        let composer = Composer::new().max_tokens(budget, said).for_provider(provider);
+        let prompt = compose(&composer, &history, &[]).unwrap();
+        assert!(positions(&prompt).contains(&2), "{provider}: {}", prompt.report());
+        assert!(!is_made_up(&prompt), "{provider}: {}", prompt.report());
+    }
+}
+
+/// The question had four parts in a hundred of the room, and was left out as too much.
+#[test]
+fn a_question_that_fits_is_never_over_the_budget() {
+    let mut history = vec![Message::user(x(5)), Message::ai(x(5))];
+    history.push(Message::ai_calls([ToolCall::new("c", "", x(10))]));
+    history.push(Message::tool("c", "", x(10)));
+    history.push(Message::user(x(44)));
+    history.push(Message::ai_calls([ToolCall::new("d", "", x(10))]));
+    history.push(Message::tool("d", "", x(6)));
+    history.extend([Message::ai(x(24)), Message::user(x(5))]);
+    history.extend([Message::user(x(44)), Message::ai(x(64)), Message::ai(x(9))]);
+    for tokens in 90..200 {
+        for provider in [Provider::Vllm, Provider::OpenAi, Provider::Anthropic] {
+            let composer = Composer::new().max_tokens(tokens, letters).for_provider(provider);
+            let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
+            assert!(positions(&prompt).contains(&9), "{tokens}: {}", prompt.report());
+        }
+    }
+}
+
+/// With 202 tokens three messages were sent, and with 220 to 247 one: questions that were put in
+/// front did not count when fewer messages were tried.
+#[test]
+fn a_larger_budget_sends_no_fewer_of_four_messages() {
+    let history =
+        [Message::ai(x(40)), Message::user(x(60)), Message::ai(x(40)), Message::user(x(60))];
+    let mut sent = 0;
+    for tokens in 60..300 {
+        let composer = Composer::new().max_tokens(tokens, letters).for_provider(Provider::DeepSeek);
+        let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
+        assert!(prompt.report().sent >= sent, "{tokens}: {}", prompt.report());
+        sent = prompt.report().sent;
+    }
+    assert_eq!(sent, 4);
+}
+
+/// The newest message alone was too long, so one cut was made, and then the first message was left
+/// out, though all three fit when cut to a quarter.
+#[test]
+fn long_messages_are_cut_before_any_is_dropped_where_one_alone_is_too_long() {
+    let history = [Message::ai(x(23)), Message::user("x"), Message::ai(x(60))];
+    let composer = Composer::new()
+        .truncate(Truncate::chars(64).unwrap())
+        .max_tokens(Budget::new(60).cut_before_drop(), letters);
+    let prompt = compose(&composer, &history, &[]).unwrap();
+    assert_eq!(positions(&prompt), [0, 1, 2], "{}", prompt.report());
+    assert_eq!(prompt.report().tokens.unwrap().cut_to, Some(16));
+}
+
+/// A notice that nobody needed was paid for, and the build failed for it.
+#[test]
+fn a_notice_that_is_not_sent_takes_no_room() {
+    let history = [Message::user(x(20)), Message::ai(x(20)), Message::user(x(5))];
+    for tokens in 0..140 {
+        let composer = Composer::new().max_tokens(tokens, letters);
+        let without = compose(&composer, &history, &[]);
+        let with = compose(&composer.notice(Notice::new()), &history, &[]);
+        if let Ok(without) = without
+            && without.report().sent == 3
+        {
+            assert_eq!(with.unwrap().to_messages(), without.to_messages(), "{tokens}");
+        }
+    }
+}
+
+/// The call of a late result opened a prompt whose window wants the user first.
+#[test]
+fn a_window_opens_with_the_user_where_a_late_result_brings_an_older_call() {
+    let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
+    let late = Message::tool("c", "look", "late");
+    let [u0, u2, u4] = ["zero", "two", "four"].map(Message::user);
+    let history = [u0, call, u2, late, u4, Message::ai("five")];
+    let composer = Composer::new().window(Window::last(4).starting_with_user());
+    let prompt = compose(&composer, &history, &[]).unwrap();
+    assert!(prompt[0].is_user(), "{}", brief(&prompt));
+    let why: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
+    assert!(why.contains(&(3, Reason::RestOfTurn)), "{}", prompt.report());
+}
+
+/// The next question was too large for the budget and left out alone, and the prompt began on the
+/// answer to it.
+#[test]
+fn a_window_opens_with_the_user_where_the_next_question_is_left_out_alone() {
+    let history = [
+        Message::user("one"),
+        Message::ai("1"),
+        Message::user(x(90)),
+        Message::ai("2"),
+        Message::user("three"),
+        Message::ai("3"),
+    ];
+    let window = Window::all().starting_with_user();
+    let mut opened = 0;
+    for tokens in 20..160 {
+        let composer = Composer::new().window(window).max_tokens(tokens, letters);
+        let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
+        assert!(prompt[0].is_user(), "{tokens}: {}\n{}", brief(&prompt), prompt.report());
+        opened += 1;
+    }
+    assert!(opened > 100);
+}
+
+// Laws of budgets
+
+/// A conversation of some turns at ordinary sizes, in parts of the budget: the last of them runs.
+fn ordinary() -> impl Strategy<Value = (usize, Vec<Message>)> {
+    let size = prop_oneof![
+        4 => 1usize..400,
+        3 => 400usize..4_000,
+        1 => 4_000usize..7_000,
+    ];
+    let turn = (size.clone(), proptest::collection::vec((size, 1usize..4), 0..5), any::<bool>());
+    let turns = proptest::collection::vec(turn, 1..5);
+    (8_000usize..200_000, turns).prop_map(|(tokens, turns)| {
+        let part = |of: usize| (of * tokens / 10_000).max(1).to_string();
+        let mut messages = Vec::new();
+        let last = turns.len() - 1;
+        for (i, (question, steps, answered)) in turns.into_iter().enumerate() {
+            messages.push(Message::user(part(question)));
+            for (j, (size, calls)) in steps.into_iter().enumerate() {
+                let ids = (0..calls).map(|k| format!("c{i}_{j}_{k}"));
+                messages.extend(group(ids, &part(size / calls)));
+            }
+            if answered || i < last {
+                messages.push(Message::ai(part(question / 3)));
+            }
+        }
+        (tokens, messages)
+    })
+}
+
+/// The tokens of what is owed a place: the newest group, and the question of the newest turn.
+fn owed(counter: fn(&str) -> usize, messages: &[Message]) -> usize {
+    let question = messages.iter().rposition(Message::is_user).unwrap();
+    let head = messages.iter().rposition(|it| !it.is_tool()).unwrap();
+    let newest = head..messages.len();
+    let question = Some(question).filter(|it| !newest.contains(it));
+    let places = newest.chain(question);
+    places.map(|place| counter.count(&messages[place]).unwrap()).sum()
+}
+
+counted! {
+    #![cases(1_000)]
+
+    /// Whatever the sizes: the question is sent, or it and the newest group are too much.
+    #[test]
+    fn the_question_is_sent_at_ordinary_sizes(
+        (tokens, messages) in ordinary(), provider in proptest::option::of(providers()),
+        marked in any::<bool>(), user in any::<bool>(),
+    ) {
+        let budget = Budget::new(tokens);
+        let budget =
+            if marked { budget.stepped(tokens * 3 / 8, tokens * 3 / 4).unwrap() } else { budget };
+        let window = Window::all();
+        let mut composer =
+            Composer::new().window(if user { window.starting_with_user() } else { window });
+        composer = composer.max_tokens(budget, said);
+        if let Some(provider) = provider {
+            composer = composer.for_provider(provider);
+        }
+        let question = messages.iter().rposition(Message::is_user).unwrap();
+        match compose(&composer, &messages, &[]) {
+            Ok(prompt) => {
+                let report = prompt.report();
+                prop_assert!(positions(&prompt).contains(&(question as u64)), "{report}");
+                prop_assert!(!is_made_up(&prompt), "{report}");
+            }
+            Err(error) => {
+                let ErrorKind::Budget { .. } = error.kind() else { panic!("{error}") };
+                let owed = owed(said, &messages) + 3;
+                // What a provider is sent besides has some tens of tokens.
+                prop_assert!(owed + 60 > tokens, "{owed} of {tokens}: {error}");
+            }
+        }
+    }
+}
+
+fn budgeted(tokens: usize, window: Option<Window>, provider: Option<Provider>) -> Composer {
+    let mut composer = Composer::new().max_tokens(tokens, letters);
+    if let Some(window) = window {
+        composer = composer.window(window);
+    }
+    if let Some(provider) = provider {
+        composer = composer.for_provider(provider);
+    }
+    composer
+}
+
+fn any_window() -> impl Strategy<Value = Option<Window>> {
+    let kind = prop_oneof![
+        (1usize..12).prop_map(Window::last),
+        (1usize..5).prop_map(Window::turns),
+        Just(Window::all()),
+        (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
+    ];
+    let window = (kind, any::<bool>())
+        .prop_map(|(window, user)| if user { window.starting_with_user() } else { window });
+    proptest::option::of(window)
+}
+
+/// Returns whether something has more than so many tokens: a message, calls with what stands
+/// directly behind them, or a question in several messages.
+fn has_larger_than(most: usize, messages: &[Message]) -> bool {
+    let (mut group, mut question) = (0, 0);
+    messages.iter().filter(|it| !it.is_private()).any(|message| {
+        let tokens = letters.count(message).unwrap();
+        group = if message.is_tool() { group } else { 0 } + tokens;
+        question = if message.as_ai().is_some() { 0 } else { question };
+        question += if message.is_user() { tokens } else { 0 };
+        group.max(question) > most
+    })
+}
+
+fn is_over_budget(prompt: &Prompt) -> bool {
+    prompt.report().left_out.iter().any(|it| it.why == Reason::OverBudget)
+}
+
+counted! {
+    #![cases(1_000)]
+
+    /// Where no group and no question has more than half of the smaller room, a larger budget sends
+    /// no fewer, for any provider, with a notice or without.
+    ///
+    /// A group of more than that is left out alone by the smaller budget, and what is older is
+    /// sent. A larger one may send it, which takes the room of others, or have twice its size, and
+    /// then a group that does not fit ends the history. So there is no law about pairs with such a
+    /// group.
+    #[test]
+    fn a_larger_budget_sends_no_less(
+        conversation in conversation(12), provider in proptest::option::weighted(0.95, providers()),
+        tokens in 20usize..900, more in 1usize..200, window in any_window(), noticed in any::<bool>(),
+    ) {
+        let stored = stored(&conversation);
+        let composed = |tokens| {
+            let composer = budgeted(tokens, window, provider);
+            let composer = if noticed { composer.notice(Notice::new()) } else { composer };
+            compose(&composer, &stored, &[])
+        };
+        let Ok(smaller) = composed(tokens) else { return Ok(()) };
+        // With the closings of its calls a group may be larger than it was said.
+        if is_over_budget(&smaller) || has_larger_than((tokens - 3) / 2, &stored) {
+            return Ok(());
+        }
+        match composed(tokens + more) {
+            Ok(larger) => {
+                let [a, b] = [&smaller, &larger].map(positions);
+                prop_assert!(b.len() >= a.len(), "{tokens}: {a:?}, {}: {b:?}\n{}\n{}\n{}", tokens + more, brief(&stored), smaller.report(), larger.report());
+            }
+            Err(error) => prop_assert!(false, "{error}\n{}\n{}", brief(&stored), smaller.report()),
+        }
+    }
+
+    /// The number that an error names is the least budget with which the prompt can be built.
+    #[test]
+    fn an_error_names_the_least_budget(
+        conversation in conversation(8), provider in proptest::option::of(providers()),
+        tokens in 0usize..120, window in any_window(), noticed in any::<bool>(),
+        limit in proptest::option::weighted(0.2, 1usize..40),
+    ) {
+        let stored = stored(&conversation);
+        let composed = |tokens| {
+            let mut composer = budgeted(tokens, window, provider);
+            if noticed {
+                composer = composer.notice(Notice::new());
+            }
+            if let Some(limit) = limit {
+                composer = composer.truncate(Truncate::chars(limit).unwrap());
+            }
+            compose(&composer, &stored, &[])
+        };
+        let needed = |result: Result<Prompt>| match result.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::Budget { needed, .. }) => Some(needed),
+            _ => None,
+        };
+        let Some(least) = needed(composed(tokens)) else { return Ok(()) };
+        let built = composed(least);
+        prop_assert!(built.is_ok(), "{least}: {built:?}\n{}", brief(&stored));
+        prop_assert_eq!(needed(composed(least - 1)), Some(least), "{}", brief(&stored));
+    }
+
+    /// A build that recalls something fails only where it fails without.
+    #[test]
+    fn recall_fails_no_build(
+        conversation in conversation(12), provider in proptest::option::of(providers()),
+        tokens in 20usize..300, window in any_window(), asked in 1usize..200, kept in any::<bool>(),
+    ) {
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        prompt.add_all(stored(&conversation)).unwrap();
+        prompt.configure(|_| budgeted(tokens, window, provider));
+        let without = prompt.preview();
+        let recall = Recall::words().tokens(asked);
+        prompt.set_recall(if kept { recall.keep_free() } else { recall });
+        let with = prompt.preview();
+        prop_assert_eq!(with.is_ok(), without.is_ok(), "{:?}, {:?}", with, without);
+    }
+
+    /// A window that wants the user first opens with the user, unless nobody asked anything that
+    /// is sent, or a result that came late is news of the first turn and brings its call along.
+    #[test]
+    fn a_window_that_wants_the_user_first_opens_with_the_user(
+        conversation in conversation(14), late in late_results(24), tokens in proptest::option::of(20usize..400),
+        window in any_window(), is_late in any::<bool>(),
+    ) {
+        let stored = if is_late { late } else { stored(&conversation) };
+        let window = window.unwrap_or(Window::last(10)).starting_with_user();
+        let mut composer = Composer::new().window(window);
+        if let Some(tokens) = tokens {
+            composer = composer.max_tokens(tokens, letters);
+        }
+        let Ok(prompt) = compose(&composer, &stored, &[]) else { return Ok(()) };
+        let report = prompt.report();
+        let first = prompt.with_origins().find_map(|(origin, message)| Some((position(origin)?, message)));
+        let Some((position, _)) = first.filter(|(_, first)| !first.is_user()) else { return Ok(()) };
+        let begins = |it: &(Origin, &Message)| {
+            let is_steered = matches!(it.1, Message::User(user) if user.is_steered());
+            it.1.is_user() && !is_steered && self::position(it.0).is_some()
+        };
+        let older = usize::try_from(report.older + report.over_budget).unwrap();
+        let cut = stored[..older.min(stored.len())].iter().any(|it| !it.is_private())
+            || report.left_out.iter().any(|it| it.why == Reason::OverBudget && it.seq < position);
+        // Its result came behind the first question: it is news of that turn.
+        let question = prompt.with_origins().filter(begins).filter_map(|it| self::position(it.0)).min();
+        let news = report.moved.iter().any(|it| it.call == position && Some(it.seq) > question);
+        prop_assert!(question.is_none() || !cut || news, "{}\n{}\n{report}", brief(&stored), brief(&prompt));
+    }
+}

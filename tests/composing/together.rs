@@ -1,0 +1,422 @@
+//! Pins, a summary, clearing, a notice, cut texts and a budget in one prompt: none undoes another.
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::sync::Arc;
+
+use crate::conversations::{broken_groups, late_results, life};
+use crate::counted::counted;
+use memory_prompt::compose::Notice;
+use memory_prompt::report::{Break, Origin};
+use memory_prompt::summary::CompactionPolicy;
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt,
+    Provider, Recall, ToolCall, Truncate, Window, wire,
+};
+use proptest::prelude::*;
+
+/// The positions of what is sent, in the order in which it is sent.
+fn sent(prompt: &Prompt) -> Vec<u64> {
+    let seq = |origin| match origin {
+        Origin::History(seq)
+        | Origin::Truncated(seq)
+        | Origin::Cleared(seq)
+        | Origin::Adapted(seq) => Some(seq),
+        _ => None,
+    };
+    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+}
+
+/// What a prompt is asked for.
+#[derive(Clone, Debug)]
+struct Asked {
+    last: Option<usize>,
+    keep: usize,
+    step: u64,
+    cut: Option<usize>,
+    budget: Option<usize>,
+    notice: bool,
+    summed: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    use proptest::option::of;
+    let numbers = (of(1usize..20), 1usize..4, 1u64..12, of(8usize..60), of(100usize..1500));
+    (numbers, any::<bool>(), any::<bool>()).prop_map(
+        |((last, keep, step, cut, budget), notice, summed)| Asked {
+            last,
+            keep,
+            step,
+            cut,
+            budget,
+            notice,
+            summed,
+        },
+    )
+}
+
+impl Asked {
+    fn over(&self, memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
+        let window = self.last.map_or(Window::all(), Window::last);
+        let clear = Clear::tool_results().and_media().keep(self.keep).step(self.step);
+        let mut prompt = MemoryPrompt::new(Arc::clone(memory))
+            .system("Be brief.")
+            .window(window)
+            .clear(clear.longer_than(4))
+            .with_pins()
+            .with_summary();
+        if self.notice {
+            prompt = prompt.notice(Notice::new().step(4));
+        }
+        if let Some(cut) = self.cut {
+            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
+        }
+        if let Some(budget) = self.budget {
+            prompt = prompt.max_tokens(budget, Estimate);
+        }
+        prompt
+    }
+}
+
+/// What must hold of a prompt with these pins.
+fn check(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
+    let (sent, report) = (sent(prompt), prompt.report());
+    for pin in pins {
+        prop_assert_eq!(sent.iter().filter(|seq| *seq == pin).count(), 1, "{}: {}", pin, report);
+        prop_assert!(report.cleared.iter().all(|cleared| cleared.seq != *pin), "{}", report);
+    }
+    let groups = broken_groups(prompt.iter());
+    prop_assert!(groups.is_empty(), "{:?}", groups);
+    let left_out = report.older + report.over_budget + report.covered + report.private;
+    let named = report.sent + report.left_out.len() + report.unreadable.len();
+    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    if let Some(tokens) = report.tokens {
+        let messages = prompt.iter().map(|message| Estimate.count(message).unwrap());
+        let all = messages.sum::<usize>() + Estimate.overhead().reply;
+        prop_assert_eq!((tokens.total, tokens.total <= tokens.budget), (all, true), "{}", report);
+    }
+    Ok(())
+}
+
+counted! {
+    #![cases(256)]
+
+    #[test]
+    fn none_undoes_another(
+        history in prop_oneof![life(24), late_results(24)],
+        later in life(12),
+        picks in proptest::collection::vec(0u64..50, 0..4),
+        asked in asked(),
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let mut prompt = asked.over(&memory);
+        prompt.add_all(history).unwrap();
+        for pick in &picks {
+            let _ = prompt.pin(*pick); // some are not there, or can't be pinned
+        }
+        if asked.summed {
+            let policy = CompactionPolicy::messages(4, 2).unwrap();
+            prompt.compact(&policy, &|_: &_| Ok::<_, memory_prompt::Error>("They talked.".into()))
+                .unwrap();
+        }
+        for more in std::iter::once(None).chain(later.into_iter().map(Some)) {
+            if let Some(message) = more {
+                prompt.add(message).unwrap();
+            }
+            let pins = prompt.pins().unwrap();
+            match prompt.build() {
+                Ok(built) => {
+                    check(&built, &pins)?;
+                    // What was remembered from earlier prompts changes nothing.
+                    let anew = asked.over(&memory).build().unwrap();
+                    prop_assert!(built.iter().eq(anew.iter()), "{}", built.report());
+                }
+                Err(error) => prop_assert!(
+                    matches!(error.kind(), ErrorKind::Budget { .. }),
+                    "{}", error
+                ),
+            }
+        }
+    }
+}
+
+/// The first position of the history that is sent, but for a question put before the window.
+fn window_start(prompt: &Prompt) -> Option<u64> {
+    let seq = |origin| match origin {
+        Origin::History(seq)
+        | Origin::Truncated(seq)
+        | Origin::Adapted(seq)
+        | Origin::Joined(Some(seq)) => Some(seq),
+        _ => None,
+    };
+    let mut sent = prompt.with_origins().filter_map(|(origin, _)| seq(origin));
+    sent.find(|seq| !prompt.report().question.contains(seq))
+}
+
+counted! {
+    #![cases(256)]
+
+    /// Found by a user: a prompt for Mistral without any truncation named `Truncation` as the cause
+    /// where the window had moved and a notice was joined to the question, and others named
+    /// `Temporary` or `Other` where the window had moved.
+    #[test]
+    fn a_break_has_a_cause_that_is_there(
+        history in life(24),
+        (low, step, last) in (1usize..8, 1usize..8, any::<bool>()),
+        notice in any::<bool>(),
+        cut in proptest::option::of(8usize..60),
+        provider in prop_oneof![
+            Just(None), Just(Some(Provider::Mistral)), Just(Some(Provider::Anthropic)),
+            Just(Some(Provider::Gemini)), Just(Some(Provider::OpenAi)),
+        ],
+        temporary in any::<bool>(),
+    ) {
+        let window = if last { Window::last(low) } else { Window::stepped(low, step).unwrap() };
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        if notice {
+            prompt = prompt.notice(Notice::new().step(4));
+        }
+        if let Some(cut) = cut {
+            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
+        }
+        if let Some(provider) = provider {
+            prompt = prompt.for_provider(provider);
+        }
+        let mut previous: Option<Prompt> = None;
+        for message in history {
+            prompt.add(message).unwrap();
+            if temporary {
+                prompt.add_temporary(Message::user("Today is Friday."));
+            }
+            let built = match prompt.build() {
+                Ok(built) => built,
+                // Nothing of it may be sent yet.
+                Err(error) => {
+                    prop_assert_eq!(error.kind(), ErrorKind::Provider, "{}", error);
+                    prompt.clear_temporaries();
+                    continue;
+                }
+            };
+            if let Some(previous) = &previous {
+                let cause = built.shared_prefix(previous).broken_by;
+                // If a prompt sends a question alone, there is no position to name.
+                let starts = window_start(previous).zip(window_start(&built));
+                let has_moved = starts.is_some_and(|(from, to)| from != to);
+                match cause {
+                    Some(Break::Truncation(_)) => prop_assert!(cut.is_some() && !has_moved),
+                    Some(Break::Temporary) => prop_assert!(temporary),
+                    Some(Break::Notice) => prop_assert!(notice),
+                    Some(Break::Other) => prop_assert!(!has_moved, "{}", built.report()),
+                    Some(Break::Pin(_) | Break::Summary | Break::Clearing(_) | Break::System) => {
+                        prop_assert!(false, "{:?}", cause);
+                    }
+                    _ => {}
+                }
+            }
+            previous = Some(built);
+        }
+    }
+}
+
+/// A file that was read first is pinned; sixty reads later it still stands there whole, while those
+/// around it are cleared or before the window, and the notice does not count it.
+#[test]
+fn a_pinned_result_is_not_cleared() {
+    let round = |i: usize| {
+        let id = format!("c{i}");
+        [
+            Message::ai_calls([ToolCall::new(&id, "read", "{}")]),
+            Message::tool(id, "read", format!("{i}: {}", "x".repeat(200))),
+        ]
+    };
+    let history = [Message::user("Which of these files is the oldest?")];
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.add_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
+    let mut prompt = MemoryPrompt::new(memory)
+        .max_messages(20)
+        .clear(Clear::tool_results().step(8))
+        .notice(Notice::new().step(1))
+        .with_pins();
+    assert_eq!(prompt.pin(2).unwrap(), [1, 2]);
+    assert_eq!(prompt.pin(112).unwrap(), [111, 112]);
+    let built = prompt.build().unwrap();
+    let report = built.report();
+    let whole =
+        |start: &str| built.iter().any(|m| m.text().starts_with(start) && m.text().len() > 200);
+    assert!(whole("0: ") && whole("55: ") && whole("59: "), "{report}");
+    let cleared: Vec<u64> = report.cleared.iter().map(|cleared| cleared.seq).collect();
+    assert_eq!(cleared, [104, 106, 108, 110], "{report}");
+    // The question and the pinned group are sent; what else there is before 103 is not.
+    assert_eq!(report.notice, Some(100), "{report}");
+}
+
+/// What somebody does to a conversation that two tabs have open.
+#[derive(Clone, Debug)]
+enum Deed {
+    Say(Vec<Message>),
+    /// An answer that its provider has compacted: Claude, or OpenAI.
+    Compacted(bool),
+    Pin(u64),
+    Unpin(u64),
+    /// The summariser writes, fails, says nothing, or is so slow that the other tab was faster.
+    Summarise(u8),
+    Undo,
+    Evict(u64),
+    Clear,
+    Provider(usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        12 => life(4).prop_map(Deed::Say),
+        2 => any::<bool>().prop_map(Deed::Compacted),
+        2 => (0u64..40).prop_map(Deed::Pin),
+        1 => (0u64..40).prop_map(Deed::Unpin),
+        3 => (0u8..4).prop_map(Deed::Summarise),
+        1 => Just(Deed::Undo),
+        1 => (0u64..20).prop_map(Deed::Evict),
+        1 => Just(Deed::Clear),
+        2 => (0usize..4).prop_map(Deed::Provider),
+    ]
+}
+
+fn compacted(by_claude: bool) -> Message {
+    let (claude, openai) = (
+        r#"{"role": "assistant", "stop_reason": "end_turn", "content": [
+            {"type": "compaction", "content": "They talked."}, {"type": "text", "text": "Yes."}]}"#,
+        r#"{"status": "completed", "output": [
+            {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"},
+            {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": "Yes."}]}]}"#,
+    );
+    if by_claude {
+        wire::anthropic::answer(claude).unwrap().given_by(Provider::Anthropic).message.into()
+    } else {
+        wire::responses::answer(openai).unwrap().given_by(Provider::OpenAiResponses).message.into()
+    }
+}
+
+/// What must hold of a prompt for any provider: every record is sent, pinned, covered or reported.
+fn check_told(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
+    let report = prompt.report();
+    let left_out = report.older + report.over_budget + report.covered + report.private;
+    let named = report.sent + report.left_out.len() + report.unreadable.len();
+    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    prop_assert!(broken_groups(prompt.iter()).is_empty(), "{}", report);
+    for pin in pins {
+        let joined = prompt.with_origins().any(|(it, _)| it == Origin::Joined(Some(*pin)));
+        let is_sent = joined || sent(prompt).contains(pin);
+        let is_told = report.left_out.iter().any(|it| it.seq == *pin)
+            || report.adapted.iter().any(|it| it.seq == Some(*pin))
+            || report.lost_pins.contains(pin);
+        prop_assert!(is_sent || is_told, "{}: {}", pin, report);
+    }
+    Ok(())
+}
+
+counted! {
+    #![cases(256)]
+
+    #[test]
+    fn whatever_two_tabs_do_every_record_is_accounted_for(
+        deeds in proptest::collection::vec(deed(), 1..50),
+        last in proptest::option::of(1usize..12),
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let window = last.map_or(Window::all(), Window::last);
+        let tab = || {
+            MemoryPrompt::new(Arc::clone(&memory))
+                .window(window)
+                .with_pins()
+                .with_summary()
+                .clear(Clear::tool_results().keep(1).step(4))
+                .recall(Recall::words().characters(400))
+        };
+        let policy = CompactionPolicy::messages(4, 2).unwrap();
+        let [mut one, mut two] = [tab(), tab()];
+        let mut provider = None;
+        for (i, deed) in deeds.into_iter().enumerate() {
+            let (here, there) = if i % 2 == 0 { (&one, &two) } else { (&two, &one) };
+            match deed {
+                Deed::Say(messages) => drop(here.add_all(messages).unwrap()),
+                Deed::Compacted(by_claude) => drop(here.add(compacted(by_claude)).unwrap()),
+                // Some positions hold nothing that could be pinned.
+                Deed::Pin(at) => drop(here.pin(at)),
+                Deed::Unpin(at) => drop(here.unpin(at)),
+                Deed::Summarise(how) => {
+                    let before = there.summary().unwrap();
+                    let due = here.compaction(&policy).unwrap();
+                    let done = here.compact(&policy, &|_: &_| match how {
+                        0 => Ok("They talked.".to_owned()),
+                        1 => Err("the model is away"),
+                        2 => Ok("  ".to_owned()),
+                        _ => {
+                            let faster = |_: &_| Ok::<_, &str>("The other was faster.".to_owned());
+                            assert!(there.compact(&policy, &faster).unwrap());
+                            Ok("Too late.".to_owned())
+                        }
+                    });
+                    let after = there.summary().unwrap();
+                    match (due, how) {
+                        (Some(due), 0) => prop_assert_eq!(after.unwrap().covers, due.covers),
+                        (Some(_), 3) => {
+                            prop_assert!(!done.unwrap());
+                            prop_assert_eq!(after.unwrap().text, "The other was faster.");
+                        }
+                        _ => prop_assert_eq!(after, before),
+                    }
+                }
+                Deed::Undo => drop(here.undo_summary().unwrap()),
+                Deed::Evict(before) => drop(memory.evict(before).unwrap()),
+                Deed::Clear => memory.clear().unwrap(),
+                Deed::Provider(which) => {
+                    let all = [Provider::Anthropic, Provider::OpenAiResponses, Provider::Mistral];
+                    provider = all.get(which).copied();
+                    for tab in [&mut one, &mut two] {
+                        tab.configure(|composer| match provider {
+                            Some(provider) => composer.for_provider(provider),
+                            None => composer.no_provider(),
+                        });
+                    }
+                }
+            }
+            let pins = one.pins().unwrap();
+            let mut new = tab();
+            if let Some(provider) = provider {
+                new = new.for_provider(provider);
+            }
+            let built = [&mut one, &mut two, &mut new].map(|tab| {
+                tab.add_temporary(Message::user("And now?"));
+                tab.build().unwrap()
+            });
+            for prompt in &built {
+                check_told(prompt, &pins)?;
+                prop_assert!(prompt.iter().eq(built[2].iter()), "{}", prompt.report());
+            }
+        }
+    }
+}
+
+/// The window had passed a blank message of the user, which was never sent: it began with the same
+/// record as before, and yet the question was put before it. The cause was `Other`.
+#[test]
+fn a_question_that_is_put_before_the_window_is_a_cause() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .window(Window::stepped(4, 1).unwrap())
+        .for_provider(Provider::Mistral);
+    let steered = memory_prompt::message::UserMessage::new(" ").steered();
+    let history = [Message::user("a"), Message::user(""), steered.into(), Message::ai("b")];
+    prompt.add_all(history).unwrap();
+    let mut previous = prompt.build().unwrap();
+    for _ in 0..2 {
+        prompt.add(Message::tool("c0", "look", "")).unwrap();
+        let built = prompt.build().unwrap();
+        let cause = built.shared_prefix(&previous).broken_by;
+        assert!(
+            matches!(cause, None | Some(Break::Window { .. } | Break::LeftOut(_))),
+            "{cause:?}"
+        );
+        previous = built;
+    }
+    assert_eq!(*previous.report().question, [0]);
+}

@@ -1,0 +1,8 @@
+//! The contract as tests: whether it finds the faults of implementations.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+mod faults;
+mod faulty;
+mod few_ids;
+mod strangers;

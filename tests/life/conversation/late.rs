@@ -1,0 +1,329 @@
+//! Late results of turns that are not stored where and when they should be.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
+use memory_prompt::error::Remains;
+use memory_prompt::memory::Limits;
+use memory_prompt::turn::{Ended, OnInterrupt, Turn};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall,
+};
+use serde_json::json;
+
+use crate::conversation::{LONG, held, nothing, shared, texts};
+use crate::odd::Odd;
+
+/// Others adopt what there is, and end it.
+fn end_all(prompt: &MemoryPrompt) {
+    for unfinished in prompt.unfinished().unwrap() {
+        let mut turn = prompt.adopt(&unfinished).unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+        turn.next(prompt).unwrap();
+    }
+}
+
+/// A request came twice. The second turn looked something up, which took too long, and was not to
+/// book: nothing of it was stored, and then the result of the look-up was, without its call.
+#[test]
+fn a_late_result_of_a_turn_that_is_not_stored_is_not_stored() {
+    let (memory, prompt) = shared();
+    let request = || Turn::from("Book.").with_id("request 9");
+    let first = Conversation::new(prompt, Scripted::new().calls("book", json!({})).says("Booked."))
+        .tool(Tool::new("book", "Books."), nothing);
+    first.say(request()).unwrap();
+    let (look, go) = held();
+    let model = Scripted::new().calls("look", json!({})).calls("book", json!({"again": true}));
+    let second = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("look", "Looks.").repeatable(), look)
+        .tool(Tool::new("book", "Books."), nothing)
+        .call_timeout(Duration::from_millis(50));
+    assert_eq!(second.say(request()).unwrap().ended, Ended::Adopted);
+    go.send(()).unwrap();
+    assert_eq!(second.finish(LONG), 0, "it has come");
+    assert_eq!(memory.next_position().unwrap(), 4);
+}
+
+/// A payment took too long, the model failed, and the memory too: what came of the payment was
+/// thrown away, though the turn waited in its slot and was ended later.
+#[test]
+fn a_late_result_outlives_the_failure_of_all() {
+    for is_ended_here in [true, false] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let (pay, go) = held();
+        let model = {
+            let memory = Arc::clone(&memory);
+            move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+                if ask.prompt().iter().any(Message::is_tool) && ask.round() == 1 {
+                    memory.fails.store(true, Ordering::Relaxed);
+                    return Err("overloaded".into());
+                }
+                match ask.round() {
+                    0 => Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")])),
+                    _ => Ok(Message::ai("I don't know.")),
+                }
+            }
+        };
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+            .tool(Tool::new("pay", "Pays."), pay)
+            .call_timeout(Duration::from_millis(5));
+        let error = conversation.say("Pay.").unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Unfinished));
+        assert_eq!(memory.next_position().unwrap(), 0);
+        if is_ended_here {
+            let unfinished = conversation.prompt().unfinished().unwrap().remove(0);
+            let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
+            turn.interrupt(OnInterrupt::Keep);
+            conversation.run(&mut turn, |_| {}).unwrap();
+        } else {
+            end_all(conversation.prompt());
+        }
+        go.send(()).unwrap();
+        assert_eq!(conversation.finish(LONG), 0);
+        let stored = memory.messages().unwrap();
+        assert_eq!(stored.last().unwrap().text(), "paid", "{is_ended_here}");
+    }
+}
+
+/// A payment was made in time, and then neither the turn nor its checkpoint could be stored.
+/// Whoever adopted it did not know what had come of the payment, and nobody ever told, though the
+/// process that knew lived on. What came too late had been kept.
+#[test]
+fn a_result_that_could_not_be_stored_is_late() {
+    for is_timed in [false, true] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let wrong = Arc::clone(&memory);
+        let pay = move |_: serde_json::Value| {
+            wrong.fails.store(true, Ordering::Relaxed); // the checkpoint of the result
+            wrong.is_unreadable.store(true, Ordering::Relaxed); // whether that was written
+            Ok("paid")
+        };
+        let calls = [("c1", "pay"), ("c2", "look")].map(|(id, it)| ToolCall::new(id, it, "{}"));
+        let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut conversation = Conversation::new(prompt, model)
+            .tool(Tool::new("pay", "Pays."), pay)
+            .tool(Tool::new("look", "Looks.").repeatable(), nothing);
+        if is_timed {
+            conversation = conversation.call_timeout(LONG);
+        }
+        let error = conversation.say("Pay.").unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Unfinished));
+        assert_eq!(conversation.finish(LONG), 2, "they wait for their turn");
+        end_all(conversation.prompt());
+        assert_eq!(conversation.finish(LONG), 0);
+        let sent = conversation.prompt().preview().unwrap();
+        assert_eq!((sent[2].text(), sent[3].text()), ("paid".into(), "nothing".into()));
+    }
+}
+
+/// When a turn was stored the memory could not be read for a moment, and what came of its payment
+/// was thrown away.
+#[test]
+fn a_late_result_outlives_a_read_that_fails() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (pay, go) = held();
+    let model = {
+        let memory = Arc::clone(&memory);
+        move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+            if ask.round() == 0 {
+                return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+            }
+            memory.is_unreadable.store(true, Ordering::Relaxed); // the next thing is an append
+            Ok(Message::ai("I don't know."))
+        }
+    };
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    assert!(!memory.is_unreadable.load(Ordering::Relaxed));
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
+}
+
+/// A turn waited for approval while a payment of it took too long. Others ended it, and what came
+/// of the payment waited in the process for ever. Where it was forgotten it waited too.
+#[test]
+fn a_late_result_of_a_parked_turn_that_others_ended_is_stored() {
+    for is_cleared in [false, true] {
+        for is_asked_again in [false, true] {
+            let (memory, prompt) = shared();
+            let (pay, go) = held();
+            let calls =
+                [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+            let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+            let conversation = Conversation::new(prompt, model)
+                .tool(Tool::new("pay", "Pays."), pay)
+                .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+                .call_timeout(Duration::from_millis(50));
+            assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+            if is_cleared {
+                memory.clear().unwrap();
+            } else {
+                end_all(conversation.prompt());
+            }
+            if is_asked_again {
+                conversation.say("Hi.").unwrap();
+            }
+            go.send(()).unwrap();
+            assert_eq!(conversation.finish(LONG), 0, "it waits for nobody");
+            let has_come = texts(&memory).iter().any(|it| it == "paid");
+            assert_eq!(has_come, !is_cleared);
+        }
+    }
+}
+
+/// The conversation got another memory while a turn of the first one waited for approval. That
+/// turn was looked for in the other memory, where it is not.
+#[test]
+fn a_late_result_stays_with_the_memory_of_its_turn() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+    let mut conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+        .call_timeout(Duration::from_millis(50));
+    conversation.say("Pay and book.").unwrap();
+    let (other, _) = shared();
+    conversation.prompt_mut().set_memory(Arc::clone(&other));
+    conversation.say("Hi.").unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 1, "it waits for the turn");
+    end_all(&MemoryPrompt::new(Arc::clone(&memory)));
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
+    assert_eq!(other.next_position().unwrap(), 2);
+}
+
+/// A search took too long, and its turn failed with the memory and was run again, where the search
+/// had a result at once. What came of the first one was stored as a second result of one call.
+#[test]
+fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (look, go) = held();
+    let times = AtomicU32::new(0);
+    let calls = [("c1", "look"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+    let wrong = Arc::clone(&memory);
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .parallel()
+        .tool(Tool::new("look", "Looks.").repeatable(), move |it| {
+            if times.fetch_add(1, Ordering::Relaxed) == 0 { look(it) } else { Ok("seen") }
+        })
+        .tool(Tool::new("book", "Books."), move |_: serde_json::Value| {
+            wrong.fails.store(true, Ordering::Relaxed);
+            wrong.is_unreadable.store(true, Ordering::Relaxed);
+            Ok("booked")
+        })
+        .call_timeout(Duration::from_secs(1)); // longer than it takes to book
+    let error = conversation.say("Look and book.").unwrap_err();
+    assert_eq!(error.remains(), Some(Remains::Unfinished));
+    let unfinished = conversation.prompt().unfinished().unwrap().remove(0);
+    let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
+    let done = conversation.run(&mut turn, |_| {}).unwrap();
+    assert!(done.messages.iter().any(|it| it.text() == "seen"));
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    let stored = memory.messages().unwrap();
+    assert!(stored.iter().all(|it| it.text() != "paid"), "it was seen");
+    assert_eq!(stored.last().unwrap().text(), "booked", "nobody else knew");
+}
+
+/// What came late was larger than the memory takes. It was refused, and nobody was told.
+#[test]
+fn a_late_result_that_is_too_large_is_told() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(1_000));
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), move |it| pay(it).map(|paid| paid.repeat(1_000)))
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    let stored = memory.messages().unwrap();
+    let last = stored.last().unwrap().text();
+    assert!(last.starts_with("The result is too large: a message has"), "{last}");
+}
+
+/// A process asked what was left while a turn, in another thread, had the result of a slow payment
+/// and still waited for its model. It was told that nothing was, and ended.
+#[test]
+fn a_late_result_of_a_turn_that_still_runs_is_counted() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let ((asked, is_asked), (answer, answers)) = (channel(), channel());
+    let answers = Mutex::new(answers);
+    let model = move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        if ask.round() == 0 {
+            return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+        }
+        asked.send(())?;
+        Ok(Message::ai(answers.lock().unwrap().recv()?))
+    };
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    thread::scope(|scope| {
+        scope.spawn(|| conversation.say("Pay.").unwrap());
+        is_asked.recv().unwrap();
+        go.send(()).unwrap();
+        let left = conversation.finish(LONG);
+        answer.send("I don't know.").unwrap();
+        assert_eq!(left, 1, "it has come, and its turn is not stored");
+    });
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
+}
+
+/// Payments of 258 turns took too long, and the turns were kept and never run again. Two results
+/// were thrown away, and `finish` counted those that were left.
+#[test]
+fn late_results_that_are_thrown_away_are_counted() {
+    let model = |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        if ask.round() > 0 {
+            return Err("overloaded".into());
+        }
+        Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+    };
+    let (pay, go) = held();
+    let memory = Odd::new(Limits::default());
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(1));
+    for n in 1..=258 {
+        assert!(conversation.run(&mut Turn::from("Pay."), |_| {}).is_err());
+        go.send(()).unwrap();
+        let lost = usize::from(n > 256);
+        assert_eq!(conversation.finish(LONG), 256.min(n) + lost, "each is told once");
+    }
+    assert_eq!(conversation.finish(LONG), 256);
+}
+
+/// The memory panicked when the result of a slow payment came, on the thread of the tool, which
+/// was then waited for until the time was up, and took the place of another tool for ever.
+#[test]
+fn a_memory_that_panics_is_not_waited_for() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    memory.panics.store(true, Ordering::Relaxed);
+    let since = std::time::Instant::now();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 1, "it is lost, and told");
+    assert!(since.elapsed() < LONG / 2);
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(conversation.say("Hi.").unwrap().text(), "Hello.");
+}

@@ -1,0 +1,191 @@
+//! Late results of async conversations, and stops of models that say nothing.
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
+use memory_prompt::memory::BoxFuture;
+use memory_prompt::turn::{Ended, OnInterrupt, Turn};
+use memory_prompt::wire::Event;
+use memory_prompt::{AsyncChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall};
+use serde_json::{Value, json};
+
+use crate::conversation::faults::{ALL, Slow, polled};
+use crate::conversation::texts;
+
+type Talk = Conversation<dyn AsyncChatMemory>;
+type Tasks = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
+
+/// A conversation whose payments take until they may end, and the tasks in which they do.
+fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Tasks) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory))).max_messages(100);
+    let (may_end, tasks) = (Arc::new(AtomicBool::new(false)), Tasks::default());
+    let (ends, to) = (Arc::clone(&may_end), Arc::clone(&tasks));
+    let polls = |_| {
+        let mut left = 4;
+        poll_fn(move |_| {
+            left -= 1;
+            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+    };
+    let talk = Conversation::new_async(prompt, model)
+        .call_timeout_by(Duration::from_secs(1), polls)
+        .go_on_by(move |task| to.lock().unwrap().push(task))
+        .tool_async(Tool::new("pay", "Pays."), move |_: Value| {
+            let ends = Arc::clone(&ends);
+            poll_fn(move |_| {
+                if ends.load(Ordering::Relaxed) { Poll::Ready(Ok("paid")) } else { Poll::Pending }
+            })
+        })
+        .tool(Tool::new("book", "Books.").needing_approval(), |_: Value| Ok("booked"));
+    (memory, talk, may_end, tasks)
+}
+
+fn say(talk: &Talk, question: &str) -> memory_prompt::turn::Done {
+    polled(talk.say(question), ALL).unwrap().unwrap()
+}
+
+fn finish(talk: &Talk) -> usize {
+    polled(talk.finish(Duration::from_secs(1)), ALL).unwrap()
+}
+
+fn run(tasks: &Tasks) {
+    let tasks = std::mem::take(&mut *tasks.lock().unwrap());
+    for task in tasks {
+        polled(task, ALL).unwrap();
+    }
+}
+
+fn end_all(memory: &Arc<DefaultChatMemory>) {
+    let prompt = MemoryPrompt::new(Arc::clone(memory));
+    for unfinished in prompt.unfinished().unwrap() {
+        let mut turn = prompt.adopt(&unfinished).unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+        turn.next(&prompt).unwrap();
+    }
+}
+
+/// What an async payment came to when its time was up was thrown away: nobody ever knew.
+#[test]
+fn what_comes_late_of_an_async_tool_is_stored() {
+    for is_dropped in [false, true] {
+        let model = Scripted::new().calls("pay", json!({})).says("I don't know yet.");
+        let (memory, talk, may_end, tasks) = talk(model);
+        assert_eq!(say(&talk, "Pay.").text(), "I don't know yet.");
+        assert_eq!(finish(&talk), 1, "it goes on");
+        may_end.store(true, Ordering::Relaxed);
+        if is_dropped {
+            drop(talk);
+        }
+        run(&tasks);
+        assert_eq!(texts(&memory).last().unwrap(), "paid");
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        assert_eq!(prompt.preview().unwrap()[2].text(), "paid", "behind its call");
+    }
+}
+
+/// Whoever gave up waiting, at whichever await, took the results with them.
+#[test]
+fn a_finish_that_is_dropped_loses_nothing() {
+    for drop_after in 0..60 {
+        let calls = [("c1", "pay"), ("c2", "book")].map(|(id, it)| ToolCall::new(id, it, "{}"));
+        let (memory, talk, may_end, tasks) = talk(Scripted::new().says(Message::ai_calls(calls)));
+        assert_eq!(say(&talk, "Pay and book.").ended, Ended::Parked);
+        may_end.store(true, Ordering::Relaxed);
+        run(&tasks);
+        assert_eq!(finish(&talk), 1, "it waits for its turn");
+        end_all(&memory);
+        polled(talk.finish(Duration::from_secs(1)), drop_after);
+        assert_eq!(finish(&talk), 0);
+        let paid = texts(&memory).iter().filter(|it| *it == "paid").count();
+        assert_eq!(paid, 1, "{drop_after}");
+    }
+}
+
+/// A request was given up, at whichever await, while its payment went on.
+#[test]
+fn a_late_result_outlives_the_future_of_its_turn() {
+    for drop_after in 0..60 {
+        let model = Scripted::new().calls("pay", json!({})).says("I don't know yet.");
+        let (memory, talk, may_end, tasks) = talk(model);
+        let done = polled(talk.say("Pay."), drop_after);
+        let is_late = !tasks.lock().unwrap().is_empty();
+        may_end.store(true, Ordering::Relaxed);
+        run(&tasks);
+        end_all(&memory);
+        assert_eq!(finish(&talk), 0, "{drop_after}");
+        let paid = texts(&memory).iter().filter(|it| *it == "paid").count();
+        assert_eq!(paid, usize::from(is_late), "{drop_after}: {done:?} {:?}", texts(&memory));
+    }
+}
+
+/// A turn that is kept and run again has what came meanwhile stored once.
+#[test]
+fn a_kept_turn_has_its_late_result_once() {
+    for drop_after in 0..60 {
+        let model = Scripted::new().calls("pay", json!({})).says("Well.").says("Well.");
+        let (memory, talk, may_end, tasks) = talk(model);
+        let mut turn = Turn::from("Pay.");
+        let _ = polled(talk.run(&mut turn, |_| {}), drop_after);
+        may_end.store(true, Ordering::Relaxed);
+        run(&tasks);
+        let done = polled(talk.run(&mut turn, |_| {}), ALL).unwrap().unwrap();
+        run(&tasks);
+        assert_eq!((finish(&talk), done.ended), (0, Ended::Answered), "{drop_after}");
+        let paid = texts(&memory).iter().filter(|it| *it == "paid").count();
+        let asked = texts(&memory).iter().filter(|it| *it == "Pay.").count();
+        // If it was dropped while the payment ran in time, nobody knows.
+        assert!(paid <= 1 && asked == 1, "{drop_after}: {:?}", texts(&memory));
+    }
+}
+
+#[test]
+fn no_more_than_32_tasks_go_on() {
+    let calls: Vec<_> = (0..33).map(|n| ToolCall::new(format!("c{n}"), "pay", "{}")).collect();
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+    let (memory, talk, may_end, tasks) = talk(model);
+    say(&talk, "Pay.");
+    assert_eq!(tasks.lock().unwrap().len(), 32);
+    let last = texts(&memory)[34].clone();
+    assert!(last.starts_with("Not run: too many"), "{last}");
+    may_end.store(true, Ordering::Relaxed);
+    run(&tasks);
+    assert_eq!(finish(&talk), 0);
+    assert_eq!(texts(&memory).iter().filter(|it| *it == "paid").count(), 32);
+}
+
+/// Counts how often somebody was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A stop was looked for where the next piece came: of a body that stood still it never did.
+#[test]
+fn a_stop_ends_an_async_answer_that_stands_still() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let model = |ask: Asking<'static>| async move {
+        ask.tell(Event::Text("Half".to_owned()))?;
+        pending::<Result<String, ModelError>>().await
+    };
+    let talk = Conversation::new_async(MemoryPrompt::new_async(Slow(Arc::clone(&memory))), model);
+    let (stopper, woken) = (talk.stopper(), Arc::new(Woken::default()));
+    let mut said = Box::pin(talk.say("Sing."));
+    let waker = Waker::from(Arc::clone(&woken));
+    for _ in 0..50 {
+        assert!(said.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    stopper.stop();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "whoever waits is woken");
+    assert_eq!(polled(said, ALL).unwrap().unwrap().ended, Ended::Interrupted);
+    assert_eq!(texts(&memory), ["Sing.", "Half"]);
+}

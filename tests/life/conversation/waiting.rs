@@ -1,0 +1,166 @@
+//! Async conversations: who waits for whom, and what is left of a future that was dropped.
+
+use std::future::{pending, poll_fn};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use memory_prompt::conversation::{Asking, Conversation, ModelError, WhenBusy};
+use memory_prompt::memory::BoxFuture;
+use memory_prompt::turn::{Done, Ended, ToolError};
+use memory_prompt::wire::Event;
+use memory_prompt::{
+    AsyncChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool,
+    Window,
+};
+
+use crate::conversation::faults::{Slow, polled};
+
+type Talk = Conversation<dyn AsyncChatMemory>;
+
+/// Answers with the number of messages that it was sent; is silent when it is asked to be.
+async fn model(ask: Asking<'static>) -> Result<String, ModelError> {
+    let _ = ask.tell(Event::Text("I was ".to_owned()));
+    if ask.prompt().iter().any(|it| it.text() == "silence") {
+        return pending().await;
+    }
+    Ok(format!("I was sent {}", ask.prompt().len()))
+}
+
+fn talk() -> (Arc<DefaultChatMemory>, Talk) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory))).window(Window::all());
+    (memory, Conversation::new_async(prompt, model))
+}
+
+/// Polls all of them in turns until none waits any more.
+fn together<T>(mut futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut ready: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2_000 {
+        for (future, place) in futures.iter_mut().zip(&mut ready).filter(|(_, it)| it.is_none()) {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                *place = Some(value);
+            }
+        }
+    }
+    ready.into_iter().map(|it| it.unwrap()).collect()
+}
+
+#[test]
+fn many_at_once_are_kept_whole() {
+    for at_once in [WhenBusy::Proceed, WhenBusy::Wait] {
+        let (memory, talk) = talk();
+        let talk = talk.when_busy(at_once);
+        let say = |i: u32| -> BoxFuture<'_, memory_prompt::Result<Done>> {
+            Box::pin(talk.say(i.to_string()))
+        };
+        let all = (0..8).map(say);
+        let mut said: Vec<_> =
+            together(all.collect()).into_iter().map(|it| it.unwrap().text()).collect();
+        said.sort();
+        said.dedup();
+        // Who waits knows those before.
+        assert_eq!(said.len(), if at_once == WhenBusy::Wait { 8 } else { 1 });
+        let texts: Vec<_> =
+            memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect();
+        let mut asked: Vec<_> = texts.iter().step_by(2).cloned().collect();
+        assert!(texts.iter().skip(1).step_by(2).all(|it| it.starts_with("I was sent")));
+        asked.sort();
+        assert_eq!(asked, (0..8).map(|i| i.to_string()).collect::<Vec<_>>());
+    }
+}
+
+/// A browser tab was closed while it waited, and nobody behind it was let in.
+#[test]
+fn who_is_dropped_leaves_the_line() {
+    let (_, talk) = talk();
+    let talk = talk.when_busy(WhenBusy::Wait);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(talk.say("silence"));
+    let mut second = Box::pin(talk.say("never"));
+    let mut third = Box::pin(talk.say("hi"));
+    for _ in 0..100 {
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+    }
+    drop(second);
+    drop(first);
+    assert_eq!(polled(third, 100).unwrap().unwrap().text(), "I was sent 1");
+}
+
+#[test]
+fn who_may_not_wait_is_told() {
+    let (_, talk) = talk();
+    let talk = talk.when_busy(WhenBusy::Fail);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(talk.say("silence"));
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    let error = polled(talk.say("hi"), 100).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy { since: None });
+    drop(first);
+    assert!(polled(talk.say("hi"), 100).unwrap().is_ok());
+}
+
+/// The temporary messages of a request that was given up were gone with it.
+#[test]
+fn a_future_that_is_dropped_gives_its_temporaries_back() {
+    let (memory, talk) = talk();
+    talk.add_temporary(Message::user("Today is Friday."));
+    assert!(polled(talk.say("silence"), 100).is_none());
+    assert_eq!(memory.next_position().unwrap(), 0);
+    assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 2");
+    assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 3");
+}
+
+#[test]
+fn a_stop_keeps_what_was_said_of_an_async_answer() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
+    let model = |ask: Asking<'static>| async move {
+        loop {
+            ask.tell(Event::Text("la ".to_owned()))?;
+            let mut waited = false;
+            poll_fn(|_| {
+                if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        #[allow(unreachable_code)]
+        Ok::<String, ModelError>(String::new())
+    };
+    let talk = Conversation::new_async(prompt, model);
+    let stopper = talk.stopper();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut said = Box::pin(talk.say("Sing."));
+    for _ in 0..50 {
+        assert!(said.as_mut().poll(&mut context).is_pending());
+    }
+    stopper.stop();
+    assert_eq!(polled(said, 100).unwrap().unwrap().ended, Ended::Interrupted);
+    assert!(memory.all().unwrap().messages().last().unwrap().text().starts_with("la la "));
+}
+
+/// Two calls that wait for each other.
+#[test]
+fn async_calls_run_at_once_where_they_may() {
+    let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let meet = move |(): ()| {
+        let met = Arc::clone(&count);
+        met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        poll_fn(move |_| match met.load(std::sync::atomic::Ordering::Relaxed) {
+            2 => Poll::Ready(Ok::<_, ToolError>("met")),
+            _ => Poll::Pending,
+        })
+    };
+    let memory = Arc::new(DefaultChatMemory::new());
+    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
+    let model = memory_prompt::conversation::Scripted::new();
+    let model = model.says(Message::ai_calls(calls)).says("Met.");
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
+    let talk = Conversation::new_async(prompt, model)
+        .parallel()
+        .tool_async(Tool::new("meet", "Waits for the other one."), meet);
+    assert_eq!(polled(talk.say("Meet."), 200).unwrap().unwrap().text(), "Met.");
+    assert_eq!(memory.all().unwrap().messages().nth(3).unwrap().text(), "met");
+}

@@ -1,0 +1,1070 @@
+//! Turns: what is sent in the middle of one, what is stored at its end, and what is known after a
+//! crash.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+mod kept;
+mod late;
+mod twice;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::counted::counted;
+use crate::odd::Odd;
+use memory_prompt::memory::{Limits, MemoryId};
+use memory_prompt::turn::{
+    Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
+};
+use memory_prompt::wire::{Stop, anthropic, ollama};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, Provider, Result, Tool, ToolCall, Window,
+};
+use proptest::prelude::*;
+
+fn calls<const N: usize>(named: [(&str, &str); N]) -> Message {
+    Message::ai_calls(named.map(|(id, tool)| ToolCall::new(id, tool, r#"{"n":1}"#)))
+}
+
+fn tools() -> [Tool; 2] {
+    [Tool::new("book", "Books."), Tool::new("look", "Looks.").repeatable()]
+}
+
+fn ask(turn: &mut Turn, prompt: &MemoryPrompt) -> Ask {
+    match turn.next(prompt).unwrap() {
+        Next::Ask(ask) => ask,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn call(turn: &mut Turn, prompt: &MemoryPrompt) -> Vec<Call> {
+    match turn.next(prompt).unwrap() {
+        Next::Call(calls) => calls,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn done(turn: &mut Turn, prompt: &MemoryPrompt) -> Done {
+    match turn.next(prompt).unwrap() {
+        Next::Done(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[allow(clippy::unnecessary_wraps)] // as a tool says it
+fn ok(text: &str) -> Result<&str, ToolError> {
+    Ok(text)
+}
+
+fn texts(memory: &(impl ChatMemory + ?Sized)) -> Vec<String> {
+    memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect()
+}
+
+/// A prompt over a conversation that others can hold too.
+fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
+    (memory, prompt)
+}
+
+/// A turn that has asked, and whose model wants to book.
+fn booking(prompt: &mut MemoryPrompt) -> Turn {
+    let mut turn = prompt.turn(Message::user("Book it.")).tools(tools());
+    ask(&mut turn, prompt);
+    turn.answer(calls([("c1", "book")])).unwrap();
+    turn
+}
+
+/// The question stayed in memory when the model failed, and the next try asked it twice.
+#[test]
+fn a_turn_that_comes_to_nothing_stores_nothing() {
+    let (memory, mut prompt) = shared();
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = prompt.turn(Message::user("hi"));
+    assert_eq!(ask(&mut turn, &prompt).prompt().len(), 2);
+    assert_eq!(prompt.temporaries().len(), 0);
+    assert_eq!(turn.into_temporaries(), [Message::user("Today is Friday.")]);
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+#[test]
+fn a_turn_is_stored_whole_and_its_slot_is_gone() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    assert!(memory.slots().unwrap().is_empty());
+    let handed_out = call(&mut turn, &prompt);
+    assert_eq!(handed_out[0].name(), "book");
+    assert!(handed_out[0].is_checkpointed() && !handed_out[0].may_have_run());
+    assert_eq!(memory.slots().unwrap().len(), 1, "it is written down before it runs");
+    assert_eq!(memory.next_position().unwrap(), 0);
+    turn.result("c1", ok("ref 7XK")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.round(), 1);
+    turn.answer(Message::ai("Booked.")).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.positions, done.ended), (0..4, Ended::Answered));
+    assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK", "Booked."]);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// Nothing is written before the end where all that runs may run again.
+#[test]
+fn a_repeatable_tool_leaves_no_checkpoint() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look"), ("c2", "look")])).unwrap();
+    assert!(call(&mut turn, &prompt).iter().all(|call| !call.is_checkpointed()));
+    turn.result("c2", ok("b")).unwrap();
+    assert_eq!(call(&mut turn, &prompt).len(), 1, "one still waits");
+    turn.result("c1", Err::<&str, _>(ToolError::new("it is dark"))).unwrap();
+    assert!(turn.result("c1", ok("again")).is_err());
+    ask(&mut turn, &prompt);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// The process died while the tool ran. The next turn's model did not know, and booked again.
+#[test]
+fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    drop(turn);
+
+    let mut next = prompt.turn(Message::user("Did it work?"));
+    let sent = ask(&mut next, &prompt);
+    let told = sent.prompt().iter().map(|it| it.text().into_owned()).collect::<Vec<_>>();
+    assert_eq!(told[1], "Did it work?");
+    assert!(told[0].contains(r#"book {"n":1}: its outcome is not known yet"#), "{told:?}");
+
+    // Somebody finds out, and goes on with the first turn.
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let others = prompt.unfinished().unwrap().remove(0);
+    assert_eq!(unfinished.calls()[0].tool, "book");
+    prompt.adopt(&unfinished).unwrap(); // the answer got lost
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools());
+    assert_eq!(prompt.adopt(&others).unwrap_err().kind(), ErrorKind::SlotConflict);
+    assert!(call(&mut adopted, &prompt)[0].may_have_run());
+    adopted.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut adopted, &prompt);
+    adopted.answer(Message::ai("Booked.")).unwrap();
+    assert_eq!(done(&mut adopted, &prompt).positions, 0..4);
+    assert!(prompt.unfinished().unwrap().is_empty());
+    assert_eq!(memory.next_position().unwrap(), 4);
+}
+
+/// What a tool has said is written down before the model is asked: after a crash it is not asked
+/// again.
+#[test]
+fn results_are_written_down_before_the_model_is_asked() {
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut turn, &prompt);
+    drop(turn);
+    let begun = prompt.unfinished().unwrap()[0].calls();
+    assert_eq!(begun[0].result.as_deref(), Some("ref 7XK"));
+    let mut next = prompt.turn(Message::user("Did it work?"));
+    let sent = ask(&mut next, &prompt);
+    assert!(sent.prompt()[0].text().contains(r#"done, with the result "ref 7XK""#));
+}
+
+/// A worker seemed dead, another one took its turn over, and then the first came back with the
+/// reference.
+#[test]
+fn the_first_owner_of_an_adopted_turn_appends_late_results() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+    first.result("c1", ok("ref 7XK")).unwrap();
+    assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+    assert_eq!(memory.next_position().unwrap(), 0);
+
+    call(&mut second, &prompt);
+    second.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut second, &prompt).ended, Ended::Interrupted);
+    let before = prompt.build().unwrap();
+    assert!(before[2].text().contains("not known"));
+
+    let late = done(&mut first, &prompt);
+    assert_eq!((late.positions, late.ended), (3..4, Ended::Adopted));
+    let after = prompt.build().unwrap();
+    assert_eq!(after[2].text(), "ref 7XK");
+    assert_eq!(after.len(), 3);
+}
+
+#[test]
+fn others_may_append_meanwhile() {
+    let (memory, mut prompt) = shared();
+    for on_conflict in [OnConflict::Behind, OnConflict::Fail] {
+        memory.clear().unwrap();
+        let start = memory.next_position().unwrap();
+        let mut turn = prompt.turn(Message::user("q")).on_conflict(on_conflict);
+        ask(&mut turn, &prompt);
+        memory.add(Message::user("the other tab")).unwrap();
+        turn.answer(Message::ai("a")).unwrap();
+        if on_conflict == OnConflict::Fail {
+            let error = turn.next(&prompt).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Conflict { .. }), "{error}");
+            assert_eq!(texts(&*memory), ["the other tab"]);
+            turn = turn.on_conflict(OnConflict::Behind); // what was paid for is kept
+        }
+        assert_eq!(done(&mut turn, &prompt).positions, start + 1..start + 3);
+        assert_eq!(texts(&*memory), ["the other tab", "q", "a"]);
+    }
+}
+
+/// All prompts of a turn see the conversation as it was when it began.
+#[test]
+fn what_others_append_is_not_in_the_prompts_of_a_running_turn() {
+    let (memory, mut prompt) = shared();
+    memory.add(Message::user("before")).unwrap();
+    memory.add(Message::ai("yes")).unwrap();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools());
+    let first = ask(&mut turn, &prompt).prompt().to_messages();
+    memory.add(Message::user("the other tab")).unwrap();
+    turn.answer(calls([("c1", "look")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("x")).unwrap();
+    let second = ask(&mut turn, &prompt).prompt().to_messages();
+    assert!(second.starts_with(&first));
+    assert_eq!(second.len(), first.len() + 2);
+}
+
+#[test]
+fn a_conversation_that_was_cleared_or_begun_anew_gets_nothing() {
+    let store = InMemoryStore::new();
+    let id = MemoryId::from("c");
+    for written in [false, true] {
+        for anew in [false, true] {
+            let memory = store.memory("c").unwrap();
+            memory.add_all([Message::user("a"), Message::ai("b")]).unwrap();
+            let mut prompt = MemoryPrompt::new(store.memory("c").unwrap());
+            let mut turn = if written {
+                let mut turn = booking(&mut prompt);
+                call(&mut turn, &prompt);
+                turn.result("c1", ok("x")).unwrap();
+                turn
+            } else {
+                let mut turn = prompt.turn(Message::user("q"));
+                ask(&mut turn, &prompt);
+                turn.answer(Message::ai("a")).unwrap();
+                turn
+            };
+            if anew {
+                store.delete(&id).unwrap();
+                memory.add_all(["x", "y", "z"].map(Message::user)).unwrap();
+            } else {
+                memory.clear().unwrap();
+            }
+            let before = texts(&memory);
+            let error = turn.next(&prompt).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Forgotten, "{written} {anew}: {error}");
+            assert_eq!(texts(&memory), before);
+            assert!(turn.messages().len() >= 2, "what was said is still here");
+            store.delete(&id).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_turn_denies_nothing() {
+    // Nothing has happened.
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
+    assert_eq!(memory.next_position().unwrap(), 0);
+
+    // What was said is kept, and the calls that were not handed out are closed.
+    let mut turn = booking(&mut prompt);
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+    assert!(texts(&*memory)[2].starts_with("Not run"));
+
+    // A tool may have run, so nothing is not enough.
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).positions, 3..6);
+    assert!(texts(&*memory)[5].contains("not known"));
+    assert!(memory.slots().unwrap().is_empty());
+    // When the result comes it takes that place.
+    memory.add(Message::tool("c1", "book", "ref 7XK")).unwrap();
+    let texts: Vec<_> = prompt.build().unwrap().iter().map(|it| it.text().into_owned()).collect();
+    assert!(
+        texts.contains(&"ref 7XK".to_owned()) && !texts.iter().any(|it| it.contains("not known"))
+    );
+}
+
+#[test]
+fn a_steered_turn_goes_on() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look everywhere.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look")])).unwrap();
+    turn.steer("Not in the cellar.").unwrap();
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("nothing")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt().iter().last().unwrap().text(), "Not in the cellar.");
+    // The model ends too early.
+    turn.steer("And the attic?").unwrap();
+    turn.answer(Message::ai("Nowhere.")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt().iter().last().unwrap().text(), "And the attic?");
+    turn.answer(Message::ai("There.")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..7);
+    assert!(turn.steer("too late").is_err());
+    // It is one turn.
+    prompt.configure(|composer| composer.window(Window::turns(1)));
+    assert_eq!(prompt.build().unwrap().len(), 7);
+    assert_eq!(memory.next_position().unwrap(), 7);
+}
+
+#[test]
+fn a_limit_of_rounds_closes_the_turn() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools()).max_rounds(2);
+    for i in 0..3 {
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c", "look")])).unwrap();
+        if i < 2 {
+            call(&mut turn, &prompt);
+            turn.result("c", ok("x")).unwrap();
+        }
+    }
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Rounds);
+    assert_eq!(texts(&*memory)[6], "Not run: a turn has at most 2 rounds of calls.");
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Where {
+    place: String,
+}
+
+#[test]
+fn a_tool_that_there_is_not_is_an_error_for_the_model() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "fly"), ("c2", "look")])).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c2"]);
+    turn.result("c2", handed_out[0].parse::<Where>().map(|it| it.place)).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt()[2].text(), "There is no tool \"fly\".");
+    assert!(sent.prompt()[3].text().contains("missing field `place`"));
+    assert!(sent.prompt()[3].as_tool().unwrap().is_error());
+}
+
+#[test]
+fn a_lost_answer_stores_nothing_twice() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt);
+    for _ in 0..2 {
+        memory.loses.store(true, Ordering::Relaxed);
+        let error = turn.next(&prompt).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        call(&mut turn, &prompt);
+        if turn.messages().len() == 2 {
+            turn.result("c1", ok("x")).unwrap();
+            memory.loses.store(true, Ordering::Relaxed);
+            assert!(turn.next(&prompt).is_err());
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c2", "book")])).unwrap();
+        }
+    }
+    turn.result("c2", ok("y")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("done")).unwrap();
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(turn.next(&prompt).is_err());
+    assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    assert_eq!(memory.next_position().unwrap(), 6);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// The answer to the second save got lost. The next one was taken for a repetition, and what it was
+/// to write down was not: after an adoption the outcome was not known any more.
+#[test]
+fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
+    for is_over in [false, true] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt);
+        memory.loses.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        if is_over {
+            // Nothing was handed out, and the slot is there.
+            turn.interrupt(OnInterrupt::Keep);
+            assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+            assert!(prompt.unfinished().unwrap().is_empty());
+            continue;
+        }
+        call(&mut turn, &prompt);
+        turn.result("c1", ok("one")).unwrap();
+        memory.loses.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c2", "book")])).unwrap();
+        call(&mut turn, &prompt);
+        turn.result("c2", ok("two")).unwrap();
+        ask(&mut turn, &prompt);
+        let begun = prompt.unfinished().unwrap()[0].calls();
+        let results: Vec<_> = begun.iter().map(|it| it.result.as_deref()).collect();
+        assert_eq!(results, [Some("one"), Some("two")]);
+        turn.answer(Message::ai("done")).unwrap();
+        assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    }
+}
+
+/// Once what a crashed turn had seen was evicted it could not be ended, and each later model was
+/// told of it.
+#[test]
+fn a_turn_of_which_all_was_evicted_can_be_ended() {
+    let (memory, mut prompt) = shared();
+    memory.add_all([Message::user("a"), Message::ai("b")]).unwrap();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    drop(turn);
+    memory.add_all((0..20).map(|i| Message::user(i.to_string()))).unwrap();
+    memory.evict(10).unwrap();
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut turn, &prompt).positions, 22..25);
+    assert!(prompt.unfinished().unwrap().is_empty());
+}
+
+/// A turn was written to a file while a refund ran, and went on as if it had not been handed out.
+#[test]
+fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    let before: Turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+    call(&mut turn, &prompt);
+    let written = serde_json::to_string(&turn).unwrap();
+    let mut again: Turn = serde_json::from_str(&written).unwrap();
+    assert!(call(&mut again, &prompt)[0].may_have_run());
+    assert!(!before.messages().is_empty());
+}
+
+/// A queue delivered the same turn twice. The second worker paid again, and what came of that was
+/// stored nowhere.
+#[test]
+fn a_turn_that_is_given_twice_tells_the_second_owner() {
+    for (first_ends, handed_out) in [(false, false), (false, true), (true, true)] {
+        let (memory, mut prompt) = shared();
+        let mut turn = booking(&mut prompt);
+        if handed_out {
+            call(&mut turn, &prompt);
+        }
+        let queue = serde_json::to_string(&turn).unwrap();
+        let deliver = || serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
+        let mut first = deliver();
+        assert_eq!(call(&mut first, &prompt)[0].may_have_run(), handed_out);
+        if first_ends {
+            first.result("c1", ok("one")).unwrap();
+            ask(&mut first, &prompt);
+            first.answer(Message::ai("paid")).unwrap();
+            done(&mut first, &prompt);
+        }
+        let mut second = deliver();
+        let waits = call(&mut second, &prompt);
+        assert!(waits[0].may_have_run());
+        if !first_ends {
+            continue;
+        }
+        second.result("c1", ok("two")).unwrap();
+        let ended = done(&mut second, &prompt);
+        assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 4..5));
+        assert_eq!(texts(&*memory)[4], "two");
+    }
+}
+
+#[test]
+fn what_waits_for_approval_is_written_down() {
+    let (_, mut prompt) = shared();
+    let look = Tool::new("look", "Looks.").repeatable().needing_approval();
+    let mut turn = prompt.turn(Message::user("q")).tools([look]);
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look")])).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    assert!(handed_out[0].needs_approval() && handed_out[0].is_checkpointed());
+    drop(turn);
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    assert!(!call(&mut turn, &prompt)[0].may_have_run(), "it may run twice");
+    turn.error("c1", "nobody approved").unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("sorry")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
+/// The slot of a refund that waited for approval looked like one that ran: the next model was told
+/// that its outcome was not known, and whoever adopted it had to find out whether it had been paid.
+#[test]
+fn a_call_that_waits_for_approval_has_not_run() {
+    let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Pay and book.")).tools(pay());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "pay"), ("c2", "book"), ("c1", "pay")])).unwrap();
+    assert_eq!(call(&mut turn, &prompt).len(), 3);
+    assert_eq!(turn.result("c1", ok("paid")).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(turn.approve("c2").is_err());
+    drop(turn);
+
+    let mut next = prompt.turn(Message::user("And?"));
+    let note = ask(&mut next, &prompt).prompt()[0].text().into_owned();
+    assert_eq!(note.matches("has not run, it waits for somebody's approval").count(), 2, "{note}");
+    assert_eq!(note.matches("its outcome is not known yet").count(), 1, "{note}");
+
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let waits: Vec<_> = unfinished.calls().iter().map(|it| it.needs_approval).collect();
+    assert_eq!(waits, [true, false, true]);
+    let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
+    turn.approve("c1").unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    let told = |it: &Call| (it.needs_approval(), it.may_have_run());
+    assert_eq!(
+        handed_out.iter().map(told).collect::<Vec<_>>(),
+        [(false, false), (false, true), (true, false)]
+    );
+    drop(turn);
+
+    // It died again: that one was approved, so it may have run.
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let waits: Vec<_> = unfinished.calls().iter().map(|it| it.needs_approval).collect();
+    assert_eq!(waits, [false, false, true]);
+    let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
+    assert!(call(&mut turn, &prompt)[0].may_have_run());
+    turn.interrupt(OnInterrupt::Keep);
+    done(&mut turn, &prompt);
+    let stored = texts(&*memory);
+    assert!(stored[2].contains("not known") && stored[3].contains("not known"), "{stored:?}");
+    assert_eq!(stored[4], "Not run: the turn was interrupted.");
+}
+
+/// A webhook came twice, and both times its question was stored and answered.
+#[test]
+fn a_turn_of_an_id_that_was_stored_stores_nothing() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Hi.")).with_id("update 1");
+    ask(&mut turn, &prompt);
+    turn.answer("Hello.").unwrap();
+    // It has looked before that was stored.
+    let mut again = prompt.turn(Message::user("Hi.")).with_id("update 1");
+    ask(&mut again, &prompt);
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Answered);
+
+    // Nothing has happened.
+    again.answer("Hello again.").unwrap();
+    let again = done(&mut again, &prompt);
+    assert_eq!((again.ended, again.text().as_str()), (Ended::Adopted, "Hello."));
+    assert_eq!(again.positions, 0..2);
+    assert_eq!(memory.next_position().unwrap(), 2);
+
+    // Another question wants to book, and is not handed the call.
+    let mut turn = booking(&mut prompt).with_id("update 1");
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(memory.next_position().unwrap(), 2);
+    assert!(prompt.unfinished().unwrap().is_empty());
+}
+
+#[test]
+fn what_answers_cost_is_summed() {
+    let body = |said: &str| {
+        let usage = r#""usage": {"input_tokens": 10, "output_tokens": 2}"#;
+        let body = format!(r#"{{"content": [{said}], "stop_reason": "end_turn", {usage}}}"#);
+        anthropic::answer(&body).unwrap()
+    };
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    turn.answer(body(r#"{"type": "tool_use", "id": "c1", "name": "look", "input": {}}"#)).unwrap();
+    turn.result("c1", ok("x")).unwrap();
+    let written = serde_json::to_vec(&turn).unwrap();
+    let mut turn: Turn = serde_json::from_slice(&written).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(body(r#"{"type": "text", "text": "a"}"#)).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.usage.input, done.usage.output), (Some(20), Some(4)));
+    assert_eq!(done.stop, Some(Stop::End));
+}
+
+/// The answer to a broken stream was stored like a whole one, and its last call was run.
+#[test]
+fn an_answer_that_broke_off_ends_the_turn_and_is_marked() {
+    let (memory, mut prompt) = shared();
+    let mut stream = ollama::Stream::new();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    // An empty answer would be stored, and sent ever after.
+    let error = turn.answer(ollama::Stream::new().broken()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Model);
+    assert_eq!(error.to_string(), "answer: the answer broke off before anything was said");
+    stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#).unwrap();
+    turn.answer(stream.broken()).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.ended, done.stop), (Ended::Interrupted, Some(Stop::Broken)));
+    let stored = memory.all().unwrap();
+    let answer = stored.messages().last().unwrap().as_ai().unwrap();
+    assert_eq!(answer.text(), "Hel");
+    assert_eq!(answer.attributes().get("turn:broken"), Some(&true.into()));
+}
+
+#[test]
+fn a_late_result_takes_the_place_of_an_unknown_outcome() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.outcome_unknown("c1", "Timed out after 5 seconds.").unwrap();
+    assert!(turn.outcome_unknown("c1", "again").is_err());
+    let sent = ask(&mut turn, &prompt);
+    assert!(sent.prompt()[2].text().starts_with("Timed out after 5 seconds. The outcome"));
+    turn.answer("I don't know.").unwrap();
+    done(&mut turn, &prompt);
+    memory.add(Message::tool("c1", "book", "ref 7XK")).unwrap();
+    assert_eq!(prompt.build().unwrap()[2].text(), "ref 7XK");
+}
+
+/// The model was told "the process died The outcome of this call is not known".
+#[test]
+fn a_reason_without_a_full_stop_gets_one() {
+    let cases = [
+        ("the process died", "the process died. The outcome"),
+        ("It died!\n", "It died! The outcome"),
+        (" ", "The outcome"),
+    ];
+    for (why, said) in cases {
+        let (_, mut prompt) = shared();
+        let mut turn = booking(&mut prompt);
+        call(&mut turn, &prompt);
+        turn.outcome_unknown("c1", why).unwrap();
+        let told = ask(&mut turn, &prompt).prompt()[2].text().into_owned();
+        assert!(told.starts_with(said), "{told}");
+    }
+}
+
+#[test]
+fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
+    let (_, mut prompt) = shared();
+    drop({
+        let mut turn = booking(&mut prompt);
+        call(&mut turn, &prompt);
+        turn
+    });
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = prompt.turn(Message::user("q")).temporaries([Message::user("It rains.")]);
+    assert_eq!(ask(&mut turn, &prompt).prompt().len(), 4, "with the note about the booking");
+    let back = turn.into_temporaries();
+    assert_eq!(back, ["Today is Friday.", "It rains."].map(Message::user));
+    let mut turn = prompt.turn(Message::system("x"));
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_result_that_is_too_large_is_an_error_for_the_model() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(400).with_batch(900));
+    let mut prompt = MemoryPrompt::new(memory);
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", Ok("x".repeat(500))).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert!(sent.prompt()[2].text().starts_with("The result is too large: a message has 5"));
+    assert!(sent.prompt()[2].as_tool().unwrap().is_error());
+    turn.answer(Message::ai("Oh.")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+
+    let mut turn = prompt.turn(Message::user("q".repeat(500)));
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_memory_without_slots_says_so_before_anything_runs() {
+    let memory = Odd::new(Limits::default());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt);
+    assert!(!call(&mut turn, &prompt)[0].is_checkpointed());
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unsupported);
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::GoOn);
+    turn.result("c1", ok("x")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("done")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
+#[test]
+fn a_turn_that_was_written_goes_on_where_it_was() {
+    let (_, mut prompt) = shared();
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("x")).unwrap();
+    let written = serde_json::to_string(&turn).unwrap();
+    let sent = ask(&mut turn, &prompt).prompt().to_messages();
+    let mut again: Turn = serde_json::from_str(&written).unwrap();
+    assert_eq!(ask(&mut again, &prompt).prompt().to_messages(), sent);
+    let newer = written.replacen("\"turn\":1", "\"turn\":2", 1);
+    let error = serde_json::from_str::<Turn>(&newer).unwrap_err().to_string();
+    assert!(error.starts_with("a turn of version 2, and this is version 1"), "{error}");
+    assert!(!format!("{turn:?}").contains("Book it"));
+}
+
+/// What happens in a turn of the property below.
+#[derive(Clone, Debug)]
+enum Event {
+    /// The model calls so many tools: `true` for one that is not repeatable.
+    Calls(Vec<bool>),
+    /// It fails, and is asked again.
+    Fails,
+    /// The user says something into the turn.
+    Steers,
+    /// Another tab appends.
+    Other,
+    /// The turn is kept outside and goes on in another process.
+    Moves,
+    /// The owner dies, and somebody adopts the turn if it was written down.
+    Dies,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        4 => proptest::collection::vec(any::<bool>(), 1..4).prop_map(Event::Calls),
+        1 => Just(Event::Fails),
+        1 => Just(Event::Steers),
+        1 => Just(Event::Other),
+        1 => Just(Event::Moves),
+        1 => Just(Event::Dies),
+    ];
+    proptest::collection::vec(event, 0..8)
+}
+
+fn providers() -> impl Strategy<Value = Option<Provider>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Provider::OpenAi)),
+        Just(Some(Provider::Anthropic)),
+        Just(Some(Provider::Gemini)),
+        Just(Some(Provider::Mistral)),
+    ]
+}
+
+/// How often each call that must not run twice has run, by its id.
+type Ran = std::collections::BTreeMap<String, u32>;
+
+/// Runs the calls that wait. One that may have run is run only if it did not.
+fn run(turn: &mut Turn, handed_out: &[Call], ran: &mut Ran, backwards: bool) {
+    let mut order: Vec<_> = handed_out.iter().collect();
+    if backwards {
+        order.reverse();
+    }
+    for call in order {
+        if call.name() == "book" {
+            let times = ran.entry(call.id().to_owned()).or_default();
+            if *times == 0 || !call.may_have_run() {
+                *times += 1;
+            }
+        }
+        turn.result(call.id(), Ok(format!("result of {}", call.id()))).unwrap();
+    }
+}
+
+counted! {
+    #![cases(400)]
+
+    #[test]
+    fn whatever_happens_in_turns_all_is_kept_and_nothing_runs_twice(
+        turns in proptest::collection::vec(events(), 1..4), provider in providers(),
+        temporaries in 0usize..3, last in proptest::option::of(1usize..30), backwards in any::<bool>(),
+    ) {
+        let (memory, mut prompt) = shared();
+        if let Some(provider) = provider {
+            prompt.configure(|composer| composer.for_provider(provider));
+        }
+        if let Some(n) = last {
+            prompt.configure(|composer| composer.window(Window::last(n)));
+        }
+        let (mut ids, mut ran) = (0, Ran::new());
+        for (number, events) in turns.iter().enumerate() {
+            let question = format!("question {number}");
+            for i in 0..temporaries {
+                prompt.add_temporary(Message::user(format!("temporary {i}")));
+            }
+            let mut turn = prompt.turn(Message::user(question.as_str())).tools(tools());
+            let mut before: Option<Vec<Message>> = None;
+            let mut died = false;
+            for event in events {
+                let Next::Ask(sent) = turn.next(&prompt).unwrap() else { panic!("it asks") };
+                let sent = sent.prompt();
+                // Without a window that moves, each prompt extends the one before.
+                if let Some(before) = before.filter(|_| last.is_none() && provider.is_none()) {
+                    prop_assert!(sent.to_messages().starts_with(&before));
+                }
+                before = Some(sent.to_messages());
+                match event {
+                    Event::Fails => {}
+                    Event::Steers => turn.steer(format!("steered {number}")).unwrap(),
+                    Event::Other => {
+                        memory.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+                    }
+                    Event::Moves => {
+                        let written = serde_json::to_vec(&turn).unwrap();
+                        turn = serde_json::from_slice::<Turn>(&written).unwrap().tools(tools());
+                    }
+                    Event::Dies => {
+                        let own = turn.id().to_owned();
+                        drop(turn);
+                        let kept = prompt.unfinished().unwrap().into_iter().find(|it| it.id() == own);
+                        if let Some(unfinished) = kept {
+                            turn = prompt.adopt(&unfinished).unwrap().tools(tools());
+                            before = None;
+                        } else {
+                            died = true;
+                            turn = prompt.turn(Message::user("never said"));
+                            break;
+                        }
+                    }
+                    Event::Calls(tools) => {
+                        let named = tools.iter().map(|once| {
+                            ids += 1;
+                            ToolCall::new(format!("c{ids}"), if *once { "book" } else { "look" }, "{}")
+                        });
+                        turn.answer(Message::ai_calls(named)).unwrap();
+                        let Next::Call(handed_out) = turn.next(&prompt).unwrap() else { panic!("it calls") };
+                        prop_assert_eq!(handed_out.len(), tools.len());
+                        run(&mut turn, &handed_out, &mut ran, backwards);
+                    }
+                }
+            }
+            if died {
+                continue;
+            }
+            let Next::Ask(sent) = turn.next(&prompt).unwrap() else { panic!("it asks") };
+            let sent = sent.prompt().clone();
+            turn.answer(Message::ai(format!("answer {number}"))).unwrap();
+            let conflict = events.iter().any(|it| matches!(it, Event::Other));
+            let Next::Done(done) = turn.next(&prompt).unwrap() else { panic!("it is done") };
+            prop_assert_eq!(done.text(), format!("answer {number}"));
+            let all = memory.all().unwrap();
+            let stored: Vec<_> = all.messages().cloned().collect();
+            prop_assert!(stored.ends_with(&done.messages));
+            let asked = stored.iter().filter(|it| it.text() == question).count();
+            prop_assert_eq!(asked, 1);
+            if last.is_none() && temporaries == 0 && !conflict && prompt.unfinished().unwrap().is_empty() {
+                let next = prompt.build().unwrap();
+                prop_assert!(next.to_messages().starts_with(&sent.to_messages()[..sent.cacheable()]));
+            }
+        }
+        if memory.next_position().unwrap() == 0 {
+            return Ok(()); // all of them died before anything happened
+        }
+        // No call is without its result.
+        let built = prompt.window(Window::all()).preview().unwrap();
+        prop_assert!(built.report().repaired.is_empty());
+        prop_assert!(built.report().left_out.is_empty());
+        prop_assert!(ran.values().all(|times| *times == 1), "{ran:?}");
+    }
+}
+
+/// The tokens ran out right behind the name of a call, and it ran without its filter, as if it took
+/// nothing.
+#[test]
+fn a_call_at_which_the_answer_was_cut_is_not_run() {
+    for stop in [Stop::Length, Stop::Filtered] {
+        let (_, mut prompt) = shared();
+        let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
+        ask(&mut turn, &prompt);
+        let asked = [ToolCall::new("c1", "look", "{}"), ToolCall::new("c2", "book", "")];
+        let mut reply = Reply::from(Message::ai_calls(asked));
+        reply.stop = Some(stop);
+        turn.answer(reply).unwrap();
+        let handed_out = call(&mut turn, &prompt);
+        assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c1"]);
+        assert_eq!(turn.messages()[2].text(), "Not run: the answer was cut.");
+        turn.result("c1", ok("x")).unwrap();
+        ask(&mut turn, &prompt);
+    }
+}
+
+/// The last call had the id of the first one. The first was closed in its place, and the cut one
+/// ran.
+#[test]
+fn a_cut_call_is_not_run_under_the_id_of_another() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
+    ask(&mut turn, &prompt);
+    let asked = [ToolCall::new("c", "book", "{}"), ToolCall::new("c", "book", "")];
+    let mut reply = Reply::from(Message::ai_calls(asked));
+    reply.stop = Some(Stop::Length);
+    turn.answer(reply).unwrap();
+    ask(&mut turn, &prompt);
+}
+
+/// A loop over the model's own answer names its calls as the model did, and two of them shared an
+/// id: each gets its result all the same, in the order in which they come.
+#[test]
+fn results_may_name_calls_as_the_model_did() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look here and there.")).tools(tools());
+    ask(&mut turn, &prompt);
+    let answer =
+        calls([("c1", "look"), ("c1", "look"), ("c1_2", "look"), ("", "look"), ("", "look")]);
+    turn.answer(answer.clone()).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    let ids: Vec<_> = handed_out.iter().map(Call::id).collect();
+    assert_eq!(ids, ["c1", "c1_3", "c1_2", "", "call_2"]);
+    for (place, call) in answer.tool_calls().enumerate() {
+        turn.result(&call.id, Ok(place.to_string())).unwrap();
+    }
+    assert!(turn.result("c1", ok("again")).is_err());
+    let told: Vec<_> = turn.messages()[2..].iter().filter_map(Message::as_tool).collect();
+    let told: Vec<_> = told.iter().map(|it| (it.call_id(), it.content().text())).collect();
+    let expected = ["c1", "c1_3", "c1_2", "", "call_2"].into_iter().zip("01234".split("").skip(1));
+    assert!(told.iter().map(|(id, text)| (*id, &**text)).eq(expected), "{told:?}");
+    ask(&mut turn, &prompt);
+}
+
+/// A tool that takes nothing was handed `{}`, as models write it, and never ran.
+#[test]
+fn a_tool_that_takes_nothing_is_handed_nothing() {
+    #[derive(serde::Deserialize)]
+    struct Nothing;
+    #[derive(Debug, serde::Deserialize)]
+    struct Something {
+        #[serde(rename = "n")]
+        _n: u32,
+    }
+    for arguments in ["{}", "", " { } ", "null"] {
+        let (_, mut prompt) = shared();
+        let mut turn = prompt.turn(Message::user("What is it o'clock?"));
+        ask(&mut turn, &prompt);
+        turn.answer(Message::ai_calls([ToolCall::new("c1", "now", arguments)])).unwrap();
+        let now = call(&mut turn, &prompt).remove(0);
+        now.parse::<()>().unwrap();
+        now.parse::<Nothing>().unwrap();
+        let error = now.parse::<Something>().unwrap_err().to_string();
+        let wanted = if arguments == "null" { "invalid type: null" } else { "missing field `n`" };
+        assert!(error.contains(wanted), "{error}");
+    }
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    let book = call(&mut turn, &prompt).remove(0);
+    assert!(book.parse::<()>().is_err(), "it was handed something");
+}
+
+/// A turn of which a payment waits for approval, and somebody says that it may be made.
+fn approved(prompt: &mut MemoryPrompt) -> Turn {
+    let pay = Tool::new("pay", "Pays.").needing_approval();
+    let mut turn = prompt.turn(Message::user("Pay.")).tools([pay]);
+    ask(&mut turn, prompt);
+    turn.answer(calls([("c1", "pay")])).unwrap();
+    assert!(call(&mut turn, prompt)[0].needs_approval());
+    drop(turn);
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    turn.approve("c1").unwrap();
+    turn
+}
+
+/// Somebody approved of a payment, and the turn was handed to a worker, who took it for one that
+/// may have been made: it never was.
+#[test]
+fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
+    let (_, mut prompt) = shared();
+    let bytes = serde_json::to_string(&approved(&mut prompt)).unwrap();
+    let mut turn: Turn = serde_json::from_str(&bytes).unwrap();
+    let pay = call(&mut turn, &prompt).remove(0);
+    assert!(!pay.may_have_run() && !pay.needs_approval() && pay.is_checkpointed());
+    // Now it may have run: for who is handed this turn, and for who was handed the same one before.
+    let moved = serde_json::to_string(&turn).unwrap();
+    for bytes in [&moved, &bytes] {
+        let mut turn: Turn = serde_json::from_str(bytes).unwrap();
+        assert!(call(&mut turn, &prompt)[0].may_have_run());
+    }
+
+    let (_, mut prompt) = shared();
+    let mut turn = approved(&mut prompt);
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(turn.messages()[2].text(), "Not run: the turn was interrupted.");
+}
+
+/// A turn failed as it was written down, and came to nothing. Its slot stayed for ever, and each
+/// later model was told of a booking that was never handed out.
+#[test]
+fn a_turn_that_is_forgotten_leaves_no_slot() {
+    for (is_written, is_lost_again) in [(false, false), (true, false), (true, true)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt);
+        let wrong = if is_written { &memory.loses } else { &memory.fails };
+        wrong.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        turn.interrupt(OnInterrupt::Forget);
+        if is_lost_again {
+            memory.loses.store(true, Ordering::Relaxed);
+            assert!(turn.next(&prompt).is_err());
+        }
+        let done = done(&mut turn, &prompt);
+        assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
+        assert!(memory.slots().unwrap().is_empty(), "{is_written}, {is_lost_again}");
+        assert_eq!(memory.next_position().unwrap(), 0);
+    }
+}
+
+/// A model that repeated the name under which its provider had been sent a tool was told that there
+/// is no such tool.
+#[test]
+fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
+    let (memory, prompt) = shared();
+    let mut prompt = prompt.for_provider(Provider::OpenAi);
+    let mut turn = prompt.turn(Message::user("q")).tools([Tool::new("book.now", "Books.")]);
+    ask(&mut turn, &prompt);
+    let sent = Provider::OpenAi.row().tool_names.sent("book.now");
+    assert!(sent.starts_with("book_now_"));
+    turn.answer(calls([("c1", &*sent)])).unwrap();
+    let called = call(&mut turn, &prompt);
+    assert_eq!(called[0].name(), "book.now");
+    turn.result("c1", ok("booked")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("Booked.")).unwrap();
+    done(&mut turn, &prompt);
+    let stored = memory.messages().unwrap();
+    assert_eq!(stored[1].tool_calls().next().unwrap().name, "book.now");
+}
+
+/// Found by a new user: the model was offered the tools of the prompt, and a call that somebody had
+/// to approve of was handed out as if nobody had, since the turn itself was given no tools.
+#[test]
+fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
+    let tools = || [Tool::new("crm.refund", "Pays.").needing_approval()];
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(tools());
+    let mut turn = prompt.turn(Message::user("My money back!"));
+    let asked = ask(&mut turn, &prompt);
+    assert_eq!(asked.tools().len(), 1);
+    turn.answer(calls([("c1", "crm.refund"), ("c2", "nothing")])).unwrap();
+    let handed = call(&mut turn, &prompt);
+    assert_eq!(handed.len(), 1, "the other tool is not there");
+    assert!(handed[0].needs_approval());
+    // Read back, it waits for the same.
+    let json = serde_json::to_string(&turn).unwrap();
+    let mut again: Turn = serde_json::from_str(&json).unwrap();
+    assert!(call(&mut again, &prompt)[0].needs_approval());
+    // One that had other tools does not take these for them.
+    let mut other =
+        prompt
+            .turn(Message::user("A mail!"))
+            .tools([Tool::new("mail", "Sends a mail.").needing_approval()]);
+    ask(&mut other, &prompt);
+    other.answer(calls([("c1", "mail")])).unwrap();
+    let json = serde_json::to_string(&other).unwrap();
+    let mut again: Turn = serde_json::from_str(&json).unwrap();
+    assert!(call(&mut again, &prompt)[0].needs_approval());
+}

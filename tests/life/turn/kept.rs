@@ -1,0 +1,193 @@
+//! What is kept of a turn: by a later version, without tools, and near the limits of a memory.
+
+use std::sync::Arc;
+
+use memory_prompt::memory::{Append, Expected, Limits};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
+};
+
+use crate::odd::Odd;
+use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
+
+/// Two versions ran side by side. The older one could not read the slot of a booking that the later
+/// one had begun, told its model nothing, and booked again.
+#[test]
+fn a_turn_of_a_later_version_is_not_passed_over() {
+    for (content, said, named) in [
+        (r#"{"turn":9,"id":"x","of":"later"}"#, "of a later version", "a turn of version 9"),
+        (r#"{"turn":1,"id":"x"}"#, "that can't be read", "that can't be read"),
+        ("{", "that can't be read", "that can't be read"),
+    ] {
+        let (memory, mut prompt) = shared();
+        let later = Append::default().set_slot("turn:later", content, Expected::Absent);
+        memory.append_with(&mut { later }).unwrap();
+        let mut own = booking(&mut prompt);
+        call(&mut own, &prompt);
+
+        let mut turn = prompt.turn(Message::user("Book it."));
+        let note = ask(&mut turn, &prompt).prompt()[0].text().into_owned();
+        assert!(
+            note.contains(&format!("a turn {said} has begun something whose outcome")),
+            "{note}"
+        );
+        assert!(note.contains(r#"book {"n":1}: its outcome is not known yet"#), "{note}");
+        let error = prompt.unfinished().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let error = error.to_string();
+        assert!(error.starts_with("unfinished: the slot \"turn:later\" holds a turn"), "{error}");
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+/// A turn that was adopted or deserialised without its tools handed the next payment out as if
+/// nobody had to approve of it.
+#[test]
+fn a_turn_without_its_tools_still_asks_for_approval() {
+    let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Book and pay.")).tools(pay());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    let written = serde_json::to_string(&turn).unwrap();
+    let adopted = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    for mut turn in [serde_json::from_str::<Turn>(&written).unwrap(), adopted] {
+        turn.result("c1", ok("booked")).unwrap();
+        let Ok(Next::Ask(_)) = turn.next(&prompt) else {
+            continue; // the other one has adopted it
+        };
+        turn.answer(calls([("c2", "pay"), ("c3", "book")])).unwrap();
+        let waits: Vec<_> = call(&mut turn, &prompt).iter().map(Call::needs_approval).collect();
+        assert_eq!(waits, [true, false]);
+    }
+}
+
+/// A turn outgrew its slot. The next booking was handed out behind a slot that did not know of it.
+#[test]
+fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
+    for checkpoint in [OnNoCheckpoint::GoOn, OnNoCheckpoint::Fail] {
+        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt).on_no_checkpoint(checkpoint);
+        assert!(call(&mut turn, &prompt)[0].is_checkpointed());
+        turn.result("c1", Ok("x".repeat(1_000))).unwrap();
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c2", "book")])).unwrap();
+        match checkpoint {
+            OnNoCheckpoint::Fail => {
+                let error = turn.next(&prompt).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                assert!(error.to_string().contains("outgrown"), "{error}");
+                // It has not run.
+                turn.interrupt(OnInterrupt::Keep);
+                assert!(done(&mut turn, &prompt).messages[4].text().starts_with("Not run"));
+            }
+            _ => assert!(!call(&mut turn, &prompt)[0].is_checkpointed()),
+        }
+    }
+}
+
+/// Two bookings were handed out and written down. The result of one outgrew the slot, and the other
+/// one was an error, though the slot knew of it.
+#[test]
+fn a_call_of_which_the_slot_knows_stays_kept() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
+    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
+    assert_eq!(call(&mut turn, &prompt).len(), 2);
+    turn.result("c1", Ok("x".repeat(1_000))).unwrap();
+    assert!(call(&mut turn, &prompt)[0].is_checkpointed());
+}
+
+/// A turn that had filled the memory's largest batch with a result could not be stored any more:
+/// there was no room for the answer, nor for the closings of what it had called.
+#[test]
+fn whatever_a_turn_has_taken_can_be_stored() {
+    for size in (0..2_000).step_by(7) {
+        for is_interrupted in [false, true] {
+            let memory = Odd::new(DefaultChatMemory::new().limits().with_batch(2_000));
+            let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "book")])).unwrap();
+            assert_eq!(call(&mut turn, &prompt).len(), 3);
+            turn.result("c1", Ok("x".repeat(size))).unwrap();
+            if is_interrupted {
+                turn.interrupt(OnInterrupt::Keep);
+            } else {
+                turn.outcome_unknown("c2", &"y".repeat(size / 2)).unwrap();
+                turn.error("c3", "z".repeat(size)).unwrap();
+                assert!(!turn.messages()[3].text().is_empty());
+                ask(&mut turn, &prompt);
+                let before = turn.messages().len();
+                let error = turn.answer("a".repeat(2_000)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Invalid);
+                assert_eq!(turn.messages().len(), before, "nothing of it is taken");
+                assert!(turn.steer("s".repeat(2_000)).is_err());
+                turn.answer("Booked.").unwrap();
+            }
+            let done = done(&mut turn, &prompt);
+            let ended = if is_interrupted { Ended::Interrupted } else { Ended::Answered };
+            assert_eq!((done.ended, memory.next_position().unwrap()), (ended, done.positions.end));
+            let bytes: usize =
+                done.messages.iter().map(|it| serde_json::to_vec(it).unwrap().len()).sum();
+            assert!(bytes <= 2_000, "{size}: {bytes}");
+        }
+    }
+}
+
+/// A question that left no room for an answer was sent, answered and paid, and could not be stored.
+#[test]
+fn who_leaves_no_room_for_an_answer_is_told_before_it_is_paid() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_batch(1_000));
+    let mut prompt = MemoryPrompt::new(memory);
+    let mut turn = prompt.turn(Message::user("q".repeat(900)));
+    let error = turn.next(&prompt).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("an answer"), "{error}");
+    // An answer whose calls could not even be closed is no answer.
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    let many = (0..9).map(|i| ToolCall::new(format!("c{i}"), "look", "{}"));
+    assert!(turn.answer(Message::ai_calls(many)).is_err());
+    turn.answer("a").unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..2);
+}
+
+/// The limits of a memory of five methods are none.
+#[test]
+fn without_limits_all_is_taken() {
+    let memory = Odd::new(Limits::default());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = prompt.turn(Message::user("q".repeat(100_000)));
+    ask(&mut turn, &prompt);
+    turn.answer("a".repeat(100_000)).unwrap();
+    done(&mut turn, &prompt);
+    assert_eq!(texts(&*memory)[1].len(), 100_000);
+}
+
+/// Somebody adopted a turn and ended it. Its first owner had called another tool since, of which
+/// the slot did not know, and appended that result without its call.
+#[test]
+fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut first, &prompt);
+    let mut second = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    second.interrupt(OnInterrupt::Keep);
+    done(&mut second, &prompt);
+    first.answer(calls([("c2", "look")])).unwrap();
+    call(&mut first, &prompt);
+    first.result("c2", ok("nothing")).unwrap();
+    ask(&mut first, &prompt);
+    first.answer("Booked.").unwrap();
+    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+    assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK"]);
+}

@@ -1,0 +1,837 @@
+//! One turn in two hands: the note of it was written, and somebody else has ended it since.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use memory_prompt::conversation::{Conversation, Scripted};
+use memory_prompt::error::Remains;
+use memory_prompt::memory::{Append, MemoryId};
+use memory_prompt::message::ToolMessage;
+use memory_prompt::record::Snapshot;
+use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Step, Turn};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
+    ToolCall,
+};
+use proptest::prelude::*;
+
+use crate::counted::counted;
+use crate::odd::Odd;
+use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
+
+fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
+    ask(turn, prompt);
+    turn.answer("Booked.").unwrap();
+}
+
+/// The answer to the note before a payment got lost. Somebody else adopted the turn and ended it,
+/// and then the first owner paid once more and stored the question a second time.
+#[test]
+fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
+    for (goes_on, adopter_runs) in [(true, true), (true, false), (false, true), (false, false)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut first = booking(&mut prompt);
+        memory.loses.store(true, Ordering::Relaxed);
+        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+
+        let unfinished = prompt.unfinished().unwrap().remove(0);
+        let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+        if adopter_runs {
+            assert!(call(&mut second, &prompt)[0].may_have_run());
+            second.result("c1", ok("ref 7XK")).unwrap();
+            answer(&mut second, &prompt);
+        } else {
+            second.interrupt(OnInterrupt::Keep);
+        }
+        let stored = done(&mut second, &prompt).positions.end;
+        if !goes_on {
+            first.interrupt(OnInterrupt::Keep);
+        }
+        let ended = done(&mut first, &prompt);
+        assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..stored));
+        assert_eq!(memory.next_position().unwrap(), stored);
+        assert!(prompt.unfinished().unwrap().is_empty());
+    }
+}
+
+/// The answer to the note before a payment got lost, somebody else adopted the turn, and the first
+/// owner gave up: it was told that nothing is stored, so it asked the same question again.
+#[test]
+fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
+    for (has_ended, sees_it) in [(true, true), (true, false), (false, true), (false, false)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut first = booking(&mut prompt);
+        memory.loses.store(true, Ordering::Relaxed);
+        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+        first.interrupt(OnInterrupt::Forget);
+
+        let adopt = move |memory: &Arc<Odd>| {
+            let prompt = MemoryPrompt::new(Arc::clone(memory));
+            let unfinished = prompt.unfinished().unwrap().remove(0);
+            let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+            if has_ended {
+                second.interrupt(OnInterrupt::Keep);
+                assert_eq!(done(&mut second, &prompt).positions, 0..3);
+            }
+        };
+        if sees_it {
+            adopt(&memory);
+        } else {
+            // It is adopted only after the first owner has seen its own note.
+            let others = Arc::clone(&memory);
+            memory.meanwhile(false, move || adopt(&others));
+        }
+        match first.next(&prompt) {
+            Ok(Next::Done(ended)) if has_ended => assert_eq!(ended.ended, Ended::Adopted),
+            Err(error) if !has_ended => assert_eq!(error.kind(), ErrorKind::Adopted),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A turn was given up while its first note was still on its way: the note came behind that, and a
+/// booking of a turn that nobody had was under way for ever.
+#[test]
+fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    turn.set_limits(memory.limits());
+    let Step::Save(mut note) = turn.step(prompt.composer()).unwrap() else { panic!("no note") };
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
+    assert!(memory.append_with(&mut note).unwrap().repeated);
+    assert!(prompt.unfinished().unwrap().is_empty());
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// What came of a call was delivered twice, as queues do. The second time it was taken for the
+/// result of another call, to which the model had given the same id.
+#[test]
+fn a_result_that_comes_twice_is_that_of_one_call() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Book both.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.result("1", ok("Booked.")).unwrap();
+    assert_eq!(turn.result("1", ok("Booked.")).unwrap_err().kind(), ErrorKind::Invalid);
+    turn.result("1_2", ok("Booked too.")).unwrap();
+    // Nor is it that of a call in a later answer.
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book")])).unwrap();
+    let newest = call(&mut turn, &prompt)[0].id().to_owned();
+    assert_eq!(turn.result("1", ok("Booked.")).unwrap_err().kind(), ErrorKind::Invalid);
+    turn.result(&newest, ok("Booked three.")).unwrap();
+}
+
+/// A worker was given a copy of a turn that was serialised before its payment was handed out. It
+/// came to it after the first had paid and stored, and paid again.
+#[test]
+fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    let queue = serde_json::to_string(&first).unwrap();
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    answer(&mut first, &prompt);
+    assert_eq!(done(&mut first, &prompt).positions, 0..4);
+
+    let mut second = serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
+    let ended = done(&mut second, &prompt);
+    assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..4));
+    assert_eq!(memory.next_position().unwrap(), 4);
+}
+
+/// A request came a second time while a tool of the first ran. Its answer could not be stored, and
+/// at the second try the turn took the note of the first for its own append: it said that it had
+/// answered, and nothing was stored.
+#[test]
+fn a_note_of_the_first_request_is_not_the_second_one() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let request = || Turn::from("Book.").with_id("request 9").tools(tools());
+    let mut first = request();
+    ask(&mut first, &prompt);
+    first.answer(calls([("c1", "book")])).unwrap();
+    let mut second = request();
+    ask(&mut second, &prompt);
+    call(&mut first, &prompt);
+    second.answer("I can't book.").unwrap();
+    memory.fails.store(true, Ordering::Relaxed);
+    assert_eq!(second.next(&prompt).unwrap_err().kind(), ErrorKind::Storage);
+    let error = second.next(&prompt).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Busy { since: Some(_) }), "{error:?}");
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// A client sent its request a second time, under the same id, and each time the booking was made.
+#[test]
+fn a_request_that_comes_twice_books_once() {
+    for fails_behind_the_tool in [true, false] {
+        let (memory, mut prompt) = shared();
+        let mut first = booking(&mut prompt).with_id("request 9");
+        call(&mut first, &prompt);
+        first.result("c1", ok("ref 7XK")).unwrap();
+        if fails_behind_the_tool {
+            first.interrupt(OnInterrupt::Keep);
+        } else {
+            answer(&mut first, &prompt);
+        }
+        assert_eq!(done(&mut first, &prompt).positions.start, 0);
+        let mut again = booking(&mut prompt).with_id("request 9");
+        if fails_behind_the_tool {
+            // It goes on behind the booking that is stored.
+            let sent = ask(&mut again, &prompt);
+            assert_eq!(sent.prompt().iter().last().unwrap().text(), "ref 7XK");
+            again.answer("Booked.").unwrap();
+            let ended = done(&mut again, &prompt);
+            assert_eq!((ended.ended, ended.positions), (Ended::Answered, 3..4));
+        }
+        let mut again = booking(&mut prompt).with_id("request 9");
+        let ended = done(&mut again, &prompt);
+        let stored = if fails_behind_the_tool { 3..4 } else { 0..4 };
+        assert_eq!((ended.ended, ended.text().as_str()), (Ended::Adopted, "Booked."));
+        assert_eq!(ended.positions, stored);
+        assert_eq!(memory.next_position().unwrap(), 4);
+        assert!(prompt.unfinished().unwrap().is_empty());
+    }
+    // While the first one waits, the second says so and touches nothing of it.
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt).with_id("request 9");
+    call(&mut first, &prompt);
+    let mut again = booking(&mut prompt).with_id("request 9");
+    let error = again.next(&prompt).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Busy { since: Some(_) }), "{error:?}");
+    first.result("c1", ok("ref 7XK")).unwrap();
+    answer(&mut first, &prompt);
+    assert_eq!(done(&mut first, &prompt).positions, 0..4);
+    assert_eq!(memory.next_position().unwrap(), 4);
+}
+
+/// The id of a request was a few bytes longer than the memory takes. A booking was made, and could
+/// be stored by nobody. Where requests had no id each one was taken for the first.
+#[test]
+fn an_id_that_is_none_is_refused_before_anything_happens() {
+    for (size, is_good) in [(0, false), (1, true), (246, true), (247, false), (300, false)] {
+        let (_, prompt) = shared();
+        let mut turn = Turn::from("Book.").with_id("x".repeat(size)).tools(tools());
+        if is_good {
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c1", "book")])).unwrap();
+            call(&mut turn, &prompt);
+            turn.interrupt(OnInterrupt::Keep);
+            assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+        } else {
+            let error = turn.next(&prompt).unwrap_err();
+            let text = "turn: the id of a turn has 1 to 246 bytes and no control characters";
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, text.into()));
+        }
+    }
+}
+
+/// A client that had lost its answer sent its request again. The model was asked once more and
+/// paid for, the client was shown another answer than the one that was stored, and where a tool
+/// had run it was told no positions.
+#[test]
+fn a_request_that_comes_again_has_its_first_answer() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt).with_id("request 9");
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    answer(&mut first, &prompt);
+    let first = done(&mut first, &prompt);
+    assert_eq!(first.positions, 0..4);
+    let mut plain = Turn::from("Hi.").with_id("request 10");
+    answer(&mut plain, &prompt);
+    let plain = done(&mut plain, &prompt);
+    for (id, first) in [("request 9", &first), ("request 10", &plain)] {
+        let question = first.messages[0].text().into_owned();
+        let again = done(&mut Turn::from(question).with_id(id), &prompt);
+        assert_eq!((again.ended, &again.positions), (Ended::Adopted, &first.positions));
+        assert_eq!(again.messages, first.messages);
+        // One that was ended before it began stores nothing, and says so.
+        let mut ended = Turn::from("Again.").with_id(id);
+        ended.interrupt(OnInterrupt::Forget);
+        assert_eq!(done(&mut ended, &prompt).ended, Ended::Interrupted);
+    }
+    // If the answer is no more there, and of another id, the model is asked.
+    memory.evict(2).unwrap();
+    for id in ["request 9", "request 11"] {
+        ask(&mut Turn::from("Again.").with_id(id), &prompt);
+    }
+    assert_eq!(memory.next_position().unwrap(), 6);
+}
+
+/// A mail was approved and sent by one terminal, which died. The other one, where the question
+/// still stood, said no: that was stored as the late result, and the model was told that no mail
+/// was sent.
+#[test]
+fn a_refusal_of_a_former_owner_is_no_result() {
+    let approved = || [Tool::new("mail", "Sends.").needing_approval()];
+    for says_no in [true, false] {
+        let (memory, mut prompt) = shared();
+        let mut first = prompt.turn(Message::user("Mail it.")).tools(approved());
+        ask(&mut first, &prompt);
+        first.answer(calls([("c1", "mail")])).unwrap();
+        assert!(call(&mut first, &prompt)[0].needs_approval());
+
+        let unfinished = prompt.unfinished().unwrap().remove(0);
+        let mut second = prompt.adopt(&unfinished).unwrap().tools(approved());
+        second.approve("c1").unwrap();
+        call(&mut second, &prompt);
+        second.interrupt(OnInterrupt::Keep); // it has sent, and nobody knows
+        done(&mut second, &prompt);
+
+        if says_no {
+            first.error("c1", "The user said no.").unwrap();
+        } else {
+            first.interrupt(OnInterrupt::Keep);
+        }
+        let ended = done(&mut first, &prompt);
+        assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..0));
+        assert_eq!(memory.next_position().unwrap(), 3);
+        assert!(texts(&*memory)[2].contains("not known"));
+    }
+}
+
+/// Two threads shared a list and adopted the same turn: both were told that it is theirs, and what
+/// one of them paid was nowhere.
+#[test]
+fn a_turn_is_adopted_once() {
+    let (_, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    prompt.adopt(&unfinished).unwrap();
+    assert_eq!(prompt.adopt(&unfinished).unwrap_err().kind(), ErrorKind::SlotConflict);
+    let again = prompt.unfinished().unwrap().remove(0);
+    prompt.adopt(&again).unwrap();
+}
+
+/// Two copies of a turn went different ways. Each took the other's note for its own and wrote over
+/// it, and a call that one of them had run was in no memory and no slot.
+#[test]
+fn a_copy_that_went_another_way_does_not_take_the_note_over() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("one")).unwrap();
+    ask(&mut turn, &prompt);
+    let copy = serde_json::to_string(&turn).unwrap();
+    let mut other = serde_json::from_str::<Turn>(&copy).unwrap().tools(tools());
+
+    turn.answer(calls([("c2", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    other.answer(calls([("c3", "book")])).unwrap();
+    assert_eq!(other.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+    turn.result("c2", ok("two")).unwrap();
+    answer(&mut turn, &prompt);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    let Next::Done(ended) = other.next(&prompt).unwrap() else { panic!("it is over") };
+    assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..0));
+    assert_eq!(memory.next_position().unwrap(), 6);
+}
+
+/// The answer to the first note got lost, its owner looked, and went on. Later somebody adopted the
+/// turn and ended it: what the first owner found out is a late result all the same.
+#[test]
+fn a_note_that_was_settled_is_as_good_as_any() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut first = booking(&mut prompt);
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(first.next(&prompt).is_err());
+    assert!(!call(&mut first, &prompt)[0].may_have_run());
+
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+    call(&mut second, &prompt);
+    second.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut second, &prompt).positions, 0..3);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    let late = done(&mut first, &prompt);
+    assert_eq!((late.ended, late.positions), (Ended::Adopted, 3..4));
+    assert_eq!(texts(&*memory)[3], "ref 7XK");
+}
+
+/// What becomes of a turn and of those who have it, in the law below. A number is one of them.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// It does what is next.
+    Steps(usize),
+    /// The same, but of the tools that it is to run one alone comes to an end.
+    StepsHalf(usize),
+    /// It asks what is next, and does not come to it.
+    Looks(usize),
+    /// Its user approves of all that waits for that, or says no.
+    Approves(usize, bool),
+    /// Its user says something into the turn: so many bytes.
+    Steers(usize, usize),
+    /// It is serialised, and somebody else has it too.
+    Copied(usize),
+    /// Somebody adopts what there is.
+    Adopted,
+    Interrupted(usize, OnInterrupt),
+    /// Its process dies.
+    Dies(usize),
+    /// The answer of the memory to its next append gets lost.
+    Loses,
+    /// The next append is not made.
+    Fails,
+    /// The next read fails.
+    Unreadable,
+    /// Another tab appends so many messages, each by itself; under ids of its own or without.
+    Tab(usize, bool),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let owner = || 0usize..4;
+    let keep = prop_oneof![Just(OnInterrupt::Keep), Just(OnInterrupt::Forget)];
+    let bytes = prop_oneof![Just(10usize), Just(300), Just(3_000)];
+    let tab = prop_oneof![4 => Just(1usize), 2 => Just(70), 1 => Just(600)];
+    let event = prop_oneof![
+        10 => owner().prop_map(Event::Steps),
+        4 => owner().prop_map(Event::StepsHalf),
+        2 => owner().prop_map(Event::Looks),
+        3 => (owner(), proptest::bool::weighted(0.7)).prop_map(|(it, yes)| Event::Approves(it, yes)),
+        2 => (owner(), bytes).prop_map(|(it, bytes)| Event::Steers(it, bytes)),
+        2 => owner().prop_map(Event::Copied),
+        3 => Just(Event::Adopted),
+        2 => (owner(), keep).prop_map(|(it, keep)| Event::Interrupted(it, keep)),
+        1 => owner().prop_map(Event::Dies),
+        2 => Just(Event::Loses),
+        1 => Just(Event::Fails),
+        1 => Just(Event::Unreadable),
+        1 => (tab, any::<bool>()).prop_map(|(n, with_ids)| Event::Tab(n, with_ids)),
+    ];
+    proptest::collection::vec(event, 1..40)
+}
+
+/// A conversation in which one turn is in several hands.
+struct World {
+    memory: Arc<Odd>,
+    prompt: MemoryPrompt,
+    owners: Vec<Turn>,
+    /// The calls that were made, and those of them that have run.
+    called: usize,
+    ran: BTreeSet<String>,
+    /// The tools of each answer.
+    rounds: Vec<Vec<usize>>,
+    /// True once the memory may have forgotten the ids of the turn.
+    has_forgotten_ids: bool,
+}
+
+fn all_tools() -> [Tool; 3] {
+    let [book, look] = tools();
+    [book, look, Tool::new("pay", "Pays.").needing_approval()]
+}
+
+impl World {
+    fn new(rounds: Vec<Vec<usize>>, slot: usize) -> Self {
+        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(slot));
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        // A call of which no note is kept may run twice, so none is begun.
+        let turn = prompt.turn(Message::user("Book.")).on_no_checkpoint(OnNoCheckpoint::Fail);
+        let owners = vec![turn.tools(all_tools())];
+        let (called, ran) = (0, BTreeSet::new());
+        Self { memory, prompt, owners, called, ran, rounds, has_forgotten_ids: false }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), TestCaseError> {
+        match event {
+            Event::Steps(i) if i < self.owners.len() => {
+                self.step(i, usize::MAX)?;
+            }
+            Event::StepsHalf(i) if i < self.owners.len() => {
+                self.step(i, 1)?;
+            }
+            Event::Looks(i) if i < self.owners.len() => {
+                let _ = self.owners[i].next(&self.prompt);
+            }
+            Event::Approves(i, yes) if i < self.owners.len() => self.approve(i, yes),
+            Event::Steers(i, bytes) if i < self.owners.len() => {
+                let _ = self.owners[i].steer("s".repeat(bytes));
+            }
+            Event::Copied(i) if i < self.owners.len() => {
+                let written = serde_json::to_vec(&self.owners[i]).unwrap();
+                let copy = serde_json::from_slice::<Turn>(&written).unwrap();
+                self.owners.push(copy.tools(all_tools()));
+            }
+            Event::Adopted => {
+                let Ok(unfinished) = self.prompt.unfinished() else { return Ok(()) };
+                for unfinished in unfinished {
+                    match self.prompt.adopt(&unfinished) {
+                        Ok(turn) => self.owners.push(turn.tools(all_tools())),
+                        // Whatever was written can be taken over.
+                        Err(error) => prop_assert!(error.kind() != ErrorKind::Invalid, "{error}"),
+                    }
+                }
+            }
+            Event::Interrupted(i, keep) if i < self.owners.len() => self.owners[i].interrupt(keep),
+            Event::Dies(i) if i < self.owners.len() => drop(self.owners.remove(i)),
+            Event::Loses => self.memory.loses.store(true, Ordering::Relaxed),
+            Event::Fails => self.memory.fails.store(true, Ordering::Relaxed),
+            Event::Unreadable => self.memory.is_unreadable.store(true, Ordering::Relaxed),
+            Event::Tab(n, with_ids) => {
+                self.has_forgotten_ids |= with_ids && n > 1;
+                for i in 0..n {
+                    let mut append = Append::new([Message::ai(format!("tab {i}"))]);
+                    append.id = with_ids.then(|| format!("tab {i} of {n}"));
+                    let _ = self.memory.append_with(&mut append);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The user of this owner says yes or no to what the memory says that it waits for that.
+    fn approve(&mut self, i: usize, yes: bool) {
+        let turn = &mut self.owners[i];
+        let Ok(Next::Call(calls)) = turn.next(&self.prompt) else { return };
+        for call in calls.iter().filter(|it| it.needs_approval()) {
+            if yes {
+                turn.approve(call.id()).unwrap();
+            } else {
+                turn.error(call.id(), "The user said no.").unwrap();
+            }
+        }
+    }
+
+    /// Does what this owner wants; returns whether it may want more. Of the tools that it is to run
+    /// only so many come to an end.
+    fn step(&mut self, i: usize, most: usize) -> Result<bool, TestCaseError> {
+        let turn = &mut self.owners[i];
+        match turn.next(&self.prompt) {
+            Ok(Next::Done(_)) | Err(_) => return Ok(false),
+            Ok(Next::Ask(ask)) => match self.rounds.get(ask.round() as usize) {
+                None => turn.answer("Done.").unwrap(),
+                Some(tools) => {
+                    let calls = tools.iter().map(|tool| {
+                        self.called += 1;
+                        let name = ["book", "look", "pay"][*tool];
+                        ToolCall::new(format!("c{}", self.called), name, "{}")
+                    });
+                    turn.answer(Message::ai_calls(calls)).unwrap();
+                }
+            },
+            Ok(Next::Call(calls)) => {
+                let mut ready = calls.into_iter().filter(|it| !it.needs_approval()).peekable();
+                if ready.peek().is_none() {
+                    return Ok(false);
+                }
+                for call in ready.take(most) {
+                    if call.may_have_run() {
+                        turn.outcome_unknown(call.id(), "").unwrap();
+                        continue;
+                    }
+                    if call.name() != "look" {
+                        prop_assert!(call.is_checkpointed());
+                        let is_new = self.ran.insert(call.id().to_owned());
+                        prop_assert!(is_new, "{} has run twice", call.id());
+                    }
+                    turn.result(call.id(), Ok(format!("result of {}", call.id()))).unwrap();
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whoever is left goes on until it can't, and what nobody has is ended.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        for is_last in [false, true] {
+            for i in 0..self.owners.len() {
+                for _ in 0..20 {
+                    if !self.step(i, usize::MAX)? {
+                        break;
+                    }
+                }
+                if is_last {
+                    // It waits for somebody, or has outgrown the slot.
+                    self.owners[i].interrupt(OnInterrupt::Keep);
+                    let _ = self.owners[i].next(&self.prompt);
+                }
+            }
+            for unfinished in self.prompt.unfinished().unwrap() {
+                let Ok(mut turn) = self.prompt.adopt(&unfinished) else { continue };
+                turn.interrupt(OnInterrupt::Keep);
+                let _ = turn.next(&self.prompt).or_else(|_| turn.next(&self.prompt)).unwrap();
+            }
+        }
+        // Now that all is ended nobody is refused any more, but for a turn that another owner has
+        // forgotten, in which nothing has happened.
+        for turn in &mut self.owners {
+            turn.interrupt(OnInterrupt::Keep);
+            let last = turn.next(&self.prompt);
+            let mut calls = turn.messages().iter().flat_map(Message::tool_calls);
+            let has_happened = calls.any(|it| self.ran.contains(&it.id));
+            let is_forgotten = |it: &Error| it.kind() == ErrorKind::Forgotten && !has_happened;
+            let is_over = last.as_ref().map_or_else(is_forgotten, |it| matches!(it, Next::Done(_)));
+            prop_assert!(is_over, "{last:?} of {turn:?}");
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let stored = self.memory.messages().unwrap();
+        let shown: Vec<_> = stored
+            .iter()
+            .map(|it| format!("{} {}", it.role(), it.text().chars().take(40).collect::<String>()))
+            .filter(|it| !it.contains("tab"))
+            .collect();
+        let questions = stored.iter().filter(|it| it.text() == "Book.").count();
+        prop_assert!(questions <= 1 || self.has_forgotten_ids, "{shown:#?}");
+        for (at, message) in stored.iter().enumerate() {
+            for call in message.tool_calls() {
+                let mut behind = stored[at..].iter().filter_map(Message::as_tool);
+                prop_assert!(behind.any(|it| it.call_id() == call.id), "no result: {shown:#?}");
+            }
+            if let Some(result) = message.as_tool() {
+                let mut before = stored[..at].iter().flat_map(Message::tool_calls);
+                prop_assert!(before.any(|it| it.id == result.call_id()), "no call: {shown:#?}");
+            }
+        }
+        // What happened is not denied: it is stored, and no result says that it was not run.
+        for id in &self.ran {
+            let mut calls = stored.iter().flat_map(Message::tool_calls);
+            prop_assert!(calls.any(|it| it.id == *id), "{id} is nowhere: {shown:#?}");
+            let results =
+                stored.iter().filter_map(Message::as_tool).filter(|it| it.call_id() == id);
+            let is_true =
+                |it: &ToolMessage| it.is_stand_in() || it.content().text().starts_with("result of");
+            let all: Vec<_> = results.map(is_true).collect();
+            // A turn that was stored twice, since the memory knew its id no more, may say both.
+            let is_denied =
+                all.contains(&false) && !(self.has_forgotten_ids && all.contains(&true));
+            prop_assert!(!is_denied, "{id} is denied: {shown:#?}");
+        }
+        // What an owner knows that is left is stored: once, where the memory knows its turn.
+        for id in self.owners.iter().flat_map(|turn| known(turn, &self.ran)) {
+            let result = format!("result of {id}");
+            let times = stored.iter().filter(|it| it.text() == result).count();
+            let is_once = times == 1 || times > 1 && self.has_forgotten_ids;
+            prop_assert!(is_once, "{result}: {times} times in {shown:#?}");
+        }
+        prop_assert!(self.prompt.unfinished().unwrap().is_empty());
+        Ok(())
+    }
+}
+
+/// The calls whose results this owner knows, of those that have run.
+fn known(turn: &Turn, ran: &BTreeSet<String>) -> Vec<String> {
+    let results = turn.messages().iter().filter_map(Message::as_tool);
+    let results = results.filter(|it| !it.is_stand_in() && ran.contains(it.call_id()));
+    results
+        .filter(|it| it.content().text().starts_with("result of"))
+        .map(|it| it.call_id().to_owned())
+        .collect()
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Vec<usize>>> {
+    proptest::collection::vec(proptest::collection::vec(0usize..3, 1..4), 0..3)
+}
+
+/// The largest slot: none, or one that a turn nearly fills, or outgrows.
+fn slots() -> impl Strategy<Value = usize> {
+    prop_oneof![2 => Just(usize::MAX), 3 => 700usize..2_500]
+}
+
+counted! {
+    #![cases(1000)]
+
+    #[test]
+    fn in_how_many_hands_a_turn_may_be_it_happens_once(
+        events in events(), rounds in rounds(), slot in slots(),
+    ) {
+        let mut world = World::new(rounds, slot);
+        for event in events {
+            world.happen(event)?;
+        }
+        for wrong in [&world.memory.loses, &world.memory.fails, &world.memory.is_unreadable] {
+            wrong.store(false, Ordering::Relaxed);
+        }
+        world.settle()?;
+        world.check()?;
+    }
+}
+
+/// An answer called two tools, one after the other. While the first ran somebody adopted the turn
+/// and ended it, and the second ran all the same: twice, where the adopter had run it too.
+#[test]
+fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
+    let memory: Arc<DefaultChatMemory> = Arc::new(DefaultChatMemory::new());
+    let prompt = || MemoryPrompt::new(Arc::clone(&memory));
+    let model = Scripted::new().says(calls([("c1", "slow"), ("c2", "pay")]));
+    let other = prompt();
+    let paid = Arc::new(AtomicU32::new(0));
+    let pays = Arc::clone(&paid);
+    let conversation = Conversation::new(prompt(), model)
+        .tool(Tool::new("slow", "Is adopted meanwhile."), move |_: serde_json::Value| {
+            let unfinished = other.unfinished().unwrap().remove(0);
+            let mut turn = other.adopt(&unfinished).unwrap();
+            turn.interrupt(OnInterrupt::Keep);
+            turn.next(&other).unwrap();
+            Ok("late")
+        })
+        .tool(Tool::new("pay", "Pays."), move |_: serde_json::Value| {
+            pays.fetch_add(1, Ordering::Relaxed);
+            Ok("paid")
+        });
+    let done = conversation.say("Pay.").unwrap();
+    assert_eq!((done.ended, paid.load(Ordering::Relaxed)), (Ended::Adopted, 0));
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "late");
+}
+
+/// The answer to the first note got lost and the conversation gave up: nothing was stored, and the
+/// request could never be asked again under its id.
+#[test]
+fn a_request_that_was_forgotten_is_asked_again() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt).with_id("request 9");
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(turn.next(&prompt).is_err());
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..0);
+    let mut again = Turn::from("Book it.").with_id("request 9").tools(tools());
+    ask(&mut again, &prompt);
+    again.answer(calls([("c1", "book")])).unwrap();
+    assert!(!call(&mut again, &prompt)[0].may_have_run());
+    again.result("c1", ok("ref 7XK")).unwrap();
+    answer(&mut again, &prompt);
+    assert_eq!(done(&mut again, &prompt).positions, 0..4);
+}
+
+/// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of
+/// that of the newest, which another owner had run.
+#[test]
+fn only_the_newest_refusal_is_put_in_doubt() {
+    let approved = || [Tool::new("book", "Books.").needing_approval()];
+    let (memory, mut prompt) = shared();
+    let mut first = prompt.turn(Message::user("Book.")).tools(approved());
+    ask(&mut first, &prompt);
+    first.answer(calls([("call_0", "book")])).unwrap();
+    call(&mut first, &prompt);
+    first.error("call_0", "Not that one.").unwrap();
+    ask(&mut first, &prompt);
+    first.answer(calls([("call_0", "book")])).unwrap();
+    let newest = call(&mut first, &prompt)[0].id().to_owned();
+    let copy = serde_json::to_string(&first).unwrap();
+    let mut second = serde_json::from_str::<Turn>(&copy).unwrap().tools(approved());
+    second.approve(&newest).unwrap();
+    call(&mut second, &prompt); // it runs, and its process dies
+    first.error(&newest, "Nor that one.").unwrap();
+    first.interrupt(OnInterrupt::Keep);
+    done(&mut first, &prompt);
+    let stored = texts(&*memory);
+    assert_eq!(stored[2], "Not that one.");
+    assert!(stored[4].contains("not known"), "{stored:#?}");
+}
+
+/// The browser sent an approval twice. The second approved of another call, which the model had
+/// given the same id.
+#[test]
+fn an_approval_that_comes_twice_approves_of_one_call() {
+    let (_, mut prompt) = shared();
+    let tools = [Tool::new("book", "Books.").needing_approval()];
+    let mut turn = prompt.turn(Message::user("Book.")).tools(tools);
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.approve("1").unwrap();
+    call(&mut turn, &prompt);
+    turn.result("1", ok("Booked.")).unwrap();
+    call(&mut turn, &prompt);
+    assert_eq!(turn.approve("1").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(turn.error("1", "No.").unwrap_err().kind(), ErrorKind::Invalid);
+    turn.approve("1_2").unwrap();
+}
+
+/// A memory of the five methods, and no others. The answer to its next append gets lost if so set.
+#[derive(Debug, Default)]
+struct Five(DefaultChatMemory, AtomicBool);
+
+impl ChatMemory for Five {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+
+    fn append(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> memory_prompt::Result<Range<u64>> {
+        let appended = self.0.append(batch, expected)?;
+        if self.1.swap(false, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
+        }
+        Ok(appended)
+    }
+
+    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+        self.0.read(before, n)
+    }
+
+    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
+        self.0.evict(before)
+    }
+
+    fn clear(&self) -> memory_prompt::Result<()> {
+        self.0.clear()
+    }
+}
+
+/// A turn that was kept as JSON over a memory of five methods asked for a slot that no such memory
+/// has, so that it could never go on.
+#[test]
+fn a_kept_turn_goes_on_over_a_memory_without_slots() {
+    let mut prompt = MemoryPrompt::new(Five::default());
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    let kept = serde_json::to_string(&turn).unwrap();
+    let mut turn = serde_json::from_str::<Turn>(&kept).unwrap();
+    turn.result("c1", ok("Booked.")).unwrap();
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+}
+
+/// The answer to the append of a whole turn got lost, over a memory that recognises no ids, and a
+/// conversation tried once more by itself: the question and the answer were stored twice.
+#[test]
+fn what_may_be_stored_is_not_stored_again_where_nobody_can_tell() {
+    let memory = Arc::new(Five::default());
+    let conversation =
+        Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), Scripted::new().says("Hello."));
+    memory.1.store(true, Ordering::Relaxed);
+    let error = conversation.say("Hi.").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.remains()),
+        (ErrorKind::Unacknowledged, Some(Remains::Unknown))
+    );
+    assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
+
+    // By hand it is told as often as it is tried; what was said is still there.
+    let prompt = conversation.prompt();
+    let mut turn = Turn::from("And?");
+    ask(&mut turn, prompt);
+    turn.answer("Well.").unwrap();
+    memory.1.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(turn.next(prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+    }
+    assert_eq!(turn.messages().len(), 2);
+    assert_eq!(texts(&*memory), ["Hi.", "Hello.", "And?", "Well."]);
+
+    // Over one that recognises them it is stored, once.
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let model = Scripted::new().says("Hello.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
+    memory.loses.store(true, Ordering::Relaxed);
+    assert_eq!(conversation.say("Hi.").unwrap().positions, 0..2);
+    assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
+}

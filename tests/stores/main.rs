@@ -1,0 +1,24 @@
+//! What is kept: codecs and their files, the memories in this process, and SQLite.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+// What tests share.
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/counted.rs"]
+mod counted;
+#[cfg(feature = "sqlite")]
+#[path = "../common/folder.rs"]
+mod folder;
+#[cfg(all(feature = "sqlite", feature = "tracing"))]
+#[path = "../common/listener.rs"]
+mod listener;
+
+mod codec;
+mod damage;
+mod formats;
+mod memory;
+mod observed;
+mod sqlite;
+mod sqlite_appends;
+mod sqlite_soak;

@@ -1,0 +1,836 @@
+//! Answers as a whole: what they cost, why they ended, what is no answer, and streams that break.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
+#![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
+
+use crate::golden::{events, goldens};
+use crate::shown::{assert_shown, calls, reasoning, text};
+use memory_prompt::wire::{
+    Answer, Event, Stop, Usage, anthropic, gemini, ollama, openai, responses,
+};
+use memory_prompt::{ErrorKind, Message, Provider, Result, wire};
+use serde_json::{Value, json};
+
+fn usage(told: [Option<u64>; 5]) -> Usage {
+    let [input, cached, written, output, reasoning] = told;
+    let told = json!({"input": input, "cached": cached, "written": written, "output": output, "reasoning": reasoning});
+    serde_json::from_value(told).unwrap()
+}
+
+fn chat(choice: Value, beside: Value) -> String {
+    let mut body = json!({"id": "chatcmpl-1", "choices": [choice]});
+    body.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
+    body.to_string()
+}
+
+fn said(word: &Value) -> String {
+    chat(
+        json!({"message": {"role": "assistant", "content": "hi"}, "finish_reason": word}),
+        json!({}),
+    )
+}
+
+fn refusal(result: Result<Answer>) -> (Option<&'static str>, Option<u16>, bool) {
+    match result.unwrap_err().kind() {
+        ErrorKind::Refused { code, status, retryable } => {
+            // So that it can be compared with a literal.
+            let code = code.map(|code| &*code.as_str().to_owned().leak());
+            (code, status, retryable)
+        }
+        kind => panic!("{kind:?}"),
+    }
+}
+
+macro_rules! streamed {
+    ($format:ident, $events:expr) => {{
+        let mut stream = $format::Stream::new();
+        let mut told = Vec::new();
+        for event in $events {
+            told.extend(stream.push(&event.to_string()).unwrap());
+        }
+        (told, stream)
+    }};
+}
+
+// --- usage -----------------------------------------------------------------------------------
+
+#[test]
+fn usage_means_the_same_everywhere() {
+    let choice = || json!({"message": {"content": "hi"}, "finish_reason": "stop"});
+    for (told, expected) in [
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}),
+            [Some(9), None, None, Some(4), None],
+        ),
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13,
+                "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 1},
+                "completion_tokens_details": {"reasoning_tokens": 3}}),
+            [Some(9), Some(8), Some(1), Some(4), Some(3)],
+        ),
+        // xAI's reasoning is not in what was completed.
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113,
+                "completion_tokens_details": {"reasoning_tokens": 100}}),
+            [Some(9), None, None, Some(104), Some(100)],
+        ),
+        (
+            json!({"prompt_tokens": 9, "prompt_cache_hit_tokens": 7}),
+            [Some(9), Some(7), None, None, None],
+        ),
+        (json!({"prompt_tokens": "many"}), [None; 5]),
+    ] {
+        let answer = openai::answer(chat(choice(), json!({"usage": told}))).unwrap();
+        assert_eq!(answer.usage, usage(expected));
+    }
+    let groq = openai::answer(chat(choice(), json!({"x_groq": {"usage": {"prompt_tokens": 2}}})));
+    assert_eq!(groq.unwrap().usage.input, Some(2));
+
+    let body = json!({"status": "completed", "output": [], "usage": {"input_tokens": 9,
+        "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 3}}});
+    let answer = responses::answer(body.to_string()).unwrap();
+    assert_eq!(answer.usage, usage([Some(9), Some(8), None, Some(4), Some(3)]));
+
+    let body = json!({"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 8, "candidatesTokenCount": 4,
+            "thoughtsTokenCount": 3, "toolUsePromptTokenCount": 1}});
+    let answer = gemini::answer(body.to_string()).unwrap();
+    assert_eq!(answer.usage, usage([Some(10), Some(8), None, Some(7), Some(3)]));
+
+    let body = json!({"message": {"content": "hi"}, "done": true, "prompt_eval_count": 9, "eval_count": 4});
+    let answer = ollama::answer(body.to_string()).unwrap();
+    assert_eq!(answer.usage, usage([Some(9), None, None, Some(4), None]));
+}
+
+/// The counts of Anthropic's `message_delta` are sums, and some gateways write 0 into the others.
+#[test]
+fn usage_of_a_stream_only_grows() {
+    let (_, stream) = streamed!(
+        anthropic,
+        [
+            json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 5,
+            "cache_read_input_tokens": 90, "cache_creation_input_tokens": 0, "output_tokens": 1}}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+            "usage": {"input_tokens": 0, "output_tokens": 7}}),
+            json!({"type": "message_stop"}),
+        ]
+    );
+    let answer = stream.finish().unwrap();
+    assert_eq!(answer.usage, usage([Some(95), Some(90), Some(0), Some(7), None]));
+}
+
+// --- stop ------------------------------------------------------------------------------------
+
+#[test]
+fn the_reason_to_stop_is_one_of_a_few_and_its_word_is_kept() {
+    for (word, stop) in [
+        ("stop", Stop::End),
+        ("eos", Stop::End),
+        ("length", Stop::Length),
+        ("content_filter", Stop::Filtered),
+        ("a_word_of_the_future", Stop::Unknown),
+    ] {
+        let answer = openai::answer(said(&json!(word))).unwrap();
+        assert_eq!((answer.stop, answer.stop_word.as_deref()), (stop, Some(word)));
+        assert_eq!((answer.provider, Message::from(answer)), (Provider::OpenAi, Message::ai("hi")));
+    }
+    for none in [json!(null), json!(""), json!("null")] {
+        let answer = openai::answer(said(&none)).unwrap();
+        assert_eq!((answer.stop, answer.stop_word), (Stop::Unknown, None), "{none}");
+    }
+    for (word, stop) in [
+        ("end_turn", Stop::End),
+        ("stop_sequence", Stop::Sequence),
+        ("max_tokens", Stop::Length),
+        ("model_context_window_exceeded", Stop::Length),
+        ("pause_turn", Stop::Paused),
+        ("refusal", Stop::Filtered),
+    ] {
+        let body = json!({"content": [{"type": "text", "text": "hi"}], "stop_reason": word});
+        assert_eq!(anthropic::answer(body.to_string()).unwrap().stop, stop);
+    }
+    // Ollama and Gemini have the word for an end where the model calls.
+    let call = json!({"function": {"name": "t", "arguments": {}}});
+    let body = json!({"message": {"content": "", "tool_calls": [call]}, "done": true, "done_reason": "stop"});
+    let answer = ollama::answer(body.to_string()).unwrap();
+    assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Calls, Some("stop")));
+    let body = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"},
+        "output": [{"type": "message", "role": "assistant", "content": "hi"}]});
+    assert_eq!(responses::answer(body.to_string()).unwrap().stop, Stop::Length);
+}
+
+/// An answer that was stopped before anything was said was read as the empty answer, and stored.
+#[test]
+fn nothing_for_a_reason_is_no_answer() {
+    let silent = |word: &str| {
+        openai::answer(chat(json!({"message": {"content": ""}, "finish_reason": word}), json!({})))
+    };
+    assert_eq!(refusal(silent("content_filter")), (Some("content_filter"), None, false));
+    // A call that the server could not read, and left out.
+    assert_eq!(refusal(silent("tool_calls")), (Some("tool_calls"), None, true));
+    assert_eq!(silent("length").unwrap().stop, Stop::Length);
+
+    let body = json!({"content": [], "stop_reason": "refusal"}).to_string();
+    assert_eq!(refusal(anthropic::answer(&body)), (Some("refusal"), None, false));
+    let candidate = |parts: Value, word: &str| {
+        gemini::answer(
+            json!({"candidates": [{"content": {"parts": parts}, "finishReason": word}]})
+                .to_string(),
+        )
+    };
+    let thought = || json!([{"text": "hm", "thought": true}]);
+    assert_eq!(refusal(candidate(json!([]), "SAFETY")), (Some("SAFETY"), None, false));
+    let malformed = candidate(thought(), "MALFORMED_FUNCTION_CALL");
+    assert_eq!(refusal(malformed), (Some("MALFORMED_FUNCTION_CALL"), None, true));
+    assert_eq!(candidate(json!([{"text": "half"}]), "SAFETY").unwrap().stop, Stop::Filtered);
+    assert_eq!(
+        candidate(json!([]), "SAFETY").unwrap_err().to_string(),
+        "read gemini answer: candidates[0]: nothing was answered (`SAFETY`)"
+    );
+    let blocked = gemini::answer(r#"{"candidates":[{"finishReason":"RECITATION"}]}"#);
+    assert_eq!(refusal(blocked), (Some("RECITATION"), None, false));
+    // What failed on the way is half an answer, whatever is there of it.
+    assert!(refusal(openai::answer(said(&json!("network_error")))).2);
+}
+
+#[test]
+fn what_is_not_there_yet_is_no_empty_answer() {
+    let status =
+        |status: &str| responses::answer(json!({"status": status, "output": []}).to_string());
+    for waiting in ["queued", "in_progress"] {
+        assert_eq!(status(waiting).unwrap_err().kind(), ErrorKind::Unfinished);
+    }
+    assert_eq!(refusal(status("failed")), (Some("failed"), None, true));
+    assert_eq!(refusal(status("cancelled")), (Some("cancelled"), None, false));
+    let piece = ollama::answer(r#"{"message": {"content": "Hel"}, "done": false}"#);
+    assert_eq!(piece.unwrap_err().kind(), ErrorKind::Unfinished);
+}
+
+// --- errors in place of messages -------------------------------------------------------------
+
+#[test]
+fn errors_in_place_of_messages_are_of_a_kind_of_their_own() {
+    for (body, expected) in [
+        (
+            json!({"error": {"message": "no", "type": "insufficient_quota", "code": "insufficient_quota", "status": 429}}),
+            (Some("insufficient_quota"), Some(429), false),
+        ),
+        (
+            json!({"error": {"message": "no", "type": "tokens", "code": "rate_limit_exceeded"}}),
+            (Some("rate_limit_exceeded"), None, true),
+        ),
+        (json!({"error": {"message": "no", "code": 502}}), (None, Some(502), true)),
+        (json!({"error": "no"}), (None, None, false)),
+        // vLLM and FastChat.
+        (
+            json!({"object": "error", "message": "no", "type": "BadRequestError", "code": 400}),
+            (Some("BadRequestError"), Some(400), false),
+        ),
+        (json!({"text": "no", "error_code": 50001}), (None, None, false)),
+        // MiniMax, with a choice that is none beside it.
+        (
+            json!({"choices": null, "base_resp": {"status_code": 1002, "status_msg": "no"}}),
+            (None, None, false),
+        ),
+        // Gateways.
+        (json!({"statusCode": 429, "message": "no"}), (None, Some(429), true)),
+        (json!({"detail": [{"loc": ["body"], "msg": "no"}]}), (None, None, false)),
+        (json!({"message": "Internal server error"}), (None, None, false)),
+    ] {
+        let text = body.to_string();
+        assert_eq!(refusal(openai::answer(&text)), expected, "{body}");
+        for refused in [responses::answer(&text), anthropic::answer(&text), ollama::answer(&text)] {
+            assert_eq!(refusal(refused), expected, "{body}");
+        }
+        let streamed = [openai::Stream::new().push(&text), ollama::Stream::new().push(&text)];
+        for refused in streamed.map(|pushed| pushed.unwrap_err().kind()) {
+            assert!(matches!(refused, ErrorKind::Refused { .. }), "{body}: {refused:?}");
+        }
+    }
+    let overloaded =
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    assert_eq!(refusal(anthropic::answer(overloaded)), (Some("overloaded_error"), None, true));
+    // Broken JSON, and JSON that is something else, are not.
+    for other in ["{", "[]", "{}", r#"{"choices": [7]}"#] {
+        assert_eq!(openai::answer(other).unwrap_err().kind(), ErrorKind::Codec, "{other}");
+    }
+    // A field that says that there is no error.
+    let fine = chat(
+        json!({"message": {"content": "hi"}}),
+        json!({"error": null, "base_resp": {"status_code": 0}}),
+    );
+    assert!(openai::answer(&fine).is_ok());
+}
+
+/// OpenRouter's choices hold errors of the server behind it.
+#[test]
+fn an_error_in_a_choice_is_one() {
+    let failed = json!({"error": {"code": 502, "message": "no"}, "message": {"content": ""}, "finish_reason": "error"});
+    assert_eq!(refusal(openai::answer(chat(failed, json!({})))), (None, Some(502), true));
+}
+
+// --- streams ---------------------------------------------------------------------------------
+
+fn delta(delta: Value, word: Value) -> Value {
+    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta, "finish_reason": word}]})
+}
+
+/// `SenseNova`, `MiniMax` and Hunyuan write a reason into each chunk, and a stream that was cut
+/// after the first passed for whole. So did one of which nothing but `[DONE]` had come.
+#[test]
+fn a_stream_ends_only_where_the_provider_says_so() {
+    for nothing in [json!(""), json!("null"), json!(null)] {
+        let (told, mut stream) = streamed!(openai, [delta(json!({"content": "Hel"}), nothing)]);
+        assert_eq!(told, [Event::Text("Hel".to_owned())]);
+        stream.push("[DONE]").unwrap();
+        assert!(!stream.has_ended());
+        assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Unfinished);
+    }
+    let mut stream = responses::Stream::new();
+    stream.push("[DONE]").unwrap();
+    assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Unfinished);
+    let unspecified = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "FINISH_REASON_UNSPECIFIED"}]});
+    let (_, stream) = streamed!(gemini, [unspecified]);
+    assert!(!stream.has_ended());
+}
+
+/// Two calls without index and id became one, of whose arguments nobody could read anything.
+#[test]
+fn calls_without_index_or_id_are_as_many_as_they_are() {
+    let call = |name: &str, x: i32| json!({"function": {"name": name, "arguments": format!("{{\"x\":{x}}}")}});
+    for calls in [[call("a", 1), call("b", 2)], [call("a", 1), call("a", 2)]] {
+        let list = streamed!(openai, [delta(json!({"tool_calls": calls}), json!("tool_calls"))]);
+        let chunks =
+            calls.each_ref().map(|call| delta(json!({"tool_calls": [call]}), json!("tool_calls")));
+        for (told, stream) in [list, streamed!(openai, chunks)] {
+            let answer = stream.finish().unwrap();
+            assert_shown(&told, &answer, "two calls");
+            let ids: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
+            assert_eq!(ids, ["call_chatcmpl-1_0", "call_chatcmpl-1_1"]);
+            let arguments: Vec<_> =
+                answer.message.tool_calls().map(|call| call.arguments.as_str()).collect();
+            assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
+        }
+    }
+    // A server that repeats the name in each piece means one call.
+    let piece = |arguments: &str| {
+        delta(
+            json!({"tool_calls": [{"function": {"name": "a", "arguments": arguments}}]}),
+            json!(null),
+        )
+    };
+    let end = delta(json!({}), json!("stop"));
+    let (told, stream) = streamed!(openai, [piece("{\"x\""), piece(":1}"), end]);
+    let answer = stream.finish().unwrap();
+    assert_shown(&told, &answer, "one call");
+    assert_eq!(answer.message.tool_calls().count(), 1);
+}
+
+/// Groq's `channel` became "analysis" 152 times over.
+#[test]
+fn texts_that_are_not_known_are_replaced() {
+    let piece = |content: &str, channel: &str| {
+        delta(json!({"content": content, "channel": channel}), json!(null))
+    };
+    let (_, stream) = streamed!(
+        openai,
+        [
+            piece("a", "analysis"),
+            piece("b", "analysis"),
+            piece("c", "final"),
+            delta(json!({}), json!("stop"))
+        ]
+    );
+    let message = stream.finish().unwrap().message;
+    assert_eq!(message.text(), "abc");
+    assert_eq!(message.attributes()[openai::ATTRIBUTE], json!({"channel": "final"}));
+}
+
+/// Magistral streams one thought as dozens of blocks.
+#[test]
+fn a_thought_in_blocks_is_one() {
+    let block = |text: &str| {
+        delta(
+            json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}),
+            json!(null),
+        )
+    };
+    let (told, stream) = streamed!(
+        openai,
+        [
+            block("One"),
+            block(" and"),
+            block(" two."),
+            delta(json!({"content": "Th"}), json!(null)),
+            delta(json!({"content": "ree."}), json!("stop")),
+        ]
+    );
+    let answer = stream.finish().unwrap();
+    assert_shown(&told, &answer, "magistral");
+    assert_eq!(reasoning(&told), "One and two.");
+    let thoughts: Vec<_> =
+        answer.message.reasoning().map(|thought| thought.text.as_str()).collect();
+    assert_eq!((thoughts, &*answer.message.text()), (vec!["One and two."], "Three."));
+    let list = [Message::from(answer)];
+    assert_eq!(
+        serde_json::to_value(openai::Messages::of(&list).for_provider(Provider::Mistral)).unwrap(),
+        json!([{"role": "assistant", "content": [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "One and two."}]}, {"type": "text", "text": "Three."}]}])
+    );
+}
+
+#[test]
+fn a_message_start_that_is_repeated_is_passed_over() {
+    let start = |id: &str| json!({"type": "message_start", "message": {"id": id}});
+    let mut stream = anthropic::Stream::new();
+    stream.push(&start("m").to_string()).unwrap();
+    stream.push(&start("m").to_string()).unwrap();
+    let error = stream.push(&start("n").to_string()).unwrap_err();
+    assert_eq!(error.to_string(), "read anthropic stream: a second `message_start`");
+}
+
+/// What a provider streams of an item may be less than the item; what it says at last may not be
+/// something else.
+#[test]
+fn what_was_not_streamed_is_shown_when_it_is_done() {
+    let item = json!({"type": "message", "role": "assistant", "content": [
+        {"type": "output_text", "text": "Hello."}, {"type": "refusal", "refusal": "No."}]});
+    let call =
+        json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{\"x\":1}"});
+    let piece = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
+    let done = |i: u64, item: &Value| json!({"type": "response.output_item.done", "output_index": i, "item": item});
+    let end = json!({"type": "response.completed", "response": {"status": "completed", "output": [item, call]}});
+    for events in [
+        vec![piece("Hel"), done(0, &item), done(1, &call), end.clone()],
+        vec![piece("Hello."), end.clone()],
+        vec![end.clone()],
+    ] {
+        let (told, stream) = streamed!(responses, events);
+        assert_shown(&told, &stream.finish().unwrap(), "items");
+        assert_eq!(text(&told), "Hello.No.");
+        assert_eq!(calls(&told).len(), 1);
+    }
+    let (_, mut stream) = streamed!(responses, [piece("Bye.")]);
+    let error = stream.push(&done(0, &item).to_string()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "read responses stream: item: it does not say what its pieces said"
+    );
+    // Nothing is lost where the items never come.
+    let (told, stream) =
+        streamed!(responses, [piece("Hi."), json!({"type": "response.completed", "response": {}})]);
+    assert_shown(&told, &stream.finish().unwrap(), "pieces alone");
+}
+
+// --- streams that break ----------------------------------------------------------------------
+
+#[test]
+fn of_a_broken_stream_what_is_whole_is_kept() {
+    let (_, stream) = streamed!(
+        anthropic,
+        [
+            json!({"type": "message_start", "message": {"usage": {"input_tokens": 3}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "s"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Look"}}),
+            json!({"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "a", "name": "t", "input": {}}}),
+            json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{\"x\": 1}"}}),
+            json!({"type": "content_block_start", "index": 3, "content_block": {"type": "server_tool_use", "id": "b", "name": "web_search", "input": {}}}),
+            json!({"type": "content_block_stop", "index": 3}),
+            json!({"type": "content_block_start", "index": 4, "content_block": {"type": "tool_use", "id": "c", "name": "t", "input": {}}}),
+            json!({"type": "content_block_start", "index": 5, "content_block": {"type": "thinking", "thinking": "un"}}),
+        ]
+    );
+    let answer = stream.broken();
+    assert_eq!((answer.stop, answer.usage.input), (Stop::Broken, Some(3)));
+    assert_eq!(answer.message.text(), "Look");
+    assert_eq!(answer.message.parts().len(), 3);
+    assert_eq!(answer.message.tool_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a"]);
+
+    let (_, stream) = streamed!(
+        openai,
+        [
+            delta(json!({"reasoning_content": "hm", "content": "Look"}), json!(null)),
+            delta(
+                json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{\"x\":1}"}}]}),
+                json!(null)
+            ),
+            delta(
+                json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "t", "arguments": "{\"x\":"}}]}),
+                json!(null)
+            ),
+        ]
+    );
+    let answer = stream.broken();
+    assert_eq!((&*answer.message.text(), answer.message.reasoning().count()), ("Look", 0));
+    assert_eq!(answer.message.tool_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a"]);
+
+    let (_, stream) = streamed!(
+        responses,
+        [
+            json!({"type": "response.output_item.done", "output_index": 0, "item": {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"}}),
+            json!({"type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "Look"}),
+            json!({"type": "response.output_item.added", "output_index": 2, "item": {"type": "function_call", "call_id": "a", "name": "t", "arguments": ""}}),
+            json!({"type": "response.function_call_arguments.delta", "output_index": 2, "delta": "{\"x\":"}),
+            json!({"type": "response.output_item.added", "output_index": 3, "item": {"type": "web_search_call", "id": "w"}}),
+        ]
+    );
+    let answer = stream.broken();
+    assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
+
+    let (_, stream) = streamed!(
+        gemini,
+        [json!({"candidates": [{"content": {"parts": [
+        {"text": "hm", "thought": true}, {"text": "Look"}, {"functionCall": {"name": "t", "args": {}}}]}}]})]
+    );
+    let answer = stream.broken();
+    assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
+}
+
+/// The text that was shown so far, whole calls, no thought without a signature: after every event
+/// of every golden.
+fn assert_broken(told: &[Event], answer: &Answer, whole: &Answer, name: &str) {
+    assert_eq!(answer.message.text(), text(told), "{name}");
+    assert_eq!(answer.stop, Stop::Broken, "{name}");
+    assert!(answer.message.reasoning().all(|thought| thought.signature.is_some()), "{name}");
+    for call in answer.message.tool_calls() {
+        assert!(
+            whole
+                .message
+                .tool_calls()
+                .any(|known| known.id == call.id && known.arguments == call.arguments),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn no_cut_passes_for_whole() {
+    let mut cuts = 0;
+    macro_rules! cut {
+        ($($format:ident)*) => {$(
+            for (name, golden) in goldens(stringify!($format)).into_iter().filter(|(_, g)| g["events"].is_array()) {
+                let events = events(&golden);
+                let whole = streamed!($format, &events).1.finish().unwrap();
+                for cut in 0..events.len() {
+                    let (told, stream) = streamed!($format, &events[..cut]);
+                    let has_ended = told.iter().any(|event| matches!(event, Event::Done(_)));
+                    assert_eq!(stream.has_ended(), has_ended, "{name}");
+                    assert_broken(&told, &stream.broken(), &whole, &name);
+                    let finished = streamed!($format, &events[..cut]).1.finish();
+                    match finished {
+                        // What comes behind the end is what it cost.
+                        Ok(answer) => assert!(has_ended && answer.message == whole.message, "{name}"),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Unfinished, "{name}"),
+                    }
+                    cuts += 1;
+                }
+            }
+        )*};
+    }
+    cut!(openai responses anthropic gemini ollama);
+    assert!(cuts > 50, "{cuts}");
+}
+
+// --- what stands beside the message ----------------------------------------------------------
+
+/// Claude's compaction is billed beside what the answer cost, and 162 tokens were told where 99,357
+/// were billed.
+#[test]
+fn what_compacting_cost_is_counted() {
+    let told = json!({"input_tokens": 162, "output_tokens": 40, "iterations": [
+        {"type": "compaction", "input_tokens": 99_195, "output_tokens": 900, "cache_read_input_tokens": 0},
+        {"type": "message", "input_tokens": 162, "output_tokens": 40},
+        {"type": "advisor_message", "input_tokens": 7, "output_tokens": 7}]});
+    let content = json!([{"type": "text", "text": "hi"}]);
+    let body = json!({"role": "assistant", "content": content, "usage": told});
+    let whole = anthropic::answer(body).unwrap().usage;
+    assert_eq!(whole, usage([Some(99_357), Some(0), None, Some(940), None]));
+    let (_, stream) = streamed!(
+        anthropic,
+        [
+            json!({"type": "message_start", "message": {"id": "m", "content": content,
+                "usage": {"input_tokens": 162, "output_tokens": 1}}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": told}),
+            json!({"type": "message_stop"}),
+        ]
+    );
+    assert_eq!(stream.finish().unwrap().usage, whole);
+}
+
+/// A stream's counts were the greatest of each field: 169 where Gemini's last event says 79.
+#[test]
+fn the_last_event_that_counts_says_what_an_answer_cost() {
+    let chunk = |text: &str, word: Option<&str>, counts: Value| {
+        json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": word}],
+            "usageMetadata": counts})
+    };
+    let (_, stream) = streamed!(
+        gemini,
+        [
+            chunk(
+                "a",
+                None,
+                json!({"promptTokenCount": 9, "candidatesTokenCount": 100, "thoughtsTokenCount": 69})
+            ),
+            chunk("b", Some("STOP"), json!({"promptTokenCount": 9, "candidatesTokenCount": 79})),
+        ]
+    );
+    let counted = stream.finish().unwrap().usage;
+    assert_eq!(counted, usage([Some(9), None, None, Some(79), None]));
+
+    let counting = |input: u64, output: u64| json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output}});
+    let said = delta(json!({"content": "hi"}), json!("stop"));
+    let (_, stream) = streamed!(openai, [counting(12, 30), said, counting(10, 4), counting(0, 0)]);
+    let counted = stream.finish().unwrap().usage;
+    assert_eq!(counted, usage([Some(10), None, None, Some(4), None]));
+}
+
+/// What an answer is grounded in, what it cost and who gave it was read by nobody.
+#[test]
+fn what_stands_beside_a_message_is_told_of_each_format() {
+    let url = |it: &wire::Metadata| it.sources.iter().map(|it| it.url.clone()).collect::<Vec<_>>();
+    let found = |url: &str| vec![Some(url.to_owned())];
+
+    // OpenRouter, Perplexity and xAI, whole and in pieces.
+    let beside = json!({"id": "gen-1", "model": "m-2026", "citations": ["https://e.x/a"],
+        "search_results": [{"title": "A", "url": "https://e.x/a", "date": "2026-01-01"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 1, "cost": 0.25}});
+    let with = |choice: Value| {
+        let mut body = beside.clone();
+        body["choices"] = json!([choice]);
+        body
+    };
+    let logprobs = |token: &str| json!({"content": [{"token": token, "logprob": -0.5}]});
+    let body = with(json!({"message": {"content": "Hi."}, "logprobs": logprobs("Hi."),
+        "finish_reason": "stop"}));
+    let whole = openai::answer(body.to_string()).unwrap();
+    let told = &whole.metadata;
+    assert_eq!((told.id.as_deref(), told.model.as_deref()), (Some("gen-1"), Some("m-2026")));
+    assert_eq!(told.cost.as_ref().and_then(serde_json::Number::as_f64), Some(0.25));
+    assert_eq!(url(told), found("https://e.x/a"));
+    assert_eq!(told.sources[0].title.as_deref(), Some("A"));
+    assert_eq!(told.attributes["logprobs"]["content"][0]["token"], "Hi.");
+    let piece = |text: &str, word: Value| {
+        with(json!({"delta": {"content": text}, "logprobs": logprobs(text), "finish_reason": word}))
+    };
+    let (_, stream) = streamed!(openai, [piece("Hi", json!(null)), piece(".", json!("stop"))]);
+    let answer = stream.finish().unwrap();
+    assert_eq!(answer.message, whole.message);
+    assert_eq!(answer.metadata.sources, told.sources);
+    assert_eq!(answer.metadata.attributes["logprobs"]["content"].as_array().unwrap().len(), 2);
+    // Kept with the message, to be shown, and sent to nobody.
+    let message = Message::from(answer.given_by(Provider::Xai));
+    assert_eq!(message.as_ai().unwrap().attributes()["wire:sources"][0]["title"], "A");
+    for provider in [Provider::Xai, Provider::OpenAi, Provider::Vllm] {
+        let sent = json!(openai::Messages::of([&message]).for_provider(provider));
+        assert_eq!(sent, json!([{"role": "assistant", "content": "Hi."}]), "{provider}");
+    }
+
+    // Gemini.
+    let chunks = json!([{"web": {"uri": "https://e.x/g", "title": "e.x"}}]);
+    let body = json!({"responseId": "r", "modelVersion": "gemini-3", "candidates": [{
+        "content": {"parts": [{"text": "Sunny."}]}, "finishReason": "STOP",
+        "groundingMetadata": {"groundingChunks": chunks, "searchEntryPoint": {"renderedContent": "<b>"}},
+        "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": "https://e.x/u"}]}}]});
+    let whole = gemini::answer(body.clone()).unwrap();
+    let (_, stream) = streamed!(gemini, [body]);
+    for answer in [whole, stream.finish().unwrap()] {
+        let told = &answer.metadata;
+        assert_eq!((told.id.as_deref(), told.model.as_deref()), (Some("r"), Some("gemini-3")));
+        assert_eq!(url(told), [found("https://e.x/g"), found("https://e.x/u")].concat());
+        assert!(told.attributes["groundingMetadata"]["searchEntryPoint"].is_object());
+    }
+
+    // Claude's sources stand in its texts, and OpenAI's in their annotations.
+    let cited = json!([{"type": "web_search_result_location", "url": "https://e.x/c", "title": "C",
+        "cited_text": "It is sunny."}]);
+    let body = json!({"id": "msg_1", "model": "claude", "role": "assistant",
+        "content": [{"type": "text", "text": "Sunny.", "citations": cited}],
+        "context_management": {"applied_edits": [{"type": "clear_tool_uses_20250919"}]}});
+    let told = anthropic::answer(body).unwrap().metadata;
+    assert_eq!((told.id.as_deref(), told.model.as_deref()), (Some("msg_1"), Some("claude")));
+    assert_eq!(told.sources[0].text.as_deref(), Some("It is sunny."));
+    assert!(told.attributes["context_management"]["applied_edits"].is_array());
+    let annotations = json!([{"type": "url_citation", "url": "https://e.x/o", "title": "O"}]);
+    let body = json!({"id": "resp_1", "model": "gpt", "status": "completed", "instructions": "Hm",
+        "output": [{"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": "Sunny.", "annotations": annotations}]}]});
+    let told = responses::answer(body).unwrap().metadata;
+    assert_eq!((told.id.as_deref(), url(&told)), (Some("resp_1"), found("https://e.x/o")));
+    assert!(!told.attributes.contains_key("instructions"));
+}
+
+/// Snowflake never says why an answer stops, and Novita behind OpenRouter not always: a paid call
+/// was lost.
+#[test]
+fn done_behind_the_usage_is_an_end() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}});
+    let (_, mut stream) = streamed!(openai, [delta(call.clone(), json!(null)), usage]);
+    assert!(!stream.has_ended());
+    let told = stream.push("[DONE]").unwrap();
+    assert!(told.contains(&Event::Done(Stop::Calls)), "{told:?}");
+    assert_eq!(stream.finish().unwrap().message.tool_calls().count(), 1);
+
+    // A row says so of a server that does not even count.
+    let mut row = memory_prompt::provider::Row::like(Provider::OpenAiCompatible, "snow").unwrap();
+    for ends_in_done in [false, true] {
+        row.ends_in_done = ends_in_done;
+        let mut stream = wire::Stream::of(Provider::custom(row));
+        stream.push(&delta(call.clone(), json!(null)).to_string()).unwrap();
+        stream.push("[DONE]").unwrap();
+        assert_eq!(stream.finish().is_ok(), ends_in_done);
+    }
+}
+
+/// What Claude, OpenAI and Groq have found stood in parts that only they understand, and was no
+/// source; an address that was listed and then cited was two.
+#[test]
+fn what_a_provider_has_found_is_a_source() {
+    let told = |sources: &[wire::Citation]| {
+        let it = |it: &wire::Citation| {
+            [&it.url, &it.title, &it.text].map(|it| it.clone().unwrap_or_default())
+        };
+        sources.iter().map(it).collect::<Vec<_>>()
+    };
+    let source = |url: &str, title: &str, text: &str| [url, title, text].map(str::to_owned);
+    let body = json!({"role": "assistant", "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "oslo"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [
+            {"type": "web_search_result", "url": "https://e.x/a", "title": "A", "encrypted_content": "c2ln"},
+            {"type": "web_search_result", "url": "https://e.x/b", "title": "B", "encrypted_content": "c2ln"}]},
+        {"type": "web_fetch_tool_result", "tool_use_id": "s", "content":
+            {"type": "web_fetch_result", "url": "https://e.x/f", "content": {"type": "document"}}},
+        {"type": "bash_code_execution_tool_result", "tool_use_id": "s", "content": [{"type": "text", "text": "7"}]},
+        {"type": "text", "text": "Sunny.", "citations": [
+            {"type": "web_search_result_location", "url": "https://e.x/a", "title": "A", "cited_text": "It is sunny."},
+            {"type": "char_location", "document_title": "Notes", "cited_text": "Sun."}]}]});
+    let expected = [
+        source("https://e.x/a", "A", "It is sunny."),
+        source("https://e.x/b", "B", ""),
+        source("https://e.x/f", "", ""),
+        source("", "Notes", "Sun."),
+    ];
+    assert_eq!(told(&anthropic::answer(body.clone()).unwrap().metadata.sources), expected);
+    let mut start = body;
+    start["id"] = json!("m");
+    let events = [
+        json!({"type": "message_start", "message": start}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let (_, stream) = streamed!(anthropic, events);
+    assert_eq!(told(&stream.finish().unwrap().metadata.sources), expected);
+
+    let body = json!({"status": "completed", "output": [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search",
+            "query": "oslo", "sources": [{"type": "url", "url": "https://e.x/a"}]}},
+        {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["oslo"],
+            "results": [{"file_id": "file-1", "filename": "a.pdf", "text": "Sun.", "score": 0.5}]}]});
+    let found = responses::answer(body).unwrap().metadata.sources;
+    assert_eq!(told(&found), [source("https://e.x/a", "", ""), source("", "a.pdf", "Sun.")]);
+
+    let executed = json!([{"index": 0, "type": "search", "search_results": {"results": [
+        {"title": "A", "url": "https://e.x/a", "content": "It is sunny.", "score": 0.9}]}}]);
+    let body = json!({"choices": [{"finish_reason": "stop", "message":
+        {"role": "assistant", "content": "Sunny.", "executed_tools": executed}}]});
+    let found = wire::answer(Provider::Groq, body).unwrap().metadata.sources;
+    assert_eq!(told(&found), [source("https://e.x/a", "A", "It is sunny.")]);
+}
+
+/// Of what a stream told of each token, the last piece was kept, but for OpenAI's.
+#[test]
+fn what_is_told_of_each_token_is_kept_of_all() {
+    let line = |text: &str, done: bool| {
+        json!({"message": {"role": "assistant", "content": text},
+        "logprobs": [{"token": text, "logprob": -0.5}], "done": done, "done_reason": "stop"})
+    };
+    let (_, stream) = streamed!(ollama, [line("Hi", false), line(".", true)]);
+    let told = stream.finish().unwrap().metadata.attributes;
+    assert_eq!(told["logprobs"].as_array().unwrap().len(), 2);
+    let chunk = |text: &str| {
+        json!({"candidates": [{"content": {"parts": [{"text": text}]},
+        "logprobsResult": {"chosenCandidates": [{"token": text}], "avgLogprobs": -0.5},
+        "finishReason": "STOP"}]})
+    };
+    let (_, stream) = streamed!(gemini, [chunk("Hi"), chunk(".")]);
+    let told = stream.finish().unwrap().metadata.attributes;
+    assert_eq!(told["logprobsResult"]["chosenCandidates"].as_array().unwrap().len(), 2);
+}
+
+/// Claude's last event counts what all of the answer has read, which may be less from the cache and
+/// more beside it: the greatest of each field was told.
+#[test]
+fn the_last_event_of_claude_counts_the_whole_answer() {
+    let counts = |input: u64, cached: u64, output: u64| {
+        json!({"input_tokens": input,
+        "cache_read_input_tokens": cached, "output_tokens": output})
+    };
+    let (_, stream) = streamed!(
+        anthropic,
+        [
+            json!({"type": "message_start", "message": {"id": "m", "content": "hi", "usage": counts(30, 500, 1)}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": counts(70, 400, 20)}),
+            json!({"type": "message_stop"}),
+        ]
+    );
+    let counted = stream.finish().unwrap().usage;
+    assert_eq!(counted, usage([Some(470), Some(400), None, Some(20), None]));
+}
+
+/// A refusal of OpenAI's stopped like any answer, and who asked had to look into its parts.
+#[test]
+fn a_refusal_is_a_stop_of_its_own_kind() {
+    let words = "I can't help with that.";
+    let said = json!({"role": "assistant", "content": null, "refusal": words});
+    let whole = openai::answer(json!({"choices": [{"finish_reason": "stop", "message": said}]}));
+    let (told, stream) = streamed!(
+        openai,
+        [
+            delta(json!({"refusal": "I can't "}), json!(null)),
+            delta(json!({"refusal": "help with that."}), json!("stop"))
+        ]
+    );
+    assert_eq!(told.last(), Some(&Event::Done(Stop::Refused)));
+    let item = json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": words}]});
+    let body = json!({"status": "completed", "output": [item]});
+    let (also_told, items) =
+        streamed!(responses, [json!({"type": "response.completed", "response": body})]);
+    assert_eq!(also_told.last(), Some(&Event::Done(Stop::Refused)));
+    let answers = [whole, stream.finish(), responses::answer(body), items.finish()];
+    for answer in answers.map(Result::unwrap) {
+        assert_eq!((answer.stop, answer.refusal().as_deref()), (Stop::Refused, Some(words)));
+    }
+    // What was cut or withheld is that above all.
+    let cut = json!({"choices": [{"finish_reason": "length", "message": said}]});
+    assert_eq!(openai::answer(cut).unwrap().stop, Stop::Length);
+}
+
+/// Azure leaves out the message where its filter has taken all of it, and the answer could not be
+/// read; Cloudflare hands over the JSON that was asked for as an object.
+#[test]
+fn a_filtered_answer_and_one_that_is_an_object_are_read() {
+    let filtered = json!({"choices": [{"index": 0, "finish_reason": "content_filter",
+        "content_filter_results": {"hate": {"filtered": true, "severity": "high"}}}]});
+    let error = wire::answer(Provider::Azure, filtered).unwrap_err();
+    let ErrorKind::Refused { code, retryable, .. } = error.kind() else { panic!("{error}") };
+    assert_eq!(
+        (code.map(|it| it.to_string()).as_deref(), retryable),
+        (Some("content_filter"), false)
+    );
+    let error =
+        openai::answer(json!({"choices": [{"finish_reason": "stop", "text": "Hi"}]})).unwrap_err();
+    assert_eq!(error.to_string(), "read openai answer: choices[0].message: missing");
+
+    let body = json!({"choices": [{"finish_reason": "stop", "message":
+        {"role": "assistant", "content": {"city": "Oslo", "days": 3}}}]});
+    let answer = openai::answer(body).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&answer.message.text()).unwrap(),
+        json!({"city": "Oslo", "days": 3})
+    );
+}

@@ -1,0 +1,815 @@
+//! Anthropic's Messages API against its published examples, and the laws of a wire format.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+use crate::conversations;
+use crate::counted::counted;
+use crate::shown;
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
+    ToolMessage,
+};
+use memory_prompt::provider::Row;
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window, wire};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::golden::*;
+use crate::values::{self, compose};
+
+fn written(messages: &[Message]) -> Value {
+    serde_json::to_value(Messages::of(messages)).expect("serialising never fails")
+}
+
+fn read(body: &Value) -> Vec<Message> {
+    anthropic::history(body.to_string()).expect("a golden can be read")
+}
+
+// --- goldens ---------------------------------------------------------------------------------
+
+#[test]
+fn histories_are_read_and_written_as_they_were() {
+    for (name, golden) in goldens("anthropic") {
+        let body = &golden["request"];
+        if body.is_null() {
+            continue;
+        }
+        let history = read(body);
+        assert_eq!(written(&history), body["messages"], "{name}");
+        let system = serde_json::to_value(System::of(&history)).expect("no error");
+        assert_eq!(system, body["system"]);
+        assert!(Messages::of(&history).strict().is_ok());
+    }
+}
+
+#[test]
+fn parallel_calls_are_answered_by_messages_of_their_own() {
+    let history = read(&golden("anthropic", "parallel_tools.json")["request"]);
+    let call =
+        |id: &str, name: &str, arguments: &str| AiPart::from(ToolCall::new(id, name, arguments));
+    let expected = [
+        Message::system("You answer in one sentence."),
+        Message::user("What is the weather in Oslo, and what time is it there?"),
+        AiMessage::from_parts([
+            AiPart::from("I'll look up both."),
+            call("toolu_01A", "weather", r#"{"city":"Oslo","unit":"celsius"}"#),
+            call("toolu_01B", "time", r#"{"zone":"Europe/Oslo"}"#),
+        ])
+        .into(),
+        Message::tool("toolu_01A", "weather", "21 degrees"),
+        ToolMessage::new("toolu_01B", "time", [Part::text("14:03")]).with_error(true).into(),
+        Message::user("Is that warm?"),
+        Message::ai("Yes, for Oslo."),
+        Message::user("Call the one without arguments."),
+        Message::ai_calls([ToolCall::new("toolu_01C", "ping", "{}")]),
+        Message::tool("toolu_01C", "ping", ""),
+    ];
+    assert_eq!(history, expected);
+}
+
+#[test]
+fn signed_reasoning_keeps_its_place_and_its_bytes() {
+    let history = read(&golden("anthropic", "thinking.json")["request"]);
+    let ai = history[1].as_ai().expect("the model's message");
+    let kinds: Vec<_> = ai
+        .parts()
+        .iter()
+        .map(|part| match part {
+            AiPart::Reasoning(r) => r.signature.as_deref().unwrap_or("unsigned"),
+            AiPart::ToolCall(call) => &call.name,
+            AiPart::Content(Part::Other(_)) => "other",
+            AiPart::Content(_) => "content",
+            _ => "unknown",
+        })
+        .collect();
+    let first = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds+/=";
+    let data = "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT2Xlxh0L5L8rLVyIwxtE3";
+    assert_eq!(kinds, [first, data, "other", "other", "c2Vjb25k", "count"]);
+    assert_eq!(ai.tool_calls().next().expect("a call").arguments, r#"{"what":"ants"}"#);
+}
+
+#[test]
+fn a_stream_is_the_answer_in_pieces() {
+    let golden = golden("anthropic", "stream.json");
+    let mut stream = Stream::new();
+    let mut told = Vec::new();
+    for event in golden["events"].as_array().expect("events") {
+        told.extend(stream.push(&event.to_string()).expect("a golden can be read"));
+    }
+    stream.push("[DONE]").expect("tolerated");
+    stream.push("data: {\"type\": \"ping\"}").expect("tolerated");
+    let streamed = stream.finish().expect("whole");
+    shown::assert_shown(&told, &streamed, "stream.json");
+    assert_eq!(shown::text(&told), golden["text"]);
+    assert_eq!(
+        streamed.message,
+        anthropic::answer(golden["response"].to_string()).expect("an answer").message
+    );
+    assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
+}
+
+// --- writing ---------------------------------------------------------------------------------
+
+#[test]
+fn a_prompt_becomes_exactly_this() {
+    let history = [
+        Message::user([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==")),
+        ]),
+        AiMessage::from_parts([
+            AiPart::from(Reasoning::new("Two look-ups.").with_signature("sig")),
+            AiPart::from("Let me look."),
+            AiPart::from(ToolCall::new("toolu_1", "look", r#"{"x":1}"#)),
+            AiPart::from(ToolCall::new("toolu_2", "look", "")),
+        ])
+        .into(),
+        Message::tool("toolu_1", "look", "a cat"),
+        ToolMessage::new("toolu_2", "look", [Part::text("no "), Part::text("x")])
+            .with_error(true)
+            .into(),
+        Message::user("And now?"),
+        Message::ai("A cat."),
+    ];
+    let composer = Composer::new().system("Be brief.").window(Window::all());
+    let snapshot = Snapshot::from_messages(history);
+    let built = composer.compose_all(&snapshot, &[]).expect("nothing to refuse");
+
+    let body =
+        json!({"system": anthropic::system(&built), "messages": anthropic::messages(&built)});
+    let expected = json!({
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Two look-ups.", "signature": "sig"},
+                {"type": "text", "text": "Let me look."},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"x": 1}},
+                {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a cat"},
+                {"type": "tool_result", "tool_use_id": "toolu_2", "content": [
+                    {"type": "text", "text": "no "}, {"type": "text", "text": "x"},
+                ], "is_error": true},
+                {"type": "text", "text": "And now?"},
+            ]},
+            {"role": "assistant", "content": "A cat."},
+        ],
+    });
+    assert_eq!(body, expected);
+    let bytes = serde_json::to_vec(&anthropic::messages(&built)).expect("serialising never fails");
+    let bytes: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    assert_eq!(bytes, expected["messages"]);
+    assert!(anthropic::messages(&built).strict().is_ok());
+}
+
+#[test]
+fn the_order_of_fields_is_fixed() {
+    let call = Message::ai_calls([ToolCall::new("c1", "look", r#"{"x":1}"#)]);
+    let text = serde_json::to_string(&Messages::of([&call])).expect("serialising never fails");
+    let expected = r#"[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"look","input":{"x":1}}]}]"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn neighbours_on_one_side_are_one_turn_with_results_first() {
+    let messages = [
+        Message::ai("One."),
+        Message::ai_calls([ToolCall::new("c1", "look", "{}")]),
+        Message::user("meanwhile"),
+        Message::custom([]),
+        Message::system("left out here"),
+        Message::ai(""),
+        Message::tool("c1", "look", "21"),
+    ];
+    let expected = json!([
+        {"role": "assistant", "content": [
+            {"type": "text", "text": "One."},
+            {"type": "tool_use", "id": "c1", "name": "look", "input": {}},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "21"},
+            {"type": "text", "text": "meanwhile"},
+        ]},
+    ]);
+    assert_eq!(written(&messages), expected);
+}
+
+#[test]
+fn what_the_api_refuses_is_not_written() {
+    // Blank texts, ids with dots, signatures of others, fields that others sent.
+    let foreign = |format: &str| Reasoning {
+        extra: Map::from_iter([(format.to_owned(), json!({"id": "rs_1"}))]),
+        ..Reasoning::new("hm").with_signature("sig")
+    };
+    let annotated = TextPart {
+        text: "said".to_owned(),
+        extra: Map::from_iter([("openai".to_owned(), json!({"annotations": [1]}))]),
+    };
+    let messages = [
+        Message::user(" \n"),
+        AiMessage::from_parts([
+            AiPart::from(foreign("responses")),
+            AiPart::from(foreign("gemini")),
+            AiPart::from(Reasoning::new("unsigned")),
+            AiPart::from(" "),
+            AiPart::from(Part::Text(annotated)),
+            AiPart::from(
+                ToolCall::new("functions.look:0", "look", "{}").with_signature("gemini's"),
+            ),
+        ])
+        .into(),
+        Message::tool("functions.look:0", "look", " "),
+    ];
+    let expected = json!([
+        {"role": "user", "content": "(empty message)"},
+        {"role": "assistant", "content": [
+            {"type": "text", "text": "said"},
+            {"type": "tool_use", "id": "functions_look_0", "name": "look", "input": {}},
+        ]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions_look_0"}]},
+    ]);
+    assert_eq!(written(&messages), expected);
+}
+
+#[test]
+fn thinking_of_servers_that_do_not_sign_goes_back_to_them() {
+    let content = json!([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]);
+    let body = json!({"role": "assistant", "content": content});
+    let answer = anthropic::answer(body.to_string()).expect("an answer");
+    assert_eq!(written(&[answer.into()])[0]["content"], content);
+}
+
+#[test]
+fn media_are_written_as_the_api_takes_them() {
+    let parts = [
+        Part::Image(Media::url("data:image/gif;base64,R0lGOD==").with_detail(Detail::Low)),
+        Part::Image(Media::base64("image/jpg", "/9j/")),
+        // Ollama's pictures have no media type.
+        Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
+        Part::File(Media::base64("application/pdf", "JVBERi0=").with_name("a.pdf")),
+        Part::File(Media::file_id("file_1")),
+    ];
+    let expected = json!([
+        {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGOD=="}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, "title": "a.pdf"},
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+    ]);
+    let messages = [Message::user(parts)];
+    assert_eq!(written(&messages)[0]["content"], expected);
+    assert!(Messages::of(&messages).strict().is_ok());
+}
+
+// --- caching ---------------------------------------------------------------------------------
+
+#[test]
+fn the_cache_mark_stands_at_the_durable_boundary() {
+    let history = [Message::user("one"), Message::ai("two"), Message::user("three")];
+    let built = compose(&history, &[Message::user("Today is Friday.")]);
+    let ephemeral = json!({"type": "ephemeral"});
+    let json = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+    let expected = json!([
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two"},
+        {"role": "user", "content": [
+            {"type": "text", "text": "three", "cache_control": ephemeral},
+            {"type": "text", "text": "Today is Friday."},
+        ]},
+    ]);
+    assert_eq!(json, expected);
+
+    let json =
+        serde_json::to_value(anthropic::messages(&built).cache_prefix_1h()).expect("no error");
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    assert_eq!(json[2]["content"][0]["cache_control"], hour);
+}
+
+#[test]
+fn thinking_is_never_marked() {
+    let ai = AiMessage::from_parts([
+        AiPart::from("said"),
+        AiPart::from(Reasoning::new("hm").with_signature("sig")),
+    ]);
+    let only_thinking = AiMessage::from_parts([Reasoning::new("hm").with_signature("sig")]);
+    for messages in [vec![ai.clone().into()], vec![ai.into(), only_thinking.into()]] {
+        let messages: Vec<Message> = messages;
+        let json = serde_json::to_value(Messages::of(&messages).cache_prefix()).expect("no error");
+        assert_eq!(json.to_string().matches("cache_control").count(), 1);
+        assert_eq!(json[0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
+    }
+}
+
+#[test]
+fn the_system_text_can_be_marked() {
+    let composer = Composer::new().system("Be brief.");
+    let built = composer.compose_all(&Snapshot::default(), &[]).expect("nothing to refuse");
+    let system = anthropic::system(&built).expect("there is one");
+    let expected =
+        json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
+    assert_eq!(serde_json::to_value(system.clone().cache()).expect("no error"), expected);
+    let hour = serde_json::to_value(system.cache_1h()).expect("no error");
+    assert_eq!(hour[0]["cache_control"]["ttl"], "1h");
+
+    let both = [Message::system("one"), Message::user("hi"), Message::system("two")];
+    let both = serde_json::to_value(System::of(&both)).expect("no error");
+    assert_eq!(both, json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]));
+    assert!(System::of(&[Message::user("hi"), Message::system(" ")]).is_none());
+}
+
+#[test]
+fn an_applications_own_cache_mark_stands_once() {
+    let extra = json!({"anthropic": {"cache_control": {"type": "ephemeral", "ttl": "1h"}}});
+    let extra = extra.as_object().cloned().expect("an object");
+    let marked = Message::user([Part::Text(TextPart { text: "hi".to_owned(), extra })]);
+    let own = serde_json::to_string(&Messages::of([&marked])).expect("no error");
+    assert!(own.contains(r#""ttl":"1h""#));
+    let ours = serde_json::to_string(&Messages::of([&marked]).cache_prefix()).expect("no error");
+    assert_eq!(ours.matches("cache_control").count(), 1);
+}
+
+// --- placeholders and strictness -------------------------------------------------------------
+
+#[test]
+fn what_has_no_place_is_a_placeholder_or_an_error() {
+    let video = || Part::Video(Media::url("https://example.com/a.mp4"));
+    let no = "is not supported by this format";
+    let cases: Vec<(Message, Value, String)> = vec![
+        (
+            Message::user([Part::text("see"), video()]),
+            json!("[video: not supported by this format]"),
+            format!("messages[1].content[1]: video {no}"),
+        ),
+        (
+            Message::user([Part::text("see"), Part::Audio(Media::base64("audio/wav", "AA=="))]),
+            json!("[audio: not supported by this format]"),
+            format!("messages[1].content[1]: audio {no}"),
+        ),
+        (
+            Message::user([Part::text("see"), Part::Image(Media::base64("image/tiff", "AA=="))]),
+            json!("[image: not supported by this format]"),
+            format!("messages[1].content[1]: an image {no}"),
+        ),
+        (
+            Message::user([
+                Part::text("see"),
+                Part::File(Media::base64("application/zip", "AA==")),
+            ]),
+            json!("[file: not supported by this format]"),
+            format!("messages[1].content[1]: a file {no}"),
+        ),
+        (
+            Message::user([Part::text("see"), values::widget()]),
+            json!("[part: not supported by this format]"),
+            format!("messages[1].content[1]: a part of unknown kind {no}"),
+        ),
+        // A placeholder would be what the model has said.
+        (
+            AiMessage::from_parts([
+                AiPart::from("see"),
+                AiPart::from(Part::Image(Media::base64("image/png", "AA=="))),
+            ])
+            .into(),
+            json!("see"),
+            format!("messages[1].parts[1]: an image {no}"),
+        ),
+    ];
+    for (message, placeholder, error) in cases {
+        let messages = [Message::tool("c", "t", "x"), message];
+        let json = written(&messages);
+        let turn = &json.as_array().and_then(|turns| turns.last()).expect("a turn")["content"];
+        match turn.as_array().and_then(|blocks| blocks.last()) {
+            Some(last) => assert_eq!(last, &json!({"type": "text", "text": placeholder})),
+            None => assert_eq!(*turn, placeholder),
+        }
+        let refused = Messages::of(&messages).strict().expect_err("it can't be expressed");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert_eq!(refused.to_string(), format!("write anthropic messages: {error}"));
+    }
+
+    let inside = Message::tool("c", "t", [Part::text("a"), video()]);
+    assert_eq!(
+        written(std::slice::from_ref(&inside))[0]["content"][0]["content"][1]["text"],
+        "[video: not supported by this format]"
+    );
+    let refused: Vec<(Message, &str)> = vec![
+        (inside, "messages[0].content[1]: video is not"),
+        (Message::custom([]), "messages[0]: a custom message is not"),
+        (Message::user(" "), "messages[0]: an empty message is not"),
+        (Message::user(Vec::new()), "messages[0]: an empty message is not"),
+        (Message::ai(""), "messages[0]: an empty answer is not"),
+        (Message::tool("", "t", "x"), "messages[0]: a call without an id is not"),
+        (Message::ai_calls([ToolCall::new("", "t", "{}")]), "messages[0].parts[0]: a call without"),
+        (
+            Message::ai_calls([ToolCall::new("c", "t", "{")]),
+            "messages[0].parts[0]: the arguments are not a JSON object",
+        ),
+        (
+            AiMessage::new("a").with_reasoning(Reasoning::new("hm")).into(),
+            "messages[0].parts[0]: reasoning without this provider's signature",
+        ),
+    ];
+    for (message, error) in refused {
+        let refused = Messages::of([&message]).strict().expect_err("it can't be expressed");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let error = format!("write anthropic messages: {error}");
+        assert!(refused.to_string().starts_with(&error), "{refused} is not {error}");
+    }
+    let broken = Message::ai_calls([ToolCall::new("c", "t", "{\"x")]);
+    assert_eq!(written(&[broken])[0]["content"][0]["input"], json!({"arguments": "{\"x"}));
+}
+
+// --- reading ---------------------------------------------------------------------------------
+
+#[test]
+fn errors_say_where() {
+    let cases = [
+        ("{", "not valid JSON at line 1 column 1"),
+        ("3", "expected an object, found a number"),
+        ("{}", "messages: missing"),
+        (r#"{"messages":{}}"#, "messages: expected an array, found an object"),
+        (r#"{"messages":[1]}"#, "messages[0]: expected an object, found a number"),
+        (r#"[{"content":"x"}]"#, "messages[0].role: missing"),
+        (r#"[{"role":"tool","content":"x"}]"#, "messages[0].role: unknown role"),
+        (r#"[{"role":"user"}]"#, "messages[0].content: missing"),
+        (
+            r#"[{"role":"user","content":3}]"#,
+            "messages[0].content: expected a string or an array, found a number",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"text","text":"a"},{"text":"a"}]}]"#,
+            "messages[0].content[1].type: missing",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text"}]}]}]"#,
+            "messages[0].content[0].content[0].text: missing",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":1}]}]"#,
+            "messages[0].content[0].is_error: expected a boolean, found a number",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"x"}}]}]"#,
+            "messages[0].content[0].source.media_type: missing",
+        ),
+        (
+            r#"[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":"{}"}]}]"#,
+            "messages[0].content[0].input: expected an object, found a string",
+        ),
+        (r#"{"system":[{"type":"image"}],"messages":[]}"#, "system[0].type: expected `text`"),
+        (
+            r#"[{"role":"user","when":1,"content":[{"type":"tool_result","tool_use_id":"c"}]}]"#,
+            "messages[0]: a field that is not known",
+        ),
+    ];
+    for (json, expected) in cases {
+        let error = anthropic::history(json).expect_err(json);
+        assert_eq!(error.kind(), ErrorKind::Codec);
+        assert_eq!(error.to_string(), format!("read anthropic history: {expected}"));
+    }
+    let cases = [
+        (
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            "error: the provider answered an error (`overloaded_error`)",
+        ),
+        (r#"{"role":"user","content":"x"}"#, "role: expected `assistant`"),
+        (r#"{"content":[{"type":"thinking"}]}"#, "content[0].thinking: missing"),
+    ];
+    for (json, expected) in cases {
+        let error = anthropic::answer(json).expect_err(json);
+        assert_eq!(error.to_string(), format!("read anthropic answer: {expected}"));
+    }
+}
+
+#[test]
+fn streams_that_break_say_so() {
+    let start = r#"{"type":"message_start","message":{}}"#;
+    let open = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"t","input":{}}}"#;
+    let half = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\": [1,"}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let cases: [(&[&str], &str); 8] = [
+        // It panicked.
+        (
+            &[r#"{"type":"message_start","message":false}"#],
+            "message: expected an object, found a boolean",
+        ),
+        (&[open], "`content_block_start` came before `message_start`"),
+        (&[start, start], "a second `message_start`"),
+        (&[start, open, open], "index: block 0 was opened before"),
+        (&[start, half], "index: block 0 was never opened"),
+        (&["{}"], "type: missing"),
+        (
+            &[
+                start,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            ],
+            "error: the provider answered an error (`overloaded_error`)",
+        ),
+        (
+            &[
+                start,
+                open,
+                r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}"#,
+            ],
+            "delta.text: missing",
+        ),
+    ];
+    for (events, expected) in cases {
+        let mut stream = Stream::new();
+        let errors: Vec<_> = events.iter().filter_map(|event| stream.push(event).err()).collect();
+        let [error] = &errors[..] else { panic!("{errors:?} in {events:?}") };
+        assert_eq!(error.to_string(), format!("read anthropic stream: {expected}"));
+    }
+
+    let mut stream = Stream::new();
+    stream.push(start).expect("it begins");
+    let error = stream.finish().expect_err("it has no end");
+    assert_eq!(
+        error.to_string(),
+        "read anthropic stream: it broke off before the answer was complete"
+    );
+
+    // The model was cut off in the middle of its arguments: what there is, is kept.
+    let mut stream = Stream::new();
+    for event in [start, open, half, stop] {
+        stream.push(event).expect("nothing is wrong yet");
+    }
+    let message = stream.finish().expect("a message");
+    assert_eq!(message.message.tool_calls().next().expect("a call").arguments, r#"{"a": [1,"#);
+}
+
+#[test]
+fn unknown_fields_are_kept() {
+    let json = json!([
+        {"role": "user", "content": "hi", "when": 1},
+        {"role": "assistant", "id": "msg_1", "content": [{"type": "tool_use", "id": "c", "name": "t", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c", "seen": true, "cache_control": {"type": "ephemeral"}},
+        ]},
+    ]);
+    let history = read(&json);
+    let Message::User(user) = &history[0] else { panic!("{history:?}") };
+    assert_eq!(user.attributes()[ATTRIBUTE], json!({"when": 1}));
+    assert_eq!(
+        history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE],
+        json!({"id": "msg_1"})
+    );
+    assert_eq!(
+        history[2].as_tool().expect("a result").attributes()[ATTRIBUTE],
+        json!({"seen": true})
+    );
+    let result = &written(&history)[2]["content"][0];
+    assert_eq!(result, &json!({"type": "tool_result", "tool_use_id": "c", "seen": true}));
+}
+
+// --- laws ------------------------------------------------------------------------------------
+
+/// The format has no place for the media type of an address.
+fn untyped(media: Media) -> Media {
+    let media_type = media.media_type.filter(|_| matches!(media.source, Source::Base64(_)));
+    Media { media_type, ..media }
+}
+
+/// Conversations that the format can hold: one message a turn, but for results and a text after
+/// them.
+fn expressible() -> impl Strategy<Value = Vec<Message>> {
+    let other = json!({"type": "anthropic", "anthropic": {"type": "web_search_tool_result", "content": []}});
+    let other =
+        Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
+    let part = prop_oneof![
+        4 => values::text_part("anthropic", "citations"),
+        1 => values::media("image/webp").prop_map(untyped).prop_map(Part::Image),
+        1 => values::media("application/pdf").prop_map(|media| Part::File(untyped(media).with_name("n"))),
+        1 => Just(Part::Image(Media::file_id("file_1"))),
+        1 => Just(other.clone()),
+    ];
+    let user = prop_oneof![
+        values::said().prop_map(Content::from),
+        proptest::collection::vec(part.clone(), 2..4).prop_map(Content::from),
+    ];
+    let result = prop_oneof![
+        values::said().prop_map(Content::from),
+        Just(Content::from("")),
+        proptest::collection::vec(part, 0..3).prop_map(Content::from),
+    ];
+    let reasoning = prop_oneof![
+        (values::said(), "[a-z=]{4}").prop_map(|(text, signature)| (text, signature, json!({}))),
+        "[a-z=]{4}"
+            .prop_map(|data| { (String::new(), data, json!({"type": "redacted_thinking"})) }),
+    ]
+    .prop_map(|(text, signature, fields)| {
+        let extra = Map::from_iter([("anthropic".to_owned(), fields)]);
+        AiPart::from(Reasoning { text, signature: Some(signature), extra })
+    });
+    let call = (values::arguments(), values::extra("anthropic", "caller"));
+    let ai_part = prop_oneof![
+        3 => values::text_part("anthropic", "citations").prop_map(AiPart::from),
+        2 => reasoning,
+        1 => Just(AiPart::from(other)),
+    ];
+    let calls = proptest::collection::vec((call, result, any::<bool>()), 0..3);
+    let turn = (user, proptest::collection::vec(ai_part, 1..4), calls, any::<bool>());
+    proptest::collection::vec(turn, 1..5).prop_map(|turns| {
+        let mut messages = vec![Message::system("Be brief.")];
+        let mut ids = 0..;
+        for (user, mut parts, calls, ends) in turns {
+            messages.push(Message::user(user));
+            let mut results = Vec::new();
+            for ((arguments, extra), content, is_error) in calls {
+                let id = format!("toolu_{}", ids.next().unwrap_or_default());
+                let call = ToolCall { extra, ..ToolCall::new(&id, "look", arguments) };
+                parts.push(call.into());
+                let result = ToolMessage::new(id, "look", content).with_error(is_error);
+                results.push(Message::from(result));
+            }
+            let has_results = !results.is_empty();
+            messages.push(AiMessage::from_parts(parts).into());
+            messages.extend(results);
+            if has_results && ends {
+                messages.push(Message::ai("Done."));
+            }
+        }
+        messages
+    })
+}
+
+/// What the reference demands of `messages`, as far as a wire format is answerable for it.
+fn wrong_with(json: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let turns = json.as_array().expect("an array");
+    for pair in turns.windows(2) {
+        if pair[0]["role"] == pair[1]["role"] {
+            wrong.push(format!("two turns of {}", pair[0]["role"]));
+        }
+    }
+    for turn in turns {
+        let blank = |text: &Value| text.as_str().is_none_or(|text| text.trim().is_empty());
+        let Some(blocks) = turn["content"].as_array() else {
+            if blank(&turn["content"]) {
+                wrong.push(format!("a blank turn: {turn}"));
+            }
+            continue;
+        };
+        if blocks.is_empty() {
+            wrong.push("a turn without blocks".to_owned());
+        }
+        let is_result = |block: &Value| block["type"] == "tool_result";
+        if !blocks.is_sorted_by_key(|block| !is_result(block)) {
+            wrong.push("a result behind other blocks".to_owned());
+        }
+        for block in blocks {
+            if block["type"] == "text" && blank(&block["text"]) || !block["type"].is_string() {
+                wrong.push(format!("a bad block: {block}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_shape_can_be_written() {
+    let messages = values::one_of_each();
+    let json = written(&messages);
+    assert_eq!(wrong_with(&json), [""; 0]);
+    let text = serde_json::to_string(&Messages::of(&messages)).expect("serialising never fails");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("it is JSON"), json);
+}
+
+counted! {
+    #![cases(256)]
+
+    #[test]
+    fn what_is_written_is_read_again(messages in expressible()) {
+        let view = Messages::of(&messages).strict().expect("it can be expressed");
+        let body = json!({"system": System::of(&messages), "messages": view});
+        prop_assert_eq!(read(&body), messages);
+    }
+
+    #[test]
+    fn composed_prompts_are_well_formed(
+        history in conversations::conversation(12),
+        temporaries in conversations::temporaries(),
+    ) {
+        let built = compose(&history, &temporaries);
+        let json = serde_json::to_value(anthropic::messages(&built)).expect("no error");
+        prop_assert_eq!(wrong_with(&json), [""; 0]);
+        let text = serde_json::to_string(&anthropic::messages(&built)).expect("no error");
+        prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
+        let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+        prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
+        // And it can be read.
+        let read = anthropic::history(json.to_string());
+        prop_assert!(read.is_ok(), "{:?}", read);
+    }
+}
+
+/// A text file became "[file: not supported by this format]", though the API takes the text.
+#[test]
+fn text_documents_are_written_as_their_text() {
+    let text = |media_type: &str| Media::base64(media_type, "MjEgwrBD").with_name("a.txt");
+    let expected = json!([{"role": "user", "content": [{"type": "document", "title": "a.txt",
+        "source": {"type": "text", "media_type": "text/plain", "data": "21 °C"}}]}]);
+    let message = Message::user([Part::File(text("text/plain"))]);
+    assert_eq!(json!(Messages::of([&message]).strict().unwrap()), expected);
+    assert_eq!(anthropic::history(&expected).unwrap(), [message]);
+    let table = Message::user([Part::File(text("text/csv"))]);
+    assert_eq!(json!(Messages::of([&table])), expected);
+    let at_data = Media::url("data:text/markdown;base64,MjEgwrBD").with_name("a.txt");
+    assert_eq!(json!(Messages::of([&Message::user([Part::File(at_data)])])), expected);
+
+    // What is no text stays a placeholder.
+    for (media_type, data) in [("text/plain", "/w=="), ("application/zip", "MjEgwrBD")] {
+        let other = Message::user([Part::File(Media::base64(media_type, data))]);
+        let error = Messages::of([&other]).strict().unwrap_err().to_string();
+        assert!(error.ends_with("content[0]: a file is not supported by this format"), "{error}");
+    }
+}
+
+/// A system message in the middle of a conversation was moved into `system` even where the
+/// provider's row says that it takes one there: the cached prefix broke, and the instruction lost
+/// its place.
+#[test]
+fn late_system_messages_stay_where_the_row_takes_them() {
+    let messages = [
+        Message::system("Be brief."),
+        Message::user("hi"),
+        Message::system("Answer in French."),
+        Message::ai("Bonjour."),
+        Message::user("And now?"),
+        Message::system(" "),
+    ];
+    let mut row = Row::like(Provider::Anthropic, "claude-4-8").unwrap();
+    row.late_system = true;
+    let provider = Provider::custom(row);
+    let view = || Messages::of(&messages).for_provider(provider);
+    let expected = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": "Answer in French."},
+        {"role": "assistant", "content": "Bonjour."},
+        {"role": "user", "content": "And now?"},
+    ]);
+    assert_eq!(json!(view()), expected);
+    let system = || System::of(&messages).unwrap();
+    assert_eq!(json!(system().for_provider(provider)), "Be brief.");
+    let body = json!({"system": system().for_provider(provider), "messages": view()});
+    assert_eq!(anthropic::history(&body).unwrap(), messages[..5]);
+    // Marked, it is a list like any other.
+    let marked = json!(Messages::of(&messages[..3]).for_provider(provider).cache_prefix());
+    let mark = json!({"type": "text", "text": "Answer in French.", "cache_control": {"type": "ephemeral"}});
+    assert_eq!(marked[1], json!({"role": "system", "content": [mark]}));
+
+    // Without such a row all of them are the request's.
+    assert_eq!(json!(system()).as_array().unwrap().len(), 2);
+    assert_eq!(json!(Messages::of(&messages)).as_array().unwrap().len(), 3);
+    assert!(System::of(&messages[1..]).unwrap().for_provider(provider).is_none());
+}
+
+/// Requests in which a tool was added on the way were refused.
+#[test]
+fn a_tool_that_is_added_on_the_way_is_kept() {
+    let change =
+        json!({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "look"}});
+    let read = anthropic::history(json!([
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": [{"type": "text", "text": "Look."}, change]},
+    ]))
+    .expect("the API takes it");
+    let Message::System(system) = &read[1] else { panic!("a system message") };
+    assert_eq!(system.text(), "Look.");
+    assert_eq!(system.attributes()[ATTRIBUTE]["tool_changes"], json!([change]));
+
+    // If the model takes them it is sent them again, a text or none beside them.
+    let mut row = Row::like(Provider::Anthropic, "claude-4-8").expect("a name");
+    row.late_system = true;
+    for content in [json!([{"type": "text", "text": "Look."}, change]), json!([change])] {
+        let sent =
+            json!([{"role": "user", "content": "hi"}, {"role": "system", "content": content}]);
+        let read = wire::history(Provider::custom(row), sent.clone()).expect("the API takes it");
+        assert_eq!(json!(Messages::of(&read).for_provider(Provider::custom(row))), sent);
+    }
+}
+
+/// Gemini streams a signature with an empty text, which other providers were sent as a block.
+#[test]
+fn a_text_that_was_but_a_signature_is_no_block_for_others() {
+    let signed = TextPart {
+        text: String::new(),
+        extra: Map::from_iter([("gemini".to_owned(), json!({"thoughtSignature": "c2ln"}))]),
+    };
+    let answer = AiMessage::from_parts([Part::text("Hi."), Part::Text(signed)]);
+    let messages = [Message::from(answer)];
+    let chat = json!(wire::openai::Messages::of(&messages));
+    assert_eq!(chat, json!([{"role": "assistant", "content": "Hi."}]));
+    let input = json!(wire::responses::Input::of(&messages));
+    assert_eq!(input.as_array().expect("items").len(), 1);
+    let claude = json!(Messages::of(&messages));
+    assert_eq!(claude[0]["content"], "Hi.");
+    assert_eq!(json!(wire::ollama::Messages::of(&messages))[0]["content"], "Hi.");
+}

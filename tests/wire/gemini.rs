@@ -1,0 +1,882 @@
+//! Google's Gemini API against its published examples, and the laws of a wire format.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+use crate::conversations;
+use crate::counted::counted;
+use crate::shown;
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Media, OtherPart, Part, Reasoning, TextPart, ToolMessage,
+};
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
+use memory_prompt::wire::{Event, Stop};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window, wire};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::golden::*;
+use crate::values::{self, compose, under};
+
+fn written(messages: &[Message]) -> Value {
+    serde_json::to_value(Contents::of(messages)).expect("serialising never fails")
+}
+
+fn read(body: &Value) -> Vec<Message> {
+    gemini::history(body.to_string()).expect("a golden can be read")
+}
+
+// --- goldens ---------------------------------------------------------------------------------
+
+#[test]
+fn histories_are_read_and_written_as_they_were() {
+    for (name, golden) in goldens("gemini") {
+        let body = &golden["request"];
+        if body.is_null() {
+            continue;
+        }
+        let history = read(body);
+        assert_eq!(written(&history), body["contents"], "{name}");
+        let system = serde_json::to_value(SystemInstruction::of(&history)).expect("no error");
+        assert_eq!(system, body["systemInstruction"]);
+        assert!(Contents::of(&history).strict().is_ok());
+    }
+}
+
+#[test]
+fn calls_and_results_become_these_messages() {
+    let history = read(&golden("gemini", "function_calling.json")["request"]);
+    let expected = [
+        Message::system("You answer in one sentence."),
+        Message::user("What is the weather in Oslo, and what time is it there?"),
+        AiMessage::from_parts([
+            AiPart::from(Reasoning::new("Two look-ups.")),
+            AiPart::from("I'll look up both."),
+            AiPart::from(
+                ToolCall::new("fc1", "weather", r#"{"city":"Oslo","unit":"celsius"}"#)
+                    .with_signature("CsYBAdHtim8="),
+            ),
+            AiPart::from(ToolCall::new("fc2", "time", "{}")),
+        ])
+        .into(),
+        Message::tool("fc1", "weather", "21 degrees"),
+        ToolMessage::new("fc2", "time", "no clock").with_error(true).into(),
+        AiMessage::from_parts([Part::Text(TextPart {
+            text: "21 degrees, at an unknown time.".to_owned(),
+            extra: under("gemini", &json!({"thoughtSignature": "CtQBsig="})),
+        })])
+        .into(),
+        Message::user("Show me."),
+        AiMessage::from_parts([ToolCall {
+            extra: under("gemini", &json!({"functionCall": {"id": null}})),
+            ..ToolCall::new("call_5_0", "picture", r#"{"of":"Oslo"}"#).with_signature("c2ln")
+        }])
+        .into(),
+        ToolMessage::new(
+            "call_5_0",
+            "picture",
+            [Part::text("Here."), Part::Image(Media::base64("image/png", "iVBORw0KGgo="))],
+        )
+        .with_attribute(ATTRIBUTE, json!({"functionResponse": {"willContinue": false}}))
+        .into(),
+    ];
+    assert_eq!(history, expected);
+}
+
+#[test]
+fn snake_case_is_read_too() {
+    let golden = &golden("gemini", "function_calling.json")["request"];
+    let snake = golden
+        .to_string()
+        .replace("systemInstruction", "system_instruction")
+        .replace("functionCall", "function_call")
+        .replace("functionResponse", "function_response")
+        .replace("inlineData", "inline_data")
+        .replace("mimeType", "mime_type")
+        .replace("willContinue", "will_continue")
+        .replace("thoughtSignature", "thought_signature");
+    assert_eq!(gemini::history(&snake).expect("it can be read"), read(golden));
+    // The names in arguments are the tool's own.
+    let own =
+        json!([{"role": "model", "parts": [{"functionCall": {"name": "t", "args": {"a_b": 1}}}]}]);
+    assert_eq!(read(&own)[0].tool_calls().next().expect("a call").arguments, r#"{"a_b":1}"#);
+}
+
+#[test]
+fn a_stream_is_the_answer_in_pieces() {
+    let golden = golden("gemini", "answer.json");
+    let mut stream = Stream::new();
+    let mut told = Vec::new();
+    for chunk in golden["events"].as_array().expect("events") {
+        told.extend(stream.push(&format!("data: {chunk}\r\n")).expect("a golden can be read"));
+    }
+    stream.push("[DONE]").expect("tolerated");
+    let mut streamed = stream.finish().expect("whole");
+    shown::assert_shown(&told, &streamed, "answer.json");
+    assert_eq!(shown::text(&told), golden["text"]);
+    let answer = gemini::answer(golden["response"].to_string()).expect("an answer");
+    // The reference rates the whole response, and no piece.
+    streamed.metadata.attributes.extend(answer.metadata.attributes.clone());
+    assert_eq!(streamed, answer);
+    assert_eq!(written(&[streamed.into()])[0], golden["response"]["candidates"][0]["content"]);
+    let content = golden["response"]["candidates"][0]["content"].to_string();
+    let texts: Vec<_> =
+        gemini::answer(&content).expect("a content").message.texts().map(str::to_owned).collect();
+    assert_eq!(texts, ["I'll look."]);
+    let ids: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["call_r7_0", "call_r7_1"]);
+}
+
+#[test]
+fn signed_parts_of_a_stream_stay_apart() {
+    let chunk = |parts: Value, reason: Value| {
+        json!({"candidates": [{"content": {"parts": parts}, "finishReason": reason}]}).to_string()
+    };
+    let mut stream = Stream::new();
+    for chunk in [
+        chunk(json!([{"text": "a", "thoughtSignature": "1"}]), Value::Null),
+        chunk(json!([{"text": "b"}]), Value::Null),
+        chunk(json!([{"text": "c"}]), Value::Null),
+        chunk(json!([{"text": "", "thoughtSignature": "2"}]), json!("STOP")),
+    ] {
+        stream.push(&chunk).expect("nothing is wrong");
+    }
+    let expected = json!([
+        {"text": "a", "thoughtSignature": "1"}, {"text": "bc"}, {"text": "", "thoughtSignature": "2"},
+    ]);
+    assert_eq!(written(&[stream.finish().expect("whole").into()])[0]["parts"], expected);
+}
+
+/// A stream of one answer, and what was shown of it.
+fn streamed(parts: &[Value], reason: &Value) -> (Stream, Vec<Event>) {
+    let (mut stream, mut told) = (Stream::new(), Vec::new());
+    for (i, part) in parts.iter().enumerate() {
+        let reason = if i + 1 == parts.len() { reason.clone() } else { Value::Null };
+        let candidate =
+            json!({"content": {"role": "model", "parts": [part]}, "finishReason": reason});
+        let chunk = json!({"candidates": [candidate], "responseId": "r"});
+        told.extend(stream.push(&chunk.to_string()).expect("nothing is wrong"));
+    }
+    (stream, told)
+}
+
+/// Arguments that came in pieces could not be read: where a request asks for them, the whole answer
+/// was an error.
+#[test]
+fn arguments_that_come_in_pieces_are_one_object() {
+    let call = |call: Value| json!({"functionCall": call});
+    let piece = |path: &str, key: &str, value: Value, on: bool| {
+        let piece = json!({"jsonPath": path, key: value, "willContinue": on});
+        call(json!({"partialArgs": [piece], "willContinue": true}))
+    };
+    let parts = [
+        json!({"functionCall": {"name": "now"}, "thoughtSignature": "s"}),
+        call(json!({"name": "cook", "willContinue": true})),
+        piece("$.dish.steps[0]", "stringValue", json!("Boil"), true),
+        piece("$.dish.steps[0]", "stringValue", json!(" it."), true),
+        piece("$.dish.steps[0]", "stringValue", json!(""), false),
+        call(json!({"willContinue": true})),
+        piece("$.dish.steps[1]", "stringValue", json!("Eat."), false),
+        piece("$.dish['for a','x']", "numberValue", json!(null), false),
+        piece("$.dish['it\\'s [hot].']", "boolValue", json!(true), false),
+        piece("$.dish.of", "nullValue", json!("NULL_VALUE"), false),
+        call(json!({"partialArgs": [{"jsonPath": "$.price", "numberValue": 0.5}]})),
+        call(json!({})),
+        call(json!({"name": "look", "willContinue": true})),
+    ];
+    // The path of two names is none that leads to one value.
+    let broken = json!({"candidates": [{"content": {"parts": [parts[7]]}}]}).to_string();
+    let parts: Vec<_> =
+        parts.iter().enumerate().filter(|(i, _)| *i != 7).map(|(_, part)| part.clone()).collect();
+    let (stream, told) = streamed(&parts, &json!("STOP"));
+    let answer = stream.finish().expect("whole");
+    shown::assert_shown(&told, &answer, "pieces");
+    let calls: Vec<_> = answer.message.tool_calls().collect();
+    let named: Vec<_> = calls.iter().map(|call| (&*call.id, &*call.name)).collect();
+    assert_eq!(named, [("call_r_0", "now"), ("call_r_1", "cook"), ("call_r_2", "look")]);
+    assert_eq!(calls[0].signature.as_deref(), Some("s"));
+    let cooked: Value = serde_json::from_str(&calls[1].arguments).expect("JSON");
+    let dish = json!({"steps": ["Boil it.", "Eat."], "it's [hot].": true, "of": null});
+    assert_eq!(cooked, json!({"dish": dish, "price": 0.5}));
+    assert_eq!(calls[2].arguments, "{}");
+
+    // A stream that breaks off within a call keeps what was whole before.
+    for cut in 2..parts.len() - 2 {
+        let (stream, _) = streamed(&parts[..cut], &Value::Null);
+        let kept = stream.broken().message;
+        assert_eq!(kept.tool_calls().count(), if cut < 10 { 1 } else { 2 }, "{cut}");
+    }
+    let (mut stream, _) = streamed(&parts[..2], &Value::Null);
+    assert!(stream.push(&broken).is_err());
+    let mut push = |path: &str| {
+        let piece = json!({"functionCall": {"partialArgs": [{"jsonPath": path, "stringValue": "x"}],
+            "willContinue": true}});
+        let chunk = json!({"candidates": [{"content": {"parts": [piece]}}]}).to_string();
+        stream.push(&chunk).map_err(|error| error.to_string())
+    };
+    let at =
+        "read gemini stream: candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath";
+    for path in ["", "$", "x", "$.a[", "$[?(@.x)]", "$..a[0]", "$.a[99999999999999999999]"] {
+        assert_eq!(push(path), Err(format!("{at}: not a path to an argument")), "{path}");
+    }
+    assert_eq!(push("$.a[1]"), Err(format!("{at}: it does not fit what came before")));
+    assert_eq!(push("$.b"), Ok(Vec::new()));
+    assert_eq!(push("$.b.c"), Err(format!("{at}: it does not fit what came before")));
+}
+
+// --- writing ---------------------------------------------------------------------------------
+
+#[test]
+fn a_prompt_becomes_exactly_this() {
+    let history = [
+        Message::user([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==")),
+        ]),
+        AiMessage::from_parts([
+            AiPart::from("Let me look."),
+            AiPart::from(ToolCall::new("c1", "look", r#"{"x":1}"#).with_signature("sig")),
+            AiPart::from(ToolCall::new("c2", "look", "")),
+        ])
+        .into(),
+        ToolMessage::new("c2", "", [Part::text("no "), Part::text("x")]).with_error(true).into(),
+        Message::tool("c1", "look", "a cat"),
+        Message::user("And now?"),
+        Message::ai("A cat."),
+    ];
+    let composer = Composer::new().system("Be brief.").window(Window::all());
+    let built = composer.compose_all(&Snapshot::from_messages(history), &[]).expect("no error");
+    let body = json!({
+        "systemInstruction": gemini::system_instruction(&built),
+        "contents": gemini::contents(&built),
+    });
+    let expected = json!({
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [
+                {"text": "What is this?"},
+                {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
+            ]},
+            {"role": "model", "parts": [
+                {"text": "Let me look."},
+                {"functionCall": {"id": "c1", "name": "look", "args": {"x": 1}}, "thoughtSignature": "sig"},
+                {"functionCall": {"id": "c2", "name": "look", "args": {}}},
+            ]},
+            // In the order of the calls, and named after them.
+            {"role": "user", "parts": [
+                {"functionResponse": {"id": "c1", "name": "look", "response": {"output": "a cat"}}},
+                {"functionResponse": {"id": "c2", "name": "look", "response": {"error": ["no ", "x"]}}},
+            ]},
+            {"role": "user", "parts": [{"text": "And now?"}]},
+            {"role": "model", "parts": [{"text": "A cat."}]},
+        ],
+    });
+    assert_eq!(body, expected);
+    let bytes = serde_json::to_vec(&gemini::contents(&built)).expect("serialising never fails");
+    let bytes: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    assert_eq!(bytes, expected["contents"]);
+    assert!(gemini::contents(&built).strict().is_ok());
+
+    let without = serde_json::to_string(&gemini::contents(&built).without_ids()).expect("no error");
+    assert!(!without.contains("\"id\""));
+}
+
+#[test]
+fn calls_that_gemini_did_not_make_can_be_marked() {
+    let messages = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("c1", "t", "{}"), ToolCall::new("c2", "t", "{}")]),
+        Message::tool("c1", "t", "1"),
+        Message::tool("c2", "t", "2"),
+        Message::ai_calls([ToolCall::new("c3", "t", "{}").with_signature("real")]),
+        Message::tool("c3", "t", "3"),
+    ];
+    let json =
+        serde_json::to_value(Contents::of(&messages).skip_missing_signatures()).expect("no error");
+    assert_eq!(json[1]["parts"][0]["thoughtSignature"], "skip_thought_signature_validator");
+    assert_eq!(json[1]["parts"][1].get("thoughtSignature"), None);
+    assert_eq!(json[3]["parts"][0]["thoughtSignature"], "real");
+    assert!(!written(&messages).to_string().contains("skip_"));
+}
+
+#[test]
+fn neighbouring_answers_are_one_entry_and_users_stay_apart() {
+    let messages = [
+        Message::user("one"),
+        Message::user("two"),
+        Message::ai("said"),
+        Message::custom([]),
+        Message::ai(""),
+        Message::ai_calls([ToolCall::new("c1", "t", "{}")]),
+        Message::tool("c1", "t", "1"),
+        Message::user(""),
+    ];
+    let expected = json!([
+        {"role": "user", "parts": [{"text": "one"}]},
+        {"role": "user", "parts": [{"text": "two"}]},
+        {"role": "model", "parts": [
+            {"text": "said"}, {"functionCall": {"id": "c1", "name": "t", "args": {}}},
+        ]},
+        {"role": "user", "parts": [
+            {"functionResponse": {"id": "c1", "name": "t", "response": {"output": "1"}}},
+        ]},
+        {"role": "user", "parts": [{"text": "(empty message)"}]},
+    ]);
+    assert_eq!(written(&messages), expected);
+}
+
+#[test]
+fn results_are_counted_where_ids_repeat_or_belong_to_nobody() {
+    let messages = [
+        Message::ai_calls([ToolCall::new("c", "a", "{}"), ToolCall::new("c", "b", "{}")]),
+        Message::tool("c", "", "first"),
+        Message::tool("x", "", "stranger"),
+        Message::tool("c", "", "second"),
+    ];
+    let json = written(&messages);
+    let said: Vec<_> = json[1]["parts"]
+        .as_array()
+        .expect("parts")
+        .iter()
+        .map(|part| {
+            let response = &part["functionResponse"];
+            (
+                response["name"].as_str().expect("a name"),
+                response["response"]["output"].as_str().expect("a text"),
+            )
+        })
+        .collect();
+    assert_eq!(said, [("a", "first"), ("b", "second"), ("x", "stranger")]);
+}
+
+#[test]
+fn what_others_signed_is_not_sent() {
+    let thinking = wire::anthropic::answer(
+        r#"{"role":"assistant","content":[
+            {"type":"thinking","thinking":"hm","signature":"c2ln"},
+            {"type":"text","text":"said","citations":[1]}]}"#,
+    )
+    .expect("an answer");
+    let foreign_call = ToolCall {
+        extra: under("openai", &json!({"x": 1})),
+        ..ToolCall::new("c", "t", "{}").with_signature("theirs")
+    };
+    let own = Reasoning::new("mine").with_signature("put there by the application");
+    let messages =
+        [thinking.into(), AiMessage::from_parts([AiPart::from(own), foreign_call.into()]).into()];
+    let expected = json!([{"role": "model", "parts": [
+        {"text": "said"},
+        {"text": "mine", "thought": true, "thoughtSignature": "put there by the application"},
+        {"functionCall": {"id": "c", "name": "t", "args": {}}},
+    ]}]);
+    assert_eq!(written(&messages), expected);
+    let refused = Contents::of(&messages).strict().expect_err("one is left out");
+    assert_eq!(
+        refused.to_string(),
+        "write gemini contents: messages[0].parts[0]: another provider's reasoning is not supported by this format"
+    );
+    // And the other way round.
+    let thought = gemini::answer(
+        r#"{"role":"model","parts":[
+            {"text":"hm","thought":true,"thoughtSignature":"c2ln"},
+            {"text":"said","thoughtSignature":"c2ln"}]}"#,
+    )
+    .expect("an answer");
+    let thought = Message::from(thought);
+    let theirs = wire::anthropic::Messages::of([&thought]);
+    let expected = json!([{"role": "assistant", "content": [{"type": "text", "text": "said"}]}]);
+    assert_eq!(serde_json::to_value(theirs).expect("no error"), expected);
+}
+
+// --- placeholders and strictness -------------------------------------------------------------
+
+#[test]
+fn what_has_no_place_is_a_placeholder_or_an_error() {
+    let untyped =
+        |media: fn(Media) -> Part| media(Media { media_type: None, ..Media::base64("", "AA==") });
+    let cases = [
+        (untyped(Part::Image), "[image: not supported by this format]", "an image"),
+        (untyped(Part::Audio), "[audio: not supported by this format]", "audio"),
+        (untyped(Part::Video), "[video: not supported by this format]", "video"),
+        (untyped(Part::File), "[file: not supported by this format]", "a file"),
+        (values::widget(), "[part: not supported by this format]", "a part of unknown kind"),
+    ];
+    for (part, placeholder, kind) in cases {
+        for (message, path) in [
+            (Message::user([Part::text("see"), part.clone()]), "content"),
+            (AiMessage::from_parts([AiPart::from("see"), part.clone().into()]).into(), "parts"),
+        ] {
+            let messages = [Message::system("x"), message];
+            let parts = written(&messages)[0]["parts"].as_array().expect("parts").clone();
+            if path == "parts" {
+                // A placeholder would be what the model has said.
+                assert_eq!(parts, [json!({"text": "see"})]);
+            } else {
+                assert_eq!(parts[1], json!({"text": placeholder}));
+            }
+            let refused = Contents::of(&messages).strict().expect_err("it can't be expressed");
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            let expected = format!(
+                "write gemini contents: messages[1].{path}[1]: {kind} is not supported by this format"
+            );
+            assert_eq!(refused.to_string(), expected);
+        }
+    }
+    let result = Message::tool("c", "t", [Part::Image(Media::url("https://example.com/a.png"))]);
+    let json = written(std::slice::from_ref(&result));
+    let expected = json!({"output": ["[image: not supported by this format]"]});
+    assert_eq!(json[0]["parts"][0]["functionResponse"]["response"], expected);
+    let refused = [
+        (result, "messages[0].content[0]: an image is not"),
+        (Message::custom([]), "messages[0]: a custom message is not"),
+        (Message::user(""), "messages[0]: an empty message is not"),
+        (Message::user(Vec::new()), "messages[0]: an empty message is not"),
+        (Message::ai(""), "messages[0]: an empty answer is not"),
+        (Message::tool("c", "", "x"), "messages[0]: a result without a tool's name is not"),
+        (
+            Message::ai_calls([ToolCall::new("c", "t", "[1]")]),
+            "messages[0].parts[0]: the arguments are not a JSON object",
+        ),
+    ];
+    for (message, error) in refused {
+        let refused = Contents::of([&message]).strict().expect_err("it can't be expressed");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let error = format!("write gemini contents: {error}");
+        assert!(refused.to_string().starts_with(&error), "{refused} is not {error}");
+    }
+    let broken = Message::ai_calls([ToolCall::new("c", "t", "{\"x")]);
+    assert_eq!(
+        written(&[broken])[0]["parts"][0]["functionCall"]["args"],
+        json!({"arguments": "{\"x"})
+    );
+}
+
+// --- reading ---------------------------------------------------------------------------------
+
+#[test]
+fn responses_of_any_form_are_read() {
+    let cases = [
+        (json!({"output": "x"}), Content::from("x"), false),
+        (json!({"error": "x"}), Content::from("x"), true),
+        (json!({"output": ["a", "b"]}), Content::from([Part::text("a"), Part::text("b")]), false),
+        (json!({"output": {"t": 21}}), Content::from(r#"{"t":21}"#), false),
+        (json!({"result": "x"}), Content::from(r#"{"result":"x"}"#), false),
+        (json!({"error": "x", "code": 3}), Content::from(r#"{"code":3,"error":"x"}"#), true),
+        (json!({}), Content::from(""), false),
+        (Value::Null, Content::from(""), false),
+    ];
+    for (response, content, is_error) in cases {
+        let json = json!([{"role": "function", "parts": [{"functionResponse": {"name": "t", "response": response}}]}]);
+        let messages = read(&json);
+        let [Message::Tool(tool)] = messages.as_slice() else { panic!("{messages:?}") };
+        let expected = ToolMessage::new("result_0_0", "t", content).with_error(is_error);
+        assert_eq!((tool.content(), tool.is_error()), (expected.content(), is_error));
+        assert_eq!((tool.call_id(), tool.tool_name()), ("result_0_0", "t"));
+        // An object goes back as the object that it was.
+        let again = &written(&messages)[0]["parts"][0]["functionResponse"]["response"];
+        if response.as_object().is_some_and(|fields| !fields.is_empty()) {
+            assert_eq!(*again, response);
+        }
+    }
+}
+
+#[test]
+fn results_without_ids_answer_the_calls_of_their_name_in_order() {
+    let call = |name: &str| json!({"functionCall": {"name": name}});
+    let result = |name: &str, id: Option<&str>| json!({"functionResponse": {"name": name, "id": id, "response": {}}});
+    let history = read(&json!([
+        {"parts": [{"text": "go"}]},
+        {"role": "model", "parts": [call("a"), call("b"), call("a"), {"functionCall": {"id": "x", "name": "a"}}]},
+        {"parts": [result("b", None), result("a", None), result("a", Some("x")), result("a", None), result("a", None)]},
+    ]));
+    let ids: Vec<_> =
+        history.iter().filter_map(Message::as_tool).map(ToolMessage::call_id).collect();
+    assert_eq!(ids, ["call_1_1", "call_1_0", "x", "call_1_2", "result_2_4"]);
+}
+
+#[test]
+fn made_up_ids_do_not_change() {
+    let content = r#"{"role":"model","parts":[{"functionCall":{"name":"t","args":{"x":1}},"thoughtSignature":"s"}]}"#;
+    let id = |json: &str| {
+        gemini::answer(json)
+            .expect("an answer")
+            .message
+            .tool_calls()
+            .next()
+            .expect("a call")
+            .id
+            .clone()
+    };
+    assert_eq!(id(content), "call_ea5e083d88e8c489_0");
+    assert_ne!(id(content), id(&content.replace("\"x\":1", "\"x\":2")));
+}
+
+#[test]
+fn errors_say_where() {
+    let cases = [
+        ("{", "not valid JSON at line 1 column 1"),
+        ("3", "expected an object, found a number"),
+        ("{}", "contents: missing"),
+        (r#"{"contents":{}}"#, "contents: expected an array, found an object"),
+        (r"[1]", "contents[0]: expected an object, found a number"),
+        (r#"[{"role":"system","parts":[]}]"#, "contents[0].role: unknown role"),
+        (
+            r#"[{"role":"user","parts":[{"text":3}]}]"#,
+            "contents[0].parts[0].text: expected a string, found a number",
+        ),
+        (
+            r#"[{"role":"model","parts":[{"text":"x"},{"functionCall":{"args":{}}}]}]"#,
+            "contents[0].parts[1].functionCall.name: missing",
+        ),
+        (
+            r#"[{"role":"model","parts":[{"functionCall":{"name":"t","args":"{}"}}]}]"#,
+            "contents[0].parts[0].functionCall.args: expected an object, found a string",
+        ),
+        (
+            r#"[{"role":"model","parts":[{"functionCall":{"name":"t","partialArgs":[{}]}}]}]"#,
+            "contents[0].parts[0].functionCall.partialArgs: arguments come in pieces in a stream alone",
+        ),
+        (
+            r#"[{"role":"model","parts":[{"text":"x","thought":"yes"}]}]"#,
+            "contents[0].parts[0].thought: expected a boolean, found a string",
+        ),
+        (
+            r#"[{"parts":[{"functionResponse":{"name":"t","response":"x"}}]}]"#,
+            "contents[0].parts[0].functionResponse.response: expected an object, found a string",
+        ),
+        (
+            r#"[{"parts":[{"inlineData":{"mimeType":"image/png"}}]}]"#,
+            "contents[0].parts[0].inlineData.data: missing",
+        ),
+        (
+            r#"{"systemInstruction":{"parts":[{"inlineData":{}}]},"contents":[]}"#,
+            "systemInstruction.parts[0].text: missing",
+        ),
+    ];
+    for (json, expected) in cases {
+        let error = gemini::history(json).expect_err(json);
+        assert_eq!(error.kind(), ErrorKind::Codec);
+        assert_eq!(error.to_string(), format!("read gemini history: {expected}"));
+    }
+    let cases = [
+        (
+            r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
+            "error: the provider answered an error (`UNAVAILABLE`, 503)",
+        ),
+        ("{}", "candidates: missing"),
+        (
+            r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
+            "promptFeedback: nothing was answered (`SAFETY`)",
+        ),
+        (
+            r#"{"candidates":[{"content":{}},{"content":{}}]}"#,
+            "candidates[1]: a second candidate: choose one",
+        ),
+        (r#"{"role":"user","parts":[]}"#, "role: expected `model`"),
+        (
+            r#"{"candidates":[{"content":{"parts":[{"text":1}]}}]}"#,
+            "candidates[0].content.parts[0].text: expected a string, found a number",
+        ),
+    ];
+    for (json, expected) in cases {
+        let error = gemini::answer(json).expect_err(json);
+        assert_eq!(error.to_string(), format!("read gemini answer: {expected}"));
+        if !json.starts_with(r#"{"role"#) && json != "{}" {
+            let error = Stream::new().push(json).err().or_else(|| {
+                let mut stream = Stream::new();
+                stream.push(json).expect("it was no error before");
+                stream.finish().err()
+            });
+            assert_eq!(
+                error.expect("an error").to_string(),
+                format!("read gemini stream: {expected}")
+            );
+        }
+    }
+    let mut stream = Stream::new();
+    stream.push(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#).expect("it begins");
+    let error = stream.finish().expect_err("it has no end");
+    assert_eq!(
+        error.to_string(),
+        "read gemini stream: it broke off before the answer was complete"
+    );
+}
+
+#[test]
+fn an_answer_that_is_empty_is_an_empty_message() {
+    let json = r#"{"candidates":[{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}]}"#;
+    assert_eq!(Message::from(gemini::answer(json).expect("an answer")), Message::ai(""));
+    let mut stream = Stream::new();
+    assert_eq!(stream.push(json).expect("a chunk"), [Event::Done(Stop::Length)]);
+    assert_eq!(Message::from(stream.finish().expect("an answer")), Message::ai(""));
+}
+
+#[test]
+fn unknown_fields_are_kept() {
+    let json = json!([
+        {"role": "user", "parts": [{"text": "hi"}], "when": 1},
+        {"role": "model", "parts": [{"text": "Yes.", "new": [1]}, {"newKind": {"a": 1}}], "when": 2},
+    ]);
+    let history = read(&json);
+    let Message::User(user) = &history[0] else { panic!("{history:?}") };
+    assert_eq!(user.attributes()[ATTRIBUTE], json!({"when": 1}));
+    assert_eq!(history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE], json!({"when": 2}));
+    assert_eq!(written(&history)[1]["parts"], json[1]["parts"]);
+}
+
+// --- laws ------------------------------------------------------------------------------------
+
+/// Conversations that the format can hold.
+fn expressible() -> impl Strategy<Value = Vec<Message>> {
+    let other = json!({"type": "gemini", "gemini": {"executableCode": {"code": "1"}}});
+    let other =
+        Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
+    let part = prop_oneof![
+        4 => values::text_part("gemini", "thoughtSignature"),
+        1 => values::media("image/webp").prop_map(Part::Image),
+        1 => values::media("audio/wav").prop_map(Part::Audio),
+        1 => values::media("video/mp4").prop_map(Part::Video),
+        1 => values::media("application/pdf").prop_map(Part::File),
+        1 => Just(Part::Image(Media::file_id("files/abc").with_media_type("image/png"))),
+        1 => Just(other.clone()),
+    ];
+    let user = prop_oneof![
+        values::said().prop_map(Content::from),
+        proptest::collection::vec(part.clone(), 2..4).prop_map(Content::from),
+    ];
+    let texts = proptest::collection::vec(values::said().prop_map(Part::text), 0..3);
+    let images =
+        proptest::collection::vec(Just(Part::Image(Media::base64("image/png", "AA=="))), 0..2);
+    let result = prop_oneof![
+        values::said().prop_map(Content::from),
+        Just(Content::from("")),
+        (texts, images).prop_map(|(texts, images)| Content::from([texts, images].concat())),
+    ];
+    let reasoning =
+        (values::said(), proptest::option::of("[a-z=]{4}")).prop_map(|(text, signature)| {
+            let extra = if signature.is_some() { under("gemini", &json!({})) } else { Map::new() };
+            AiPart::from(Reasoning { text, signature, extra })
+        });
+    let call = (
+        values::arguments(),
+        values::extra("gemini", "partMetadata"),
+        proptest::option::of("[a-z=]{4}"),
+    );
+    let ai_part = prop_oneof![
+        4 => part.prop_map(AiPart::from),
+        2 => reasoning,
+    ];
+    let calls = proptest::collection::vec((call, result, any::<bool>(), any::<bool>()), 0..3);
+    let turn = (user, proptest::collection::vec(ai_part, 1..4), calls, any::<bool>());
+    proptest::collection::vec(turn, 1..5).prop_map(|turns| {
+        let mut messages = vec![Message::system("Be brief.")];
+        for (i, (user, mut parts, calls, ends)) in turns.into_iter().enumerate() {
+            messages.push(Message::user(user));
+            let mut results = Vec::new();
+            let mut made_up = 0;
+            for (j, ((arguments, mut extra, signature), content, is_error, named)) in
+                calls.into_iter().enumerate()
+            {
+                // A call that came without an id is read again with the same made-up one.
+                let id = if named { format!("fc_{i}_{j}") } else { format!("call_{{}}_{made_up}") };
+                if !named {
+                    made_up += 1;
+                    let kept = extra.entry("gemini").or_insert_with(|| json!({}));
+                    kept["functionCall"] = json!({"id": null});
+                }
+                let name = format!("look{j}");
+                parts.push(
+                    ToolCall { extra, signature, ..ToolCall::new(&id, &name, arguments) }.into(),
+                );
+                results.push((id, name, content, is_error));
+            }
+            let has_results = !results.is_empty();
+            let at = messages
+                .iter()
+                .fold((0, false), |(n, tools), m| match m {
+                    Message::System(_) => (n, false),
+                    Message::Tool(_) if tools => (n, true),
+                    m => (n + 1, m.is_tool()),
+                })
+                .0;
+            let named = |id: &str| id.replace("{}", &at.to_string());
+            for part in &mut parts {
+                if let AiPart::ToolCall(call) = part {
+                    call.id = named(&call.id);
+                }
+            }
+            messages.push(AiMessage::from_parts(parts).into());
+            messages.extend(results.into_iter().map(|(id, name, content, is_error)| {
+                ToolMessage::new(named(&id), name, content).with_error(is_error).into()
+            }));
+            if has_results && ends {
+                messages.push(Message::ai("Done."));
+            }
+        }
+        messages
+    })
+}
+
+/// What the reference demands of `contents`, as far as a wire format is answerable for it.
+fn wrong_with(json: &Value) -> Vec<String> {
+    const DATA: [&str; 8] = [
+        "text",
+        "inlineData",
+        "fileData",
+        "functionCall",
+        "functionResponse",
+        "executableCode",
+        "newKind",
+        "odd",
+    ];
+    let mut wrong = Vec::new();
+    let entries = json.as_array().expect("an array");
+    for entry in entries {
+        let parts = entry["parts"].as_array().expect("parts");
+        if parts.is_empty() {
+            wrong.push("an entry without parts".to_owned());
+        }
+        for part in parts {
+            let kinds = DATA.iter().filter(|kind| part.get(**kind).is_some()).count();
+            let is_kept = part["type"] == "odd";
+            if kinds != 1 && !is_kept
+                || part["text"] == "" && part.get("thoughtSignature").is_none()
+            {
+                wrong.push(format!("a bad part: {part}"));
+            }
+            if part
+                .get("functionResponse")
+                .is_some_and(|r| !r["response"].is_object() || !r["name"].is_string())
+            {
+                wrong.push(format!("a bad response: {part}"));
+            }
+        }
+    }
+    for pair in entries.windows(2) {
+        if pair[0]["role"] == "model" && pair[1]["role"] == "model" {
+            wrong.push("two answers in a row".to_owned());
+        }
+        let count = |entry: &Value, key: &str| {
+            entry["parts"]
+                .as_array()
+                .map_or(0, |p| p.iter().filter(|p| p.get(key).is_some()).count())
+        };
+        if pair[0]["role"] == "model"
+            && count(&pair[0], "functionCall") != count(&pair[1], "functionResponse")
+        {
+            wrong.push(format!("calls and results differ: {pair:?}"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_shape_can_be_written() {
+    let messages = values::one_of_each();
+    let json = written(&messages);
+    let wrong = wrong_with(&json);
+    assert!(wrong.iter().all(|wrong| wrong.starts_with("calls and results differ")), "{wrong:?}");
+    let text = serde_json::to_string(&Contents::of(&messages)).expect("serialising never fails");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("it is JSON"), json);
+}
+
+counted! {
+    #![cases(256)]
+
+    #[test]
+    fn what_is_written_is_read_again(messages in expressible()) {
+        let view = Contents::of(&messages).strict().expect("it can be expressed");
+        let body = json!({"systemInstruction": SystemInstruction::of(&messages), "contents": view});
+        prop_assert_eq!(read(&body), messages);
+    }
+
+    #[test]
+    fn composed_prompts_are_well_formed(
+        history in conversations::conversation(12),
+        temporaries in conversations::temporaries(),
+    ) {
+        // A temporary result of nobody's is sent as it is.
+        let temporaries: Vec<_> = temporaries.into_iter().filter(Message::is_user).collect();
+        let built = compose(&history, &temporaries);
+        let json = serde_json::to_value(gemini::contents(&built)).expect("no error");
+        prop_assert_eq!(wrong_with(&json), [""; 0]);
+        let text = serde_json::to_string(&gemini::contents(&built)).expect("no error");
+        prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
+        let read = gemini::history(json.to_string());
+        prop_assert!(read.is_ok(), "{:?}", read);
+    }
+}
+
+/// 205 requests that the API had taken were refused: a part of the instruction said that it was no
+/// thought, or `parts` were one.
+#[test]
+fn requests_as_clients_write_them_are_read() {
+    let body = json!({
+        "systemInstruction": {"parts": {"text": "Be brief.", "thought": false}},
+        "contents": [{"role": "user", "parts": {"text": "hi"}}],
+    });
+    let read = gemini::history(body).expect("the API takes it");
+    assert_eq!(read, [Message::system("Be brief."), Message::user("hi")]);
+}
+
+/// A file of the Files API in a result became a placeholder, for Gemini itself.
+#[test]
+fn a_file_of_its_own_goes_back_in_a_result() {
+    let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc";
+    let picture = Part::Image(Media::url(uri).with_media_type("image/png"));
+    let messages = [Message::tool("c", "look", [picture])];
+    let view = Contents::of(&messages).for_provider(Provider::Gemini);
+    assert_eq!(view.losses(), []);
+    let result = &json!(view)[0]["parts"][0]["functionResponse"];
+    assert_eq!(result["parts"][0]["fileData"]["fileUri"], uri);
+    // By its name alone it is the same file.
+    let named = Part::Image(Media::file_id("files/abc").with_media_type("image/png"));
+    let named = [Message::tool("c", "look", [named])];
+    assert_eq!(Contents::of(&named).for_provider(Provider::Gemini).losses(), []);
+    // Nobody else can look into it.
+    assert_eq!(Contents::of(&messages).for_provider(Provider::Vertex).losses().len(), 1);
+    assert_eq!(wire::openai::Messages::of(&messages).losses().len(), 1);
+}
+
+/// Without `alt=sse` a stream is one list, which can't be read piece by piece: the error did not
+/// say what to ask for.
+#[test]
+fn a_list_in_place_of_events_says_what_to_ask_for() {
+    let error = Stream::new().push(r#"[{"candidates": []}]"#).expect_err("no event");
+    assert!(error.to_string().ends_with("ask for `alt=sse`"), "{error}");
+    let error = gemini::answer(json!([{"candidates": []}, {}])).expect_err("no answer");
+    assert!(error.to_string().ends_with("ask for `alt=sse`"), "{error}");
+}
+
+/// An answer that stopped for a reason of tomorrow, behind a `STOP`, passed for whole.
+#[test]
+fn a_reason_that_is_not_known_is_not_hidden() {
+    for words in [["STOP", "UNHEARD_OF"], ["UNHEARD_OF", "STOP"]] {
+        let mut stream = Stream::new();
+        for word in words {
+            let chunk = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": word}]});
+            stream.push(&chunk.to_string()).expect("a chunk");
+        }
+        let answer = stream.finish().expect("it has ended");
+        assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Unknown, Some("UNHEARD_OF")));
+    }
+}
+
+/// A file in an answer was written without its type, where the API requires one.
+#[test]
+fn a_file_in_an_answer_is_written_with_its_type() {
+    for (url, expected) in [
+        ("https://e.x/a.pdf", Some("application/pdf")),
+        ("gs://bucket/a.png", Some("image/png")),
+        ("https://e.x/a", None),
+    ] {
+        let answer = AiMessage::from_parts([Part::text("Here."), Part::File(Media::url(url))]);
+        let messages = [Message::from(answer)];
+        let view = Contents::of(&messages).for_provider(Provider::Gemini);
+        assert_eq!(view.losses().len(), usize::from(expected.is_none()), "{url}");
+        let sent = json!(view);
+        let wrong = crate::validators::gemini_media(&sent, true, true);
+        assert!(wrong.is_empty(), "{url}: {wrong:?}");
+        assert_eq!(sent[0]["parts"][1]["fileData"]["mimeType"].as_str(), expected, "{url}");
+    }
+}

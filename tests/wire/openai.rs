@@ -1,0 +1,637 @@
+//! OpenAI Chat Completions: the provider's examples, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+
+use std::sync::Arc;
+
+use crate::counted::counted;
+use crate::golden::{asks, assert_storable, events, goldens};
+use crate::shown;
+use crate::wire_messages;
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
+};
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::Event;
+use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_of(messages: &[Message]) -> Value {
+    serde_json::to_value(Messages::of(messages)).unwrap()
+}
+
+fn view<'a>(messages: &'a [Message], golden: &Value) -> Messages<'a> {
+    let mut view = Messages::of(messages);
+    if !golden["provider"].is_null() {
+        view = view.for_provider(serde_json::from_value(golden["provider"].clone()).unwrap());
+    }
+    if asks(golden, "developer") {
+        view = view.developer();
+    }
+    if asks(golden, "reasoning_content") {
+        view = view.reasoning_content();
+    }
+    if asks(golden, "reasoning") {
+        view = view.reasoning();
+    }
+    view
+}
+
+#[test]
+fn goldens_read_and_write() {
+    for (name, golden) in goldens("openai") {
+        if golden["request"].is_array() {
+            let messages = openai::history(golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
+            let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
+            assert_eq!(written, golden["request"], "{name}");
+        }
+        if golden["response"].is_object() {
+            let whole = openai::answer(golden["response"].to_string()).unwrap();
+            let answer = Message::from(whole.clone());
+            assert_storable(std::slice::from_ref(&answer), &name);
+            let message = &golden["response"]["choices"][0]["message"];
+            assert_eq!(
+                openai::answer(message.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
+
+            let list = [answer.clone()];
+            let written = serde_json::to_value(view(&list, &golden)).unwrap();
+            assert_eq!(written, json!([golden["replay"]]), "{name}");
+
+            let mut stream = Stream::new();
+            let mut told = Vec::new();
+            for event in events(&golden) {
+                told.extend(stream.push(&event).unwrap());
+            }
+            let streamed = stream.finish().unwrap();
+            assert_eq!(streamed.message, whole.message, "{name}");
+            shown::assert_shown(&told, &streamed, &name);
+        }
+    }
+}
+
+#[test]
+fn calls_stand_alone_where_asked_for() {
+    // Mistral's models up to Large 2407: "Assistant message must have either content or tool_calls,
+    // but not both."
+    let call = || ToolCall::new("c1", "look", "{}");
+    let history = [
+        Message::user("hi"),
+        AiMessage::new("Let me see.").with_tool_call(call()).into(),
+        Message::tool("c1", "look", "a cat"),
+        AiMessage::from_parts([AiPart::from("It is "), AiPart::from("a cat.")]).into(),
+    ];
+    let view = Messages::of(&history).strict().unwrap();
+    let sent = serde_json::to_value(view.clone()).unwrap();
+    assert_eq!(sent[1]["content"], "Let me see.");
+    let alone = serde_json::to_value(view.calls_alone()).unwrap();
+    assert_eq!(alone[1]["content"], Value::Null);
+    assert_eq!(alone[1]["tool_calls"], sent[1]["tool_calls"]);
+    for i in [0, 2, 3] {
+        assert_eq!(alone[i], sent[i]);
+    }
+    // A cache mark stands on what is sent.
+    let view = Messages::of(&history[..2]).calls_alone().cache_prefix();
+    let marked = serde_json::to_value(view).unwrap();
+    assert_eq!(marked[0]["content"][0]["prompt_cache_breakpoint"], json!({"mode": "explicit"}));
+    assert_eq!(marked[1]["content"], Value::Null);
+}
+
+#[test]
+fn a_prompt_with_everything_is_this() {
+    let history = [
+        Message::system("Be brief."),
+        UserMessage::new([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
+            Part::Image(Media::url("https://e.x/a.png")),
+        ])
+        .with_name("Klaus M")
+        .into(),
+        AiMessage::new("Looking.")
+            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
+            .with_tool_call(ToolCall::new("call_2", "look", ""))
+            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
+            .into(),
+        Message::tool("call_1", "look", "a cat"),
+        Message::tool("call_2", "look", "nothing"),
+        Message::ai("A cat."),
+    ];
+    let built = Composer::new().compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    assert_eq!(
+        json!({"messages": openai::messages(&built)}),
+        json!({"messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "name": "Klaus_M", "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": "https://e.x/a.png"}},
+            ]},
+            {"role": "assistant", "content": "Looking.", "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}},
+                {"id": "call_2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "a cat"},
+            {"role": "tool", "tool_call_id": "call_2", "content": "nothing"},
+            {"role": "assistant", "content": "A cat."},
+        ]})
+    );
+    assert!(openai::messages(&built).strict().is_ok());
+    let view = openai::messages(&built).developer().reasoning_content();
+    let value = serde_json::to_value(&view).unwrap();
+    assert_eq!(value[0]["role"], "developer");
+    assert_eq!(value[2]["reasoning_content"], "Hm.");
+    assert!(format!("{view:?}").contains(&format!("{} messages", built.len())));
+}
+
+#[test]
+fn deepseek_gets_the_field_with_every_call() {
+    let messages = [
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", "x"),
+        Message::ai("x"),
+    ];
+    let value = serde_json::to_value(Messages::of(&messages).reasoning_content()).unwrap();
+    assert_eq!(value[0]["reasoning_content"], "");
+    assert_eq!(value[2], json!({"role": "assistant", "content": "x"}));
+    let value = serde_json::to_value(Messages::of(&messages).reasoning()).unwrap();
+    assert_eq!(value[0].get("reasoning"), None);
+}
+
+#[test]
+fn flat_text_joins_texts_alone() {
+    let messages = [
+        Message::user([Part::text("a"), Part::text("b")]),
+        Message::user([Part::text("a"), Part::Image(Media::url("u"))]),
+        AiMessage::from_parts(["a", "b"]).into(),
+    ];
+    let value = serde_json::to_value(Messages::of(&messages).flat_text()).unwrap();
+    assert_eq!(value[0]["content"], "a\nb");
+    assert!(value[1]["content"].is_array());
+    assert_eq!(value[2]["content"], "a\nb");
+    assert!(json_of(&messages)[0]["content"].is_array());
+}
+
+#[test]
+fn the_cache_mark_stands_on_the_last_durable_block() {
+    let mark = json!({"mode": "explicit"});
+    let history = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", [Part::text("x"), Part::text("")]),
+        Message::ai_calls([ToolCall::new("d", "look", "{}")]),
+        Message::tool("d", "look", ""),
+    ];
+    let temporaries = [Arc::new(Message::user("Today is Friday."))];
+    let snapshot = Snapshot::from_messages(history.clone());
+    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let value = serde_json::to_value(openai::messages(&built).cache_prefix()).unwrap();
+    // Neither on the call nor on the empty text behind it, nor on the temporary.
+    assert_eq!(
+        value[2]["content"],
+        json!([
+            {"type": "text", "text": "x", "prompt_cache_breakpoint": mark},
+            {"type": "text", "text": ""},
+        ])
+    );
+    assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
+
+    // A plain text becomes a list of one; a mark that was read is not written twice.
+    let value = serde_json::to_value(Messages::of(&history[..1]).cache_prefix()).unwrap();
+    let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
+    assert_eq!(value, marked);
+    let read = openai::history(value.to_string()).unwrap();
+    assert_eq!(
+        serde_json::to_string(&Messages::of(&read).cache_prefix())
+            .unwrap()
+            .matches("prompt_cache")
+            .count(),
+        1
+    );
+    assert_eq!(json!(Messages::of(&[]).cache_prefix()), json!([]));
+}
+
+#[test]
+fn placeholders_stand_for_what_can_not_be_sent() {
+    let file = Media::file_id("file_1");
+    let cases = [
+        (
+            Message::user([Part::Video(Media::url("u"))]),
+            "[video: not supported by this format]",
+            "messages[0].content[0]: video is not supported by this format",
+        ),
+        (
+            Message::user([Part::Image(file.clone())]),
+            "[image: not supported by this format]",
+            "messages[0].content[0]: an image is not supported by this format",
+        ),
+        (
+            Message::user([Part::text("x"), Part::Audio(Media::base64("audio/flac", "AA=="))]),
+            "[audio: not supported by this format]",
+            "messages[0].content[1]: audio is not supported by this format",
+        ),
+        (
+            Message::user([Part::File(Media::url("u"))]),
+            "[file: not supported by this format]",
+            "messages[0].content[0]: a file is not supported by this format",
+        ),
+        (
+            Message::user([serde_json::from_str(r#"{"type":"widget"}"#).unwrap()]),
+            "[part: not supported by this format]",
+            "messages[0].content[0]: a part of unknown kind is not supported by this format",
+        ),
+        (
+            Message::tool("c", "t", [Part::Image(Media::url("u"))]),
+            "[image: not supported by this format]",
+            "messages[0].content[0]: an image is not supported by this format",
+        ),
+        (
+            // A placeholder would be what the model has said.
+            AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
+            "x",
+            "messages[0].parts[1]: an image is not supported by this format",
+        ),
+    ];
+    for (message, placeholder, error) in cases {
+        let list = [message];
+        let content = json_of(&list)[0]["content"].clone();
+        match content.as_array().and_then(|blocks| blocks.last()) {
+            Some(block) => assert_eq!(*block, json!({"type": "text", "text": placeholder})),
+            None => assert_eq!(content, placeholder),
+        }
+        let refused = Messages::of(&list).strict().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert_eq!(refused.to_string(), format!("write openai messages: {error}"));
+    }
+    let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
+    assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
+    let refused = Messages::of(&list).strict().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "write openai messages: messages[1]: a custom message is not supported by this format"
+    );
+}
+
+#[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Audio(Media::url("data:audio/wav;base64,AA==")),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let request = json!([
+        {"role": "system", "content": "s", "cache_control": {"type": "ephemeral"}},
+        {"role": "user", "content": [
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "image_url", "image_url": {"url": "u", "detail": "original", "fps": 2}, "min_pixels": 3},
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "flac"}},
+            {"type": "video_url", "video_url": {"url": "u"}},
+        ], "x": 1},
+        {"role": "assistant", "content": null, "prefix": true, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}", "strict": true}},
+        ]},
+        {"role": "tool", "tool_call_id": "c", "content": "x", "status": "ok"},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "chart", "x": null}]},
+    ]);
+    let messages = openai::history(request.to_string()).unwrap();
+    assert_eq!(serde_json::to_value(Messages::of(&messages).verbatim()).unwrap(), request);
+    // And nobody is sent it who does not list it.
+    let sent = json_of(&messages).to_string();
+    for field in
+        ["cache_control", "fps", "min_pixels", "\"x\":1", "prefix", "strict", "status", "chart"]
+    {
+        assert!(!sent.contains(field), "{field}: {sent}");
+    }
+    for what in ["flac", "video_url", "original", "refusal"] {
+        assert!(sent.contains(what), "{what}: {sent}");
+    }
+
+    let narrated = r#"[{"role": "narrator", "attributes": {"mood": "low"}, "content": "Rain."}]"#;
+    let narrated = openai::history(narrated).unwrap();
+    assert_storable(&narrated, "narrator");
+
+    let answer = openai::answer(
+        r#"{"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}], "y": 1}"#,
+    )
+    .unwrap();
+    let ai = &answer.message;
+    assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
+    let list = [answer.into()];
+    assert_eq!(
+        serde_json::to_value(Messages::of(&list).verbatim()).unwrap(),
+        json!([{"role": "assistant", "content": "x", "y": 1}])
+    );
+    assert_eq!(json_of(&list), json!([{"role": "assistant", "content": "x"}]));
+}
+
+#[test]
+fn what_another_format_kept_is_not_sent() {
+    let extra = |value: Value| value.as_object().unwrap().clone();
+    let text = memory_prompt::message::TextPart {
+        text: "x".to_owned(),
+        extra: extra(json!({"anthropic": {"citations": []}, "responses": {"type": "refusal"}})),
+    };
+    let call = ToolCall {
+        extra: extra(json!({"gemini": {"thoughtSignature": "s"}, "stray": 1})),
+        ..ToolCall::new("c", "t", "{}").with_signature("s")
+    };
+    let message = AiMessage::from_parts([AiPart::Content(Part::Text(text)), call.into()]);
+    assert_eq!(
+        json_of(&[message.with_attribute("mine", 1).into()]),
+        json!([{"role": "assistant", "content": "x", "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}])
+    );
+}
+
+#[test]
+fn the_deprecated_functions_become_tools() {
+    let request = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}},
+        {"role": "function", "name": "look", "content": "a cat"},
+    ]);
+    assert_eq!(
+        openai::history(request.to_string()).unwrap(),
+        [
+            Message::user("hi"),
+            Message::ai_calls([ToolCall::new("function_1", "look", "{}")]),
+            Message::tool("function_1", "look", "a cat"),
+        ]
+    );
+}
+
+#[test]
+fn a_body_and_odd_histories_are_read() {
+    let body = json!({"model": "m", "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "critic", "content": "no", "x": null},
+        {"role": "tool", "tool_call_id": "nobody", "name": "t", "content": ["x"]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": "https://e.x"}]},
+    ]});
+    let messages = openai::history(body.to_string()).unwrap();
+    assert_eq!(messages[0], Message::system("a\n\nb"));
+    let Message::Custom(critic) = &messages[1] else { panic!() };
+    assert_eq!((critic.role(), &critic.fields()["content"]), ("critic", &json!("no")));
+    assert_eq!(messages[2], Message::tool("nobody", "t", [Part::text("x")]));
+    assert_eq!(messages[3], Message::user([Part::Image(Media::url("https://e.x"))]));
+}
+
+#[test]
+fn errors_name_the_place() {
+    let cases = [
+        ("[", "not valid JSON at line 1 column 1"),
+        ("7", "expected an object, found a number"),
+        ("{}", "messages: missing"),
+        (r#"{"messages": {}}"#, "messages: expected an array, found an object"),
+        (r#"["hi"]"#, "messages[0]: expected an object, found a string"),
+        (r#"[{"content": "hi"}]"#, "messages[0].role: missing"),
+        (r#"[{"role": 1}]"#, "messages[0].role: expected a string, found a number"),
+        (r#"[{"role": "user"}]"#, "messages[0].content: missing"),
+        (r#"[{"role": "user", "content": [{}]}]"#, "messages[0].content[0].type: missing"),
+        (
+            r#"[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]"#,
+            "messages[0].content[0].image_url.url: missing",
+        ),
+        (
+            r#"[{"role": "user", "content": [{"type": "file", "file": {}}]}]"#,
+            "messages[0].content[0].file: expected either `file_id` or `file_data`",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{"id": "c", "function": {}}]}]"#,
+            "messages[0].tool_calls[0].function.name: missing",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": 7}}]}]"#,
+            "messages[0].tool_calls[0].function.arguments: expected a string, found a number",
+        ),
+        (
+            r#"[{"role": "system", "content": [{"type": "image_url"}]}]"#,
+            "messages[0].content[0].type: expected `text`",
+        ),
+        (r#"[{"role": "tool", "content": ""}]"#, "messages[0].tool_call_id: missing"),
+    ];
+    for (json, error) in cases {
+        let refused = openai::history(json).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
+        assert_eq!(refused.to_string(), format!("read openai history: {error}"), "{json}");
+    }
+    let cases = [
+        ("{}", "choices: missing"),
+        (r#"{"choices": {}}"#, "choices: expected an array, found an object"),
+        (r#"{"choices": []}"#, "choices: expected exactly one choice"),
+        (r#"{"choices": [{}, {}]}"#, "choices: expected exactly one choice"),
+        (r#"{"choices": [{}]}"#, "choices[0].message: missing"),
+        (r#"{"role": "user", "content": "x"}"#, "role: expected `assistant`"),
+        (
+            r#"{"error": {"message": "slow down", "code": 429}}"#,
+            "error: the provider answered an error (429)",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = openai::answer(json).unwrap_err();
+        assert_eq!(refused.to_string(), format!("read openai answer: {error}"), "{json}");
+    }
+}
+
+#[test]
+fn streams_that_go_wrong() {
+    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
+    assert_eq!(push("{"), "read openai stream: not valid JSON at line 1 column 1");
+    assert_eq!(
+        push(r#"{"error": {"message": "overloaded"}}"#),
+        "read openai stream: error: the provider answered an error"
+    );
+    assert_eq!(
+        push(r#"{"choices": [{"index": 1, "delta": {}}]}"#),
+        "read openai stream: choices[0].index: expected one choice, numbered 0"
+    );
+    assert_eq!(
+        push(r#"{"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]}"#),
+        "read openai stream: choices[0].delta.tool_calls[0].index: expected an index, found a number"
+    );
+    let mut stream = Stream::new();
+    assert_eq!(
+        stream.push(r#"data: {"choices": [{"delta": {"content": "Hel"}}]}"#).unwrap(),
+        [Event::Text("Hel".to_owned())]
+    );
+    assert_eq!(stream.push("").unwrap(), []);
+    let refused = stream.push(r#"{"choices": [{"delta": {"content": 7}}]}"#).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "read openai stream: choices[0].delta.content: expected a string, found a number"
+    );
+    let refused = stream.finish().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "read openai stream: it broke off before the answer was complete"
+    );
+    // An index that no list could hold costs nothing.
+    let mut stream = Stream::new();
+    let far = r#"{"choices": [{"delta": {"tool_calls": [{"index": 18446744073709551615, "id": "c", "function": {"name": "t"}}]}}]}"#;
+    stream.push(far).unwrap();
+    stream.push(r#"{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}"#).unwrap();
+    stream.push("data: [DONE]").unwrap();
+    let message = Message::from(stream.finish().unwrap());
+    assert_eq!(message, Message::ai_calls([ToolCall::new("c", "t", "")]));
+}
+
+#[test]
+fn nesting_is_refused_and_not_followed() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    assert!(openai::answer(&deep).is_err());
+    assert!(openai::history(format!("[{deep}]")).is_err());
+    assert!(Stream::new().push(&deep).is_err());
+}
+
+/// What the format can hold without a loss.
+fn lossless() -> BoxedStrategy<Vec<Message>> {
+    use crate::wire_messages::*;
+    let image = prop_oneof![
+        Just(Media::url("https://e.x/a.png")),
+        Just(Media::base64("image/png", "AA==").with_detail(Detail::High)),
+        Just(Media::url("u").with_detail(Detail::Other("original".to_owned()))),
+    ];
+    let part = prop_oneof![
+        4 => text().prop_map(Part::text),
+        1 => image.prop_map(Part::Image),
+        1 => Just(Part::Audio(Media::base64("audio/wav", "AA=="))),
+        1 => Just(Part::Audio(Media::base64("audio/mpeg", "AA=="))),
+        1 => words().prop_map(|name| Part::File(Media::base64("application/pdf", "AA==").with_name(name))),
+        1 => Just(Part::File(Media::file_id("file_1"))),
+    ];
+    let parts = proptest::collection::vec(part, 1..4);
+    let name = proptest::option::of("[a-z_-]{1,8}");
+    let user = (prop_oneof![text().prop_map(Content::from), parts.prop_map(Content::from)], name)
+        .prop_map(|(content, name)| {
+            vec![name.into_iter().fold(UserMessage::new(content), UserMessage::with_name).into()]
+        });
+    let said = || {
+        (proptest::option::of(words()), proptest::collection::vec(words(), 0..3)).prop_map(
+            |(thought, texts)| -> Vec<AiPart> {
+                let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
+                thought
+                    .into_iter()
+                    .chain(texts.iter().map(|text| AiPart::from(text.as_str())))
+                    .collect()
+            },
+        )
+    };
+    let ai = said().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let results = prop_oneof![
+        text().prop_map(Content::from),
+        proptest::collection::vec(text().prop_map(Part::text), 1..3).prop_map(Content::from),
+    ];
+    let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
+    let group = group(said(), results, arguments);
+    let system = text().prop_map(|text| vec![SystemMessage::new(text).into()]);
+    let step = prop_oneof![1 => system, 3 => user, 2 => ai, 3 => group];
+    proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
+}
+
+counted! {
+    #![cases(512)]
+
+    #[test]
+    fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        // Several system messages that open a history become one: tests/composing/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
+        let json = serde_json::to_string(&Messages::of(&messages).reasoning().strict().unwrap()).unwrap();
+        prop_assert_eq!(openai::history(&json).unwrap(), messages.clone());
+        let json = serde_json::to_string(&Messages::of(&messages).reasoning_content().developer()).unwrap();
+        prop_assert_eq!(openai::history(&json).unwrap(), messages);
+    }
+
+    /// Whatever a memory holds becomes a list of well-formed messages, with no key twice, and
+    /// reading it back changes nothing more.
+    #[test]
+    fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 6]>()) {
+        let options = |mut view: Messages<'_>| {
+            if flags[0] { view = view.developer(); }
+            if flags[1] { view = view.reasoning(); }
+            if flags[2] { view = view.reasoning_content(); }
+            if flags[3] { view = view.flat_text(); }
+            if flags[4] { view = view.cache_prefix(); }
+            if flags[5] { view = view.calls_alone(); }
+            serde_json::to_string(&view).unwrap()
+        };
+        let text = options(Messages::of(&messages));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        // An answer of which only what others understand is left out is none.
+        let is_sent = |m: &&Message| options(Messages::of([*m])) != "[]";
+        prop_assert_eq!(value.as_array().unwrap().len(), messages.iter().filter(is_sent).count());
+        for message in messages.iter().filter(|m| !is_sent(m)) {
+            let says = message.as_ai().is_some_and(|ai| !ai.text().is_empty() || ai.has_tool_calls());
+            prop_assert!(!says && (message.as_ai().is_some() || matches!(message, Message::Custom(_))));
+        }
+        for message in value.as_array().unwrap() {
+            let content = &message["content"];
+            prop_assert!(content.is_string() || content.as_array().is_some_and(|l| !l.is_empty())
+                || (content.is_null() && message["role"] == "assistant"));
+        }
+        // Each key once: a map that is written again is as long.
+        prop_assert_eq!(value.to_string().len(), text.len());
+
+        if let Ok(once) = openai::history(&text) {
+            let again = options(Messages::of(&once));
+            if let Ok(twice) = openai::history(&again) {
+                prop_assert_eq!(options(Messages::of(&twice)), again);
+            }
+        }
+    }
+}
+
+/// Mistral's own client refused the audio that was written for it: OpenAI's is an object, Mistral's
+/// its data or address alone, and a history with that could not be read.
+#[test]
+fn audio_is_written_and_read_as_mistral_has_it() {
+    let history = [Message::user([
+        Part::text("What is said?"),
+        Part::Audio(Media::base64("audio/wav", "UklGRgAA")),
+        Part::Audio(Media::url("https://e.x/a.mp3")),
+        Part::Audio(Media::file_id("file_1")),
+    ])];
+    let body = json!(Messages::of(&history).for_provider(Provider::Mistral));
+    let expected = json!([
+        {"type": "text", "text": "What is said?"},
+        {"type": "input_audio", "input_audio": "UklGRgAA"},
+        {"type": "input_audio", "input_audio": "https://e.x/a.mp3"},
+        {"type": "text", "text": "[audio: not supported by this format]"},
+    ]);
+    assert_eq!(body[0]["content"], expected);
+    let read = openai::history(&body).expect("it can be read");
+    assert_eq!(json!(Messages::of(&read).for_provider(Provider::Mistral)), body);
+}
+
+/// A request was refused with 400, and neither the parameter nor the reason could be had.
+#[test]
+fn an_error_names_the_parameter_and_keeps_the_words_of_the_provider() {
+    let body = |param: &str| {
+        serde_json::json!({"error": {
+            "message": "Invalid value: 'Ann, 4 Elm Street'",
+            "type": "invalid_request_error",
+            "param": param,
+            "code": null,
+        }})
+    };
+    let refused = |param| openai::answer(body(param).to_string()).unwrap_err();
+    let error = refused("messages[3].content");
+    assert_eq!(error.provider_message(), Some("Invalid value: 'Ann, 4 Elm Street'"));
+    assert!(error.to_string().contains("about `messages[3].content`"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("Elm"));
+    // What is no name of a parameter is not repeated.
+    assert!(!refused("4 Elm Street").to_string().contains("Elm"));
+}

@@ -1,0 +1,631 @@
+//! OpenAI Responses: the provider's examples, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+
+use std::sync::Arc;
+
+use crate::counted::counted;
+use crate::golden::{asks, assert_storable, events, goldens};
+use crate::shown;
+use crate::wire_messages;
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, Source, SystemMessage, TextPart,
+    ToolMessage, UserMessage,
+};
+use memory_prompt::provider::Row;
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
+use memory_prompt::wire::{Event, openai};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_of(messages: &[Message]) -> Value {
+    serde_json::to_value(Input::of(messages).developer()).unwrap()
+}
+
+#[test]
+fn goldens_read_and_write() {
+    for (name, golden) in goldens("responses") {
+        if golden["request"].is_array() {
+            let messages = responses::history(golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
+            let view = Input::of(&messages).strict().unwrap();
+            let view = if asks(&golden, "developer") { view.developer() } else { view };
+            let written = serde_json::to_value(view).unwrap();
+            let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
+            assert_eq!(written, *rewritten, "{name}");
+        }
+        if golden["response"].is_object() {
+            let whole = responses::answer(golden["response"].to_string()).unwrap();
+            let answer = Message::from(whole.clone());
+            assert_storable(std::slice::from_ref(&answer), &name);
+            let output = &golden["response"]["output"];
+            assert_eq!(
+                responses::answer(output.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
+            assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
+
+            let mut stream = Stream::new();
+            let mut told = Vec::new();
+            for event in events(&golden) {
+                told.extend(stream.push(&event).unwrap());
+            }
+            let streamed = stream.finish().unwrap();
+            assert_eq!(streamed.message, whole.message, "{name}");
+            shown::assert_shown(&told, &streamed, &name);
+        }
+    }
+}
+
+#[test]
+fn a_prompt_with_everything_is_this() {
+    let history = [
+        Message::system("Be brief."),
+        UserMessage::new([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
+            Part::File(Media::base64("application/pdf", "AA==")),
+        ])
+        .with_name("Klaus")
+        .into(),
+        AiMessage::new("Looking.")
+            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
+            .with_tool_call(ToolCall::new("call_2", "look", ""))
+            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
+            .into(),
+        Message::tool("call_1", "look", "a cat"),
+        Message::tool("call_2", "look", [Part::Image(Media::url("https://e.x/a.png"))]),
+        Message::ai("A cat."),
+    ];
+    let snapshot = Snapshot::from_messages(history);
+    let built = Composer::new().compose_all(&snapshot, &[]).unwrap();
+    assert_eq!(responses::instructions(&built), Some("Be brief."));
+    let input = json!([
+        {"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "What is this?"},
+            {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "low"},
+            {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "file.pdf"},
+        ]},
+        {"type": "message", "role": "assistant", "content": "Looking."},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{\"x\": 1}"},
+        {"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "a cat"},
+        {"type": "function_call_output", "call_id": "call_2", "output": [
+            {"type": "input_image", "image_url": "https://e.x/a.png", "detail": "auto"},
+        ]},
+        {"type": "message", "role": "assistant", "content": "A cat."},
+    ]);
+    assert_eq!(json!({"input": responses::input(&built)}), json!({"input": input}));
+    assert!(responses::input(&built).strict().is_ok());
+
+    let value = serde_json::to_value(responses::input(&built).developer()).unwrap();
+    let developer = json!({"type": "message", "role": "developer", "content": "Be brief."});
+    assert_eq!(value[0], developer);
+    assert_eq!(value.as_array().unwrap()[1..], input.as_array().unwrap()[..]);
+    let shown = format!("{:?}", responses::input(&built));
+    assert!(shown.contains(&format!("{} messages", built.len())), "{shown}");
+
+    let built = Composer::new().compose_all(&Snapshot::default(), &[]).unwrap();
+    assert_eq!(responses::instructions(&built), None);
+}
+
+#[test]
+fn a_system_message_elsewhere_is_an_item() {
+    let messages = [Message::user("hi"), Message::system("Be brief.")];
+    let value = serde_json::to_value(Input::of(&messages)).unwrap();
+    let system = json!({"type": "message", "role": "system", "content": "Be brief."});
+    assert_eq!(value[1], system);
+}
+
+#[test]
+fn the_cache_mark_stands_on_the_last_durable_input() {
+    let mark = json!({"mode": "explicit"});
+    let history = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", "x"),
+        Message::ai("x"),
+    ];
+    let temporaries = [Arc::new(Message::user("Today is Friday."))];
+    let snapshot = Snapshot::from_messages(history.clone());
+    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let value = serde_json::to_value(responses::input(&built).cache_prefix()).unwrap();
+    let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
+    assert_eq!(value[2]["output"], marked);
+    assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
+
+    let parts = [Part::Image(Media::url("u")), Part::text("")];
+    let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
+    let value = serde_json::to_value(Input::of(&list).cache_prefix()).unwrap();
+    assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
+    let read = responses::history(value.to_string()).unwrap();
+    let again = serde_json::to_string(&Input::of(&read).cache_prefix()).unwrap();
+    assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
+
+    // The system message takes it where it is an item and nothing else does.
+    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_prefix()).unwrap();
+    assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
+    assert_eq!(json!(Input::of(&list[..1]).cache_prefix()), json!([]));
+}
+
+#[test]
+fn placeholders_stand_for_what_can_not_be_sent() {
+    let video = "[video: not supported by this format]";
+    let audio = "[audio: not supported by this format]";
+    let list = [Message::user([Part::text("x"), Part::Video(Media::url("u"))])];
+    assert_eq!(json_of(&list)[0]["content"][1], json!({"type": "input_text", "text": video}));
+    let refused = Input::of(&list).strict().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        refused.to_string(),
+        "write responses input: messages[0].content[1]: video is not supported by this format"
+    );
+    let list = [Message::tool("c", "t", [Part::Audio(Media::file_id("a"))])];
+    assert_eq!(json_of(&list)[0]["output"], json!([{"type": "input_text", "text": audio}]));
+    assert!(Input::of(&list).strict().is_err());
+
+    // A placeholder would be what the model has said.
+    let list = [AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into()];
+    assert_eq!(json_of(&list), json!([]));
+    assert_eq!(
+        Input::of(&list).strict().unwrap_err().to_string(),
+        "write responses input: messages[0].parts[0]: audio is not supported by this format"
+    );
+    let list = [Message::custom([("k".to_owned(), json!(1))])];
+    assert_eq!(json_of(&list), json!([]));
+    assert_eq!(
+        Input::of(&list).strict().unwrap_err().to_string(),
+        "write responses input: messages[0]: a custom message is not supported by this format"
+    );
+}
+
+#[test]
+fn what_another_format_signed_is_not_sent() {
+    let extra = |value: Value| value.as_object().unwrap().clone();
+    let thinking = Reasoning {
+        extra: extra(json!({"anthropic": {}})),
+        ..Reasoning::new("hm").with_signature("sig")
+    };
+    let text =
+        Part::Text(TextPart { text: "x".to_owned(), extra: extra(json!({"gemini": {"a": 1}})) });
+    let message = AiMessage::from_parts([AiPart::from(thinking), text.into()]);
+    assert_eq!(
+        json_of(&[message.into()]),
+        json!([{"type": "message", "role": "assistant", "content": "x"}])
+    );
+    // Nor does Chat Completions get what this format kept.
+    let mine = responses::answer(
+        r#"[{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g"},
+            {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]},
+            {"type": "web_search_call", "id": "ws_1"},
+            {"type": "custom_tool_call", "call_id": "c", "name": "t", "input": "free"}]"#,
+    )
+    .unwrap();
+    assert_eq!(
+        serde_json::to_value(openai::Messages::of(&[mine.into()])).unwrap(),
+        json!([{"role": "assistant",
+            "content": "x",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
+    );
+}
+
+#[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let request = json!([
+        {"type": "message", "role": "user", "id": "msg_0", "content": [
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            {"type": "input_text", "text": "x", "y": 1},
+            {"type": "input_image", "image_url": "u", "detail": "auto", "y": 1},
+        ]},
+        {"type": "message", "role": "assistant", "id": "msg_1", "content": [
+            {"type": "output_image", "image_url": "u"},
+            {"type": "output_text", "text": "x", "annotations": [], "y": 1},
+        ]},
+        {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}},
+        {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
+    ]);
+    let messages = responses::history(request.to_string()).unwrap();
+    assert_eq!(json_of(&messages), request);
+    let ToolMessage { .. } = messages[2].as_tool().unwrap();
+    assert_eq!(messages[2].as_tool().unwrap().attributes()[ATTRIBUTE]["id"], "fco_1");
+}
+
+#[test]
+fn results_in_an_answer_are_sent_back() {
+    let output = json!([
+        {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}", "status": "completed"},
+        {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
+        {"type": "custom_tool_call_output", "call_id": "d", "output": "y", "id": "ctco_1", "status": "completed"},
+    ]);
+    let answer = responses::answer(json!({"output": output}).to_string()).unwrap();
+    assert_eq!(json_of(&[answer.into()]), output);
+}
+
+#[test]
+fn odd_histories_are_read() {
+    let body = json!({"instructions": "s", "input": [
+        {"role": "system", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
+        {"role": "assistant", "content": "x", "phase": "commentary"},
+        {"role": "assistant", "content": []},
+        {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
+    ]});
+    let messages = responses::history(body.to_string()).unwrap();
+    assert_eq!(messages[0], Message::system("s\n\na\n\nb"));
+    assert_eq!(messages[1].text(), "x");
+    assert_eq!(messages[2].as_tool().unwrap().tool_name(), "t");
+    // As the reference has it: a list for messages with an id, else a text.
+    let commentary =
+        json!({"type": "message", "role": "assistant", "content": "x", "phase": "commentary"});
+    assert_eq!(json_of(&messages)[1], commentary);
+}
+
+#[test]
+fn errors_name_the_place() {
+    let cases = [
+        ("{", "not valid JSON at line 1 column 1"),
+        ("7", "expected an object, found a number"),
+        ("{}", "input: missing"),
+        (r#"{"input": 7}"#, "input: expected an array, found a number"),
+        (r"[7]", "input[0]: expected an object, found a number"),
+        (r#"[{"content": "hi"}]"#, "input[0].role: missing"),
+        (r#"[{"role": "tool", "content": "hi"}]"#, "input[0].role: not a role of this format"),
+        (r#"[{"role": "user"}]"#, "input[0].content: missing"),
+        (r#"[{"role": "user", "content": [{}]}]"#, "input[0].content[0].type: missing"),
+        (
+            r#"[{"role": "user", "content": [{"type": "input_image"}]}]"#,
+            "input[0].content[0]: expected either `image_url` or `file_id`",
+        ),
+        (
+            r#"[{"role": "user", "content": [{"type": "input_file"}]}]"#,
+            "input[0].content[0]: expected one of `file_url`, `file_id` and `file_data`",
+        ),
+        (
+            r#"[{"role": "assistant", "content": [{"type": "output_text"}]}]"#,
+            "input[0].content[0].text: missing",
+        ),
+        (r#"[{"type": "function_call", "name": "t"}]"#, "input[0].call_id: missing"),
+        (
+            r#"[{"type": "function_call_output", "call_id": "c", "output": 7}]"#,
+            "input[0].output: expected a string or an array, found a number",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = responses::history(json).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
+        assert_eq!(refused.to_string(), format!("read responses history: {error}"), "{json}");
+    }
+    let cases = [
+        ("{}", "output: missing"),
+        (
+            r#"{"error": {"code": "server_error", "message": "sorry"}, "output": []}"#,
+            "error: the provider answered an error (`server_error`)",
+        ),
+        (r#"{"output": [{}]}"#, "output[0].type: missing"),
+        (
+            r#"{"output": [{"type": "function_call_output", "output": "x"}]}"#,
+            "output[0].call_id: missing",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = responses::answer(json).unwrap_err();
+        assert_eq!(refused.to_string(), format!("read responses answer: {error}"), "{json}");
+    }
+}
+
+#[test]
+fn streams_that_go_wrong() {
+    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
+    assert_eq!(
+        push(r#"{"type": "error", "message": "overloaded", "code": null}"#),
+        "read responses stream: the provider answered an error"
+    );
+    assert_eq!(
+        push(r#"{"type": "response.failed", "response": {"error": {"message": "sorry"}}}"#),
+        "read responses stream: response.error: the provider answered an error"
+    );
+    assert_eq!(
+        push(r#"{"type": "response.output_item.done", "output_index": "x", "item": {}}"#),
+        "read responses stream: output_index: expected an index, found a string"
+    );
+    let mut stream = Stream::new();
+    stream.push(r#"{"type": "response.output_text.delta", "delta": "Hel"}"#).unwrap();
+    stream.push(r#"{"type": "response.of_the_future", "delta": 7}"#).unwrap();
+    assert_eq!(
+        stream.finish().unwrap_err().to_string(),
+        "read responses stream: it broke off before the answer was complete"
+    );
+    let mut stream = Stream::new();
+    let far = r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"role": "assistant", "content": "x"}}"#;
+    stream.push(far).unwrap();
+    stream.push(r#"{"type": "response.completed", "response": {}}"#).unwrap();
+    stream.push("[DONE]").unwrap();
+    assert_eq!(Message::from(stream.finish().unwrap()), Message::ai("x"));
+}
+
+#[test]
+fn nesting_is_refused_and_not_followed() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    assert!(responses::answer(&deep).is_err());
+    assert!(responses::history(format!("[{deep}]")).is_err());
+    assert!(Stream::new().push(&deep).is_err());
+}
+
+/// What the format can hold without a loss.
+fn lossless() -> BoxedStrategy<Vec<Message>> {
+    use crate::wire_messages::*;
+    let image = prop_oneof![
+        Just(Media::url("https://e.x/a.png").with_detail(Detail::Auto)),
+        Just(Media::base64("image/png", "AA==").with_detail(Detail::High)),
+        Just(Media::file_id("file_1").with_detail(Detail::Other("original".to_owned()))),
+    ];
+    let file = prop_oneof![
+        words().prop_map(|name| Media::base64("text/csv", "AA==").with_name(name)),
+        Just(Media::url("https://e.x/a.pdf")),
+        Just(Media::file_id("file_1")),
+    ];
+    let part = prop_oneof![
+        4 => text().prop_map(Part::text),
+        1 => image.prop_map(Part::Image),
+        1 => file.prop_map(Part::File),
+    ];
+    let parts = proptest::collection::vec(part, 1..4).boxed();
+    let content =
+        prop_oneof![text().prop_map(Content::from), parts.prop_map(Content::from)].boxed();
+    let user = content.clone().prop_map(|content| UserMessage::new(content).into());
+    let said = || {
+        proptest::collection::vec(words(), 0..3).prop_map(|texts| {
+            texts.iter().map(|text| AiPart::from(text.as_str())).collect::<Vec<_>>()
+        })
+    };
+    let signed = (words(), words()).prop_map(|(text, signature)| {
+        let extra = json!({"responses": {"id": "rs_1"}});
+        AiPart::from(Reasoning {
+            extra: extra.as_object().unwrap().clone(),
+            ..Reasoning::new(text).with_signature(signature)
+        })
+    });
+    let said = (proptest::option::of(signed), said())
+        .prop_map(|(thought, texts)| thought.into_iter().chain(texts).collect::<Vec<_>>())
+        .boxed();
+    let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
+    let group = group(said, content, arguments);
+    let system = text().prop_map(|text| SystemMessage::new(text).into());
+    // Two answers in a row would be one.
+    let step = (prop_oneof![1 => system, 3 => user], prop_oneof![ai, group]);
+    let step = step.prop_map(|(first, rest): (Message, Vec<Message>)| [vec![first], rest].concat());
+    proptest::collection::vec(step, 0..5).prop_map(|steps| steps.concat()).boxed()
+}
+
+counted! {
+    #![cases(512)]
+
+    #[test]
+    fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        // Several system messages that open a history become one: tests/composing/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
+        let json = serde_json::to_string(&Input::of(&messages).developer().strict().unwrap()).unwrap();
+        prop_assert_eq!(responses::history(&json).unwrap(), messages);
+    }
+
+    #[test]
+    fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 2]>()) {
+        let options = |mut view: Input<'_>| {
+            if flags[0] { view = view.developer(); }
+            if flags[1] { view = view.cache_prefix(); }
+            serde_json::to_string(&view).unwrap()
+        };
+        let text = options(Input::of(&messages));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for item in value.as_array().unwrap() {
+            prop_assert!(!item.as_object().unwrap().is_empty());
+        }
+        // Each key once: a map that is written again is as long.
+        prop_assert_eq!(value.to_string().len(), text.len());
+        if let Ok(once) = responses::history(&text) {
+            let again = options(Input::of(&once).developer());
+            if let Ok(twice) = responses::history(&again) {
+                prop_assert_eq!(options(Input::of(&twice).developer()), again);
+            }
+        }
+    }
+}
+
+/// Their outputs were passed over, and the next request was a 400: "No tool output found for …".
+#[test]
+fn calls_that_are_no_functions_are_answered_by_their_kind() {
+    let calls = json!([
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "c1", "status": "completed",
+         "action": {"type": "exec", "command": ["ls"], "env": {}}},
+        {"type": "shell_call", "id": "sh_1", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {"type": "apply_patch_call", "id": "apc_1", "call_id": "c3",
+         "operation": {"type": "delete_file", "path": "a"}},
+        {"type": "computer_call", "id": "cu_1", "call_id": "c4", "action": {"type": "screenshot"}},
+        {"type": "tool_search_call", "id": "ts_1", "call_id": "c5", "execution": "client",
+         "arguments": {"query": "x"}},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "name": "book", "server_label": "s",
+         "arguments": "{}"},
+        {"type": "function_call", "call_id": "c7", "name": "t", "arguments": "{}",
+         "caller": {"type": "program", "caller_id": "p1"}},
+    ]);
+    let answer = responses::answer(json!({"output": calls}).to_string()).unwrap();
+    let asked: Vec<_> =
+        answer.message.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
+    let names =
+        ["local_shell", "shell", "apply_patch", "computer", "tool_search", "mcp_approval", "t"];
+    assert!(asked.iter().map(|(_, name)| name.as_str()).eq(names), "{asked:?}");
+    assert_eq!(
+        answer.message.tool_calls().next().unwrap().arguments,
+        r#"{"command":["ls"],"env":{},"type":"exec"}"#
+    );
+    let result = |i: usize, text: &str| Message::tool(&asked[i].0, &asked[i].1, text);
+    let seen =
+        Message::tool("c4", "computer", vec![Part::Image(Media::base64("image/png", "AA=="))]);
+    let list = [
+        answer.message.into(),
+        result(0, "a b"),
+        result(1, "a b"),
+        result(2, "done"),
+        seen,
+        result(4, "[]"),
+        result(5, "true"),
+        result(6, "x"),
+    ];
+    let written = json_of(&list);
+    assert_eq!(&written.as_array().unwrap()[..7], calls.as_array().unwrap());
+    assert_eq!(
+        written.as_array().unwrap()[7..],
+        [
+            json!({"type": "local_shell_call_output", "call_id": "c1", "output": "a b"}),
+            json!({"type": "shell_call_output", "call_id": "c2", "output": [
+                {"stdout": "a b", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
+            json!({"type": "apply_patch_call_output", "call_id": "c3", "status": "completed",
+                "output": "done"}),
+            json!({"type": "computer_call_output", "call_id": "c4", "output": {
+                "type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}}),
+            json!({"type": "tool_search_output", "call_id": "c5", "execution": "client",
+                "status": "completed", "tools": []}),
+            json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
+                "approve": true}),
+            json!({"type": "function_call_output", "call_id": "c7", "output": "x",
+                "caller": {"type": "program", "caller_id": "p1"}}),
+        ]
+    );
+    // A history that somebody else wrote reads as the same, and is written again as it was.
+    let read = responses::history(written.to_string()).unwrap();
+    assert_eq!(read.iter().filter(|message| message.is_tool()).count(), 7);
+    assert_eq!(json_of(&read), written);
+    // Another provider is shown functions.
+    let shown = serde_json::to_value(openai::Messages::of(&list)).unwrap();
+    assert_eq!(shown[0]["tool_calls"][1]["function"]["name"], "shell");
+    // What the provider ran by itself is no call.
+    let run = json!({"output": [
+        {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "c", "output": []},
+        {"type": "tool_search_call", "call_id": null, "execution": "server", "arguments": {}}]});
+    let run = responses::answer(run.to_string()).unwrap().message;
+    assert!(!run.has_tool_calls());
+    assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
+}
+
+/// A streamed patch, shell call or search for tools was stored as a call, and none was shown: a UI
+/// that follows the events waited for an answer that was there. Recorded streams of OpenAI's say
+/// so.
+#[test]
+fn calls_of_a_kind_of_their_own_are_shown() {
+    let patch = json!({"type": "apply_patch_call", "id": "apc_1", "call_id": "c1", "status": "completed",
+        "operation": {"type": "delete_file", "path": "a.txt"}});
+    let function = json!({"type": "function_call", "id": "fc_1", "call_id": "c2", "name": "look",
+        "arguments": "{\"x\":1}"});
+    let shell = |id: &str| json!({"type": "shell_call", "id": "sh_1", "call_id": id, "action": {"commands": ["ls"]}});
+    let output = json!({"type": "shell_call_output", "call_id": "theirs", "output": []});
+    let items = [patch, function, shell("theirs"), output, shell("c3")];
+    let mut stream = Stream::new();
+    let mut shown = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let done = json!({"type": "response.output_item.done", "output_index": i, "item": item});
+        shown.extend(stream.push(&done.to_string()).unwrap());
+    }
+    let response = json!({"status": "completed", "output": items});
+    let end = json!({"type": "response.completed", "response": response});
+    shown.extend(stream.push(&end.to_string()).unwrap());
+    let begun = shown.iter().filter_map(|event| match event {
+        Event::Call { index, id, name } => Some((*index, id.as_str(), name.as_str())),
+        _ => None,
+    });
+    let begun: Vec<_> = begun.collect();
+    assert_eq!(begun, [(0, "c1", "apply_patch"), (1, "c2", "look"), (2, "c3", "shell")]);
+    let answer = stream.finish().unwrap();
+    let stored: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(stored, ["c1", "c2", "c3"]);
+    assert_eq!(shown.last(), Some(&Event::Done(answer.stop)));
+}
+
+/// A patch that was announced and of which the end never came was shown as a call when the response
+/// ended, and the answer that was stored held none: nobody could give it a result.
+#[test]
+fn a_call_that_was_never_done_is_neither_shown_nor_stored() {
+    let patch = json!({"type": "apply_patch_call", "id": "apc_1", "call_id": "c1",
+        "operation": {"type": "delete_file", "path": "a.txt"}});
+    let added = json!({"type": "response.output_item.added", "output_index": 0, "item": patch});
+    let end = json!({"type": "response.completed", "response": {"status": "completed"}});
+    let mut stream = Stream::new();
+    let mut shown = stream.push(&added.to_string()).unwrap();
+    shown.extend(stream.push(&end.to_string()).unwrap());
+    let answer = stream.finish().unwrap();
+    assert_eq!(answer.message.tool_calls().count(), 0);
+    assert_eq!(shown, [Event::Done(answer.stop)]);
+}
+
+/// A picture that the model had made could be shown to nobody, nor to another model.
+#[test]
+fn a_picture_that_the_model_made_is_one() {
+    let item = json!({"type": "image_generation_call", "id": "ig_1", "status": "completed",
+        "output_format": "webp", "revised_prompt": "A cat.", "result": "UklGRgAAAABXRUJQ"});
+    let body = json!({"status": "completed", "output": [item, {"type": "message", "id": "msg_1",
+        "status": "completed", "role": "assistant", "content":
+            [{"type": "output_text", "text": "Here.", "annotations": []}]}]});
+    let answer = responses::answer(body).unwrap().given_by(Provider::OpenAiResponses);
+    let Some(AiPart::Content(Part::Image(picture))) = answer.message.parts().first() else {
+        panic!("{:?}", answer.message)
+    };
+    assert_eq!(picture.media_type.as_deref(), Some("image/webp"));
+    assert_eq!(picture.source, Source::Base64("UklGRgAAAABXRUJQ".to_owned()));
+    let messages = [Message::from(answer)];
+    let own = json!(Input::of(&messages).for_provider(Provider::OpenAiResponses).unstored());
+    assert_eq!(own[0], item);
+    assert_eq!(own[1]["content"][0]["text"], "Here.");
+    // Another one of this format did not make it.
+    let row = Row::like(Provider::OpenAiResponses, "twin").unwrap();
+    let twin = json!(Input::of(&messages).for_provider(Provider::custom(row)));
+    assert!(!twin.to_string().contains("UklGR"), "{twin}");
+    let gemini = json!(memory_prompt::wire::gemini::Contents::of(&messages));
+    assert_eq!(gemini[0]["parts"][0]["inlineData"]["mimeType"], "image/webp");
+    // One that failed holds none, and goes back as it came.
+    let failed =
+        json!({"type": "image_generation_call", "id": "ig_2", "status": "failed", "result": null});
+    let answer = responses::answer(json!({"status": "completed", "output": [failed]})).unwrap();
+    assert_eq!(json!(Input::of(&[Message::from(answer)]))[0], failed);
+}
+
+/// Servers of open models show all reasoning, and none of it encrypted: within a tool loop it was
+/// dropped, and the model began to think again with each result.
+#[test]
+fn reasoning_that_is_shown_whole_goes_back_within_a_tool_loop() {
+    let thought = json!({"type": "reasoning", "id": "rs_1", "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Look it up."}]});
+    let call = json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look",
+        "arguments": "{}", "status": "completed"});
+    let row = Row::like(Provider::OpenAiResponses, "open-models").unwrap();
+    let server = Provider::custom(row);
+    let body = json!({"status": "completed", "output": [thought, call]});
+    let called = Message::from(memory_prompt::wire::answer(server, body).unwrap());
+    let mut history = vec![Message::user("hi"), called, Message::tool("c", "look", "sunny")];
+    let sent = |history: &[Message]| json!(Input::of(history).for_provider(server).unstored());
+    assert_eq!(sent(&history)[1], thought);
+    assert_eq!(sent(&history)[2]["id"], "fc_1");
+    history.extend([Message::ai("Sunny."), Message::user("And now?")]);
+    assert_eq!(sent(&history)[1]["type"], "function_call");
+    // OpenAI looks for one without content by its id, and finds nothing.
+    let bare = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let body = json!({"status": "completed", "output": [bare, call]});
+    let called = Message::from(memory_prompt::wire::answer(server, body).unwrap());
+    assert_eq!(sent(&[Message::user("hi"), called])[1]["type"], "function_call");
+}

@@ -1,0 +1,287 @@
+//! What a row says that a provider does not take leaves for nobody, and is told.
+
+#![allow(clippy::unwrap_used, missing_docs)] // a test that fails should say so
+
+use crate::setups;
+use crate::validators;
+use crate::wrong::wrong;
+use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
+use memory_prompt::provider::{Blank, Ends, Format, Row};
+use memory_prompt::record::Snapshot;
+use memory_prompt::report::Reason;
+use memory_prompt::wire::{self, Request};
+use memory_prompt::{Composer, Message, Prompt, Provider, ToolCall};
+use serde_json::{Value, json};
+
+fn composed(provider: Provider, history: &[Message]) -> Prompt {
+    let history = Snapshot::from_messages(history.to_vec());
+    Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap()
+}
+
+/// The body of a request, and what it has lost.
+fn written(request: &Request<'_>) -> (Value, Vec<String>) {
+    let losses = request.losses().iter().map(ToString::to_string).collect();
+    (serde_json::to_value(request).unwrap(), losses)
+}
+
+/// A picture at an address went to Gemini without its type, which it requires, and to models that
+/// can't fetch it: 400, "Invalid or unsupported file uri".
+#[test]
+fn gemini_is_told_the_type_of_what_it_fetches() {
+    let types = [
+        ("https://e.x/a.png", Some("image/png")),
+        ("https://e.x/A.JPG?size=2#top", Some("image/jpeg")),
+        ("gs://bucket/film.mp4", Some("video/mp4")),
+        ("https://e.x/a", None),
+        ("https://e.x/v1.2/a", None),
+        ("https://e.png", None),
+        ("https://e.x/a.gif", None), // "Unsupported MIME type"
+        ("gs://bucket/a", None),
+    ];
+    let models = [None, Some("gemini-3.1-pro"), Some("gemini-2.5-flash"), Some("gemini-2.0-flash")];
+    for provider in [Provider::Gemini, Provider::Vertex] {
+        for ((url, expected), model) in types.iter().flat_map(|it| models.map(|model| (it, model)))
+        {
+            let asks = Message::user([Part::text("Look:"), Part::Image(Media::url(*url))]);
+            let prompt = composed(provider, &[asks]);
+            let request = model.into_iter().fold(Request::new(&prompt), Request::model);
+            let (body, losses) = written(&request);
+            let is_old = provider == Provider::Gemini && model == Some("gemini-2.0-flash");
+            let contents = &body["contents"];
+            let bad = validators::gemini_media(contents, !is_old, true);
+            assert!(bad.is_empty(), "{provider}, {model:?}: {bad:?}");
+            let is_sent = expected.is_some() && !(is_old && url.starts_with("http"));
+            let file = &contents[0]["parts"][1]["fileData"];
+            let mime = if is_sent { json!(expected) } else { Value::Null };
+            assert_eq!(file["mimeType"], mime, "{provider}, {model:?}: {url}");
+            let lost = ["message 0, part 1: an image"];
+            assert_eq!(losses, lost[usize::from(is_sent)..], "{provider}, {model:?}: {url}");
+        }
+    }
+    // Google knows the type of these by itself.
+    for url in [
+        "https://www.youtube.com/watch?v=a",
+        "https://generativelanguage.googleapis.com/v1beta/files/a",
+    ] {
+        let film = Message::user([Part::Video(Media::url(url))]);
+        let prompt = composed(Provider::Gemini, &[film]);
+        let (body, losses) = written(&Request::new(&prompt).model("gemini-2.0-flash"));
+        assert_eq!(body["contents"][0]["parts"][0]["fileData"], json!({"fileUri": url}));
+        assert_eq!(losses, [""; 0]);
+    }
+}
+
+/// How closely a picture is to be looked at was lost without a word where the format has no place
+/// for it; Gemini has one, which its models before 3 answer 400 to.
+#[test]
+fn the_detail_of_a_picture_is_sent_or_told() {
+    let picture =
+        |detail| Part::Image(Media::base64("image/png", "iVBORw0KGgo=").with_detail(detail));
+    let sent = |provider, model: Option<&'static str>, detail| {
+        let prompt = composed(provider, &[Message::user([picture(detail)])]);
+        let request = Request::new(&prompt).max_tokens(9);
+        written(&model.into_iter().fold(request, Request::model))
+    };
+    let told = ["message 0, part 0: the detail of an image"];
+    for provider in [Provider::Gemini, Provider::Vertex] {
+        let (body, losses) = sent(provider, Some("gemini-3.1-flash"), Detail::High);
+        let level = &body["contents"][0]["parts"][0]["mediaResolution"]["level"];
+        assert_eq!((level.as_str(), losses.len()), (Some("MEDIA_RESOLUTION_HIGH"), 0));
+        let odd = sent(provider, Some("gemini-3.1-flash"), Detail::Other("odd".into()));
+        assert_eq!(odd.1, told);
+        for model in [None, Some("gemini-2.5-pro"), Some("tuned")] {
+            let (body, losses) = sent(provider, model, Detail::Low);
+            assert!(validators::gemini_media(&body["contents"], true, false).is_empty(), "{body}");
+            assert_eq!(losses, told);
+        }
+    }
+    for provider in [Provider::Anthropic, Provider::ClaudeOnVertex, Provider::Ollama] {
+        assert_eq!(sent(provider, None, Detail::High).1, told, "{provider}");
+    }
+    let (body, losses) = sent(Provider::OpenAi, None, Detail::High);
+    let level = &body["messages"][0]["content"][0]["image_url"]["detail"];
+    assert_eq!((level.as_str(), losses.len()), (Some("high"), 0));
+    // Which is what they would do anyway.
+    for provider in setups::all().into_iter().filter(|it| *it != Provider::DeepSeek) {
+        assert_eq!(sent(provider, None, Detail::Auto).1, [""; 0], "{provider}");
+    }
+    // In a result Gemini has no place for it.
+    let call = ToolCall::new("c", "look", "{}");
+    let gives = Message::tool("c", "look", vec![picture(Detail::Low)]);
+    let prompt =
+        composed(Provider::Gemini, &[Message::user("q"), Message::ai_calls([call]), gives]);
+    let (body, losses) = written(&Request::new(&prompt).model("gemini-3.1-flash"));
+    assert_eq!(losses, ["message 2, part 0: the detail of an image"]);
+    assert!(!body.to_string().contains("mediaResolution"));
+}
+
+/// The id of a file that was given to OpenAI went to every server of its format, where it means
+/// nothing.
+#[test]
+fn files_of_openai_go_to_nobody_else() {
+    let asks = Message::user([Part::text("Read:"), Part::File(Media::file_id("file-abc"))]);
+    let gateway = Provider::custom(Row::like(Provider::OpenAi, "our-gateway").unwrap());
+    let known =
+        [Provider::OpenAi, Provider::OpenAiResponses, Provider::Azure, Provider::LiteLlm, gateway];
+    for provider in setups::all().into_iter().chain([gateway, Provider::Groq.model("m")]) {
+        let prompt = composed(provider, std::slice::from_ref(&asks));
+        let (body, losses) = written(&Request::new(&prompt).max_tokens(9));
+        // A template of the application's own is a server of its own.
+        let is_own = matches!(provider, Provider::Custom(row) if row.model().is_none());
+        let may_know = known.contains(&provider) || (is_own && provider.format() == Format::OpenAi);
+        assert_eq!(body.to_string().contains("file-abc"), may_know, "{provider}: {body}");
+        assert_eq!(losses.is_empty(), may_know, "{provider}: {losses:?}");
+        if !may_know {
+            assert_eq!(losses, ["message 0, part 1: a file"], "{provider}");
+            assert_eq!(wrong(provider, &body), [""; 0], "{provider}");
+        }
+    }
+    // What a server itself gave such an id goes back to it.
+    let body =
+        json!([{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]);
+    let read = wire::history(Provider::OpenRouter, body).unwrap();
+    for (provider, goes) in [(Provider::OpenRouter, true), (Provider::OpenAi, false)] {
+        let (body, _) = written(&Request::new(&composed(provider, &read)));
+        assert_eq!(body.to_string().contains("file-1"), goes, "{provider}: {body}");
+    }
+}
+
+/// With manual thinking a tool loop that another provider began, or Claude without thinking, was
+/// a 400: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
+#[test]
+fn thinking_does_not_begin_in_a_tool_loop() {
+    let call = |id: &str| ToolCall::new(id, "look", "{}");
+    let asks = |id: &str| Message::ai_calls([call(id)]);
+    let gives = |id: &str| Message::tool(id, "look", "1");
+    let thought = |marked| {
+        let mut thought = Reasoning { signature: Some("s".into()), ..Reasoning::new("hm") };
+        if marked {
+            thought.extra.insert("anthropic".into(), json!({}));
+        } else {
+            thought.extra.insert("responses".into(), json!({"id": "rs_1"}));
+        }
+        AiPart::Reasoning(thought)
+    };
+    let thinks = |id: &str, marked| {
+        Message::from(AiMessage::from_parts([thought(marked), AiPart::ToolCall(call(id))]))
+    };
+    let user = || Message::user("q");
+    let loops = [
+        (vec![user(), asks("a"), gives("a")], Some(1)),
+        (vec![user(), thinks("a", false), gives("a")], Some(1)),
+        (vec![user(), asks("a"), gives("a"), thinks("b", true), gives("b")], Some(1)),
+        (vec![user(), asks("a"), gives("a"), user()], Some(1)),
+        (vec![user(), thinks("a", true), gives("a")], None),
+        (vec![user(), thinks("a", true), gives("a"), asks("b"), gives("b")], None),
+        (vec![user(), asks("a"), gives("a"), Message::ai("1."), user()], None),
+        (vec![user(), Message::ai("1."), user()], None),
+        (
+            vec![user(), asks("a"), gives("a"), Message::ai("1."), user(), asks("b"), gives("b")],
+            Some(5),
+        ),
+    ];
+    let manual = json!({"type": "enabled", "budget_tokens": 1024});
+    let clears = json!({"edits": [{"type": "clear_thinking_20251015"}]});
+    for provider in [Provider::Anthropic, Provider::ClaudeOnBedrock, setups::older_claude()] {
+        for (history, first) in &loops {
+            let prompt = composed(provider, history);
+            let request = || {
+                let request = Request::new(&prompt).model("claude-sonnet-4-5").max_tokens(9_000);
+                request.extra("context_management", clears.clone())
+            };
+            let asked = request().extra("thinking", manual.clone());
+            let (body, losses) = written(&asked);
+            assert_eq!(validators::thinking(&body), [""; 0], "{body:#}");
+            assert_eq!(body.get("thinking").is_none(), first.is_some(), "{body:#}");
+            let told = first.map(|first| format!("message {first}: the option `thinking`"));
+            let told: Vec<_> = told.into_iter().collect();
+            let option = losses.into_iter().filter(|it| it.ends_with("`thinking`"));
+            assert_eq!(option.collect::<Vec<_>>(), told);
+            assert_eq!(asked.clone().strict().is_err(), first.is_some());
+            // What is left out breaks no cached prefix.
+            let plain = Request::new(&prompt).model("claude-sonnet-4-5");
+            let asked = plain.clone().extra("thinking", manual.clone());
+            assert_eq!(asked.fingerprint() != plain.fingerprint(), first.is_none());
+            // Adaptive thinking needs no block before it.
+            let (body, _) = written(&request().extra("thinking", json!({"type": "adaptive"})));
+            assert_eq!(body["thinking"]["type"], "adaptive");
+        }
+    }
+    // A twin that does not sign has rules of its own.
+    let mut row = Row::like(Provider::Anthropic, "twin").unwrap();
+    row.signed_reasoning = false;
+    let prompt = composed(Provider::custom(row), &loops[0].0);
+    let (body, _) = written(&Request::new(&prompt).max_tokens(9_000).extra("thinking", manual));
+    assert_eq!(body["thinking"]["type"], "enabled");
+}
+
+#[test]
+fn the_validators_can_fail() {
+    let contents = |part: Value| json!([{"role": "user", "parts": [part]}]);
+    let bare = contents(json!({"fileData": {"fileUri": "https://e.x/a"}}));
+    assert_eq!(validators::gemini_media(&bare, true, true).len(), 1);
+    assert_eq!(validators::gemini_media(&bare, false, true).len(), 2);
+    let close = contents(json!({"text": "", "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}));
+    assert_eq!(validators::gemini_media(&close, true, false).len(), 1);
+    let body = json!({"thinking": {"type": "enabled"}, "messages": [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
+    ]});
+    assert_eq!(validators::thinking(&body).len(), 1);
+    let body = json!({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}});
+    assert_eq!(validators::thinking(&body).len(), 1);
+}
+
+/// A server without a system message, which takes any message first: the system message waited for
+/// a message of the user, and where none came, it was gone.
+#[test]
+fn a_system_message_without_a_place_is_sent_where_no_user_speaks() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "no-system").unwrap();
+    row.system = false;
+    row.late_system = true; // says nothing without the other
+    let provider = Provider::custom(row);
+    let calls = Message::ai_calls([ToolCall::new("c1", "look", "{}")]);
+    let histories = [
+        vec![],
+        vec![Message::ai("Hello! Tea?")],
+        vec![calls, Message::tool("c1", "look", "rain")],
+        vec![Message::user("hi"), Message::ai("Hello!")],
+    ];
+    for history in histories {
+        let composer = Composer::new().system("Be brief.").for_provider(provider);
+        let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+        let messages = json!(wire::openai::messages(&prompt));
+        let first = messages[0].to_string();
+        assert!(first.contains("Be brief.") && first.contains("\"user\""), "{messages}");
+        assert_eq!(validators::no_system(&messages), Vec::<String>::new(), "{messages}");
+        assert_eq!(messages.to_string().matches("Be brief.").count(), 1, "{messages}");
+    }
+}
+
+/// Two answers in a row that call under one id: joined to one message, the id stood there twice.
+#[test]
+fn joined_calls_have_ids_of_their_own() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "joins").unwrap();
+    row.joins_calls = true;
+    let call = || Message::ai_calls([ToolCall::new("c1", "look", "{}")]);
+    let result = |said: &str| Message::tool("c1", "look", said);
+    let history = [Message::user("?"), call(), call(), result("rain"), result("sun")];
+    let prompt = composed(Provider::custom(row), &history);
+    let ids: Vec<_> = prompt[1].tool_calls().map(|call| call.id.clone()).collect();
+    assert!(ids.len() < 2 || ids[0] != ids[1], "{ids:?}");
+    let messages = json!(wire::openai::messages(&prompt));
+    assert_eq!(validators::openai(&messages), Vec::<String>::new(), "{messages}");
+}
+
+/// A row that refuses white space at the end and empty texts: an answer of nothing else is blank.
+#[test]
+fn an_answer_of_white_space_is_blank_where_it_is_trimmed() {
+    let mut row = Row::like(Provider::OpenAiCompatible, "trims").unwrap();
+    row.ends = Ends::Trimmed;
+    row.blank = Blank::Empty;
+    let history = [Message::user("hi"), Message::ai("  ")];
+    let prompt = composed(Provider::custom(row), &history);
+    assert_eq!(prompt.iter().map(Message::text).collect::<Vec<_>>(), ["hi"]);
+    assert_eq!(prompt.report().left_out[0].why, Reason::Blank);
+}

@@ -1,0 +1,227 @@
+//! What servers that speak OpenAI's format do besides, each as public reports tell it.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
+
+use std::time::{Duration, Instant};
+
+use crate::shown::{assert_shown, read};
+use memory_prompt::message::{AiPart, Part};
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::{self, Answer, Frames, Request, Stop, Stream};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, Result};
+use serde_json::{Value, json};
+
+fn delta(delta: &Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta}]})
+}
+
+fn is_picture(part: &AiPart) -> bool {
+    matches!(part, AiPart::Content(Part::Image(_)))
+}
+
+fn end(word: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": word}]})
+}
+
+fn sent(provider: Provider, answer: Answer) -> Value {
+    let message = Message::from(answer);
+    let results: Vec<Message> = message.tool_calls().map(|call| call.result("r")).collect();
+    let last = results.is_empty().then(|| Message::user("and?"));
+    let messages = [Message::user("q"), message].into_iter().chain(results).chain(last);
+    let composer = Composer::new().for_provider(provider);
+    let prompt = composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap();
+    serde_json::to_value(Request::new(&prompt).model("m").max_tokens(5)).unwrap()
+}
+
+/// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them:
+/// "Hello.Hello."
+#[test]
+fn a_whole_message_behind_its_pieces_is_not_said_twice() {
+    let call = json!({"index": 0, "id": "a", "type": "function",
+                      "function": {"name": "look", "arguments": "{\"x\":1}"}});
+    let whole = json!({"role": "assistant", "content": "Hello.", "reasoning_content": "Hm.",
+                       "tool_calls": [call], "annotations": [{"type": "url_citation"}]});
+    let pieces = [
+        delta(&json!({"role": "assistant", "content": "", "reasoning_content": "Hm."})),
+        delta(&json!({"content": "Hel"})),
+        delta(&json!({"content": "lo."})),
+        delta(&json!({"tool_calls": [call]})),
+        json!({"choices": [{"index": 0, "message": whole, "finish_reason": "tool_calls"}]}),
+    ];
+    let (told, answer) = read(Provider::OpenAiCompatible, &pieces);
+    let answer = answer.unwrap();
+    assert_eq!(answer.message.text(), "Hello.");
+    let thoughts: Vec<&str> = answer.message.reasoning().map(|it| it.text.as_str()).collect();
+    assert_eq!(thoughts, ["Hm."]);
+    let calls: Vec<&str> = answer.message.tool_calls().map(|it| it.arguments.as_str()).collect();
+    assert_eq!(calls, ["{\"x\":1}"]);
+    // What only the whole one says is there.
+    assert!(answer.message.attributes()["wire:openai"].get("annotations").is_some());
+    assert_shown(&told, &answer, "whole");
+
+    // One that stands alone is the answer.
+    let begun = delta(&json!({"role": "assistant", "content": ""}));
+    let (told, answer) = read(Provider::OpenAiCompatible, &[begun, pieces[4].clone()]);
+    let answer = answer.unwrap();
+    assert_eq!((&*answer.message.text(), answer.stop), ("Hello.", Stop::Calls));
+    assert_shown(&told, &answer, "whole");
+}
+
+/// `MiniMax` streams `"role": ""`: each piece was shown, and then there was no answer.
+#[test]
+fn an_empty_role_says_nothing() {
+    let pieces = [delta(&json!({"role": "", "content": "Hi."})), end("stop")];
+    let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
+    assert_eq!(answer.unwrap().message.text(), "Hi.");
+    let whole = json!({"choices": [{"index": 0, "message": {"role": "", "content": "Hi."}}]});
+    assert_eq!(wire::answer(Provider::OpenAiCompatible, whole).unwrap().message.text(), "Hi.");
+}
+
+/// Two calls that ask for nothing came under one index, and the second was lost.
+#[test]
+fn two_calls_without_arguments_under_one_index_are_two() {
+    let call = |id: &str| {
+        delta(&json!({"tool_calls": [{"index": 0, "id": id, "type": "function",
+            "function": {"name": "look", "arguments": ""}}]}))
+    };
+    let (_, answer) = read(Provider::OpenAiCompatible, &[call("a"), call("b"), end("tool_calls")]);
+    let answer = answer.unwrap();
+    let ids: Vec<&str> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b"]);
+}
+
+/// Each new call looked at all before it: 16,000 calls took eight seconds.
+#[test]
+fn many_calls_take_time_in_proportion() {
+    let time = |n: usize| {
+        let calls = (0..n).map(|i| {
+            let call = json!({"index": i, "id": format!("c{i}"), "type": "function",
+                              "function": {"name": "look", "arguments": "{}"}});
+            delta(&json!({"tool_calls": [call]}))
+        });
+        let pieces: Vec<Value> = calls.chain([end("tool_calls")]).collect();
+        let began = Instant::now();
+        let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
+        assert_eq!(answer.unwrap().message.tool_calls().count(), n);
+        began.elapsed()
+    };
+    let fewest = |n| (0..3).map(|_| time(n)).min().unwrap_or(Duration::MAX);
+    let (few, many) = (fewest(500), fewest(8_000));
+    assert!(many < few * 64, "16 times as many calls took {few:?} and {many:?}");
+}
+
+/// Google answers an error in a list of one, also where it speaks `OpenAI`'s format: a refusal that
+/// passes, which was taken for broken JSON.
+#[test]
+fn an_error_in_a_list_is_a_refusal() {
+    let error = json!([{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m"}}]);
+    for provider in [Provider::GoogleOpenAi, Provider::Gemini] {
+        let streamed = Stream::of(provider).push(&error.to_string()).unwrap_err();
+        for error in [wire::answer(provider, &error).unwrap_err(), streamed] {
+            let retryable = matches!(error.kind(), ErrorKind::Refused { retryable: true, .. });
+            assert!(retryable, "{provider}: {error}");
+        }
+    }
+}
+
+/// `LiteLLM` hands over Claude's signed thoughts in `thinking_blocks`, piece by piece, and wants
+/// them back whole: without them the next round of a tool loop is a 400.
+#[test]
+fn litellm_gets_its_thoughts_back() {
+    let thought = |text: &str, signature: Value| json!([{"type": "thinking", "thinking": text, "signature": signature}]);
+    let call = json!([{"index": 0, "id": "toolu_1", "type": "function",
+                       "function": {"name": "w", "arguments": "{}"}}]);
+    let hidden = json!([{"type": "redacted_thinking", "data": "D"}]);
+    let pieces = [
+        delta(&json!({"role": "assistant", "thinking_blocks": thought("Th", Value::Null)})),
+        delta(&json!({"content": "", "thinking_blocks": thought("ink", Value::Null)})),
+        delta(&json!({"content": "", "thinking_blocks": thought("", "SIG".into())})),
+        delta(&json!({"thinking_blocks": hidden})),
+        delta(&json!({"thinking_blocks": thought("More", Value::Null)})),
+        delta(&json!({"thinking_blocks": thought("", "SAG".into())})),
+        delta(&json!({"tool_calls": call})),
+        end("tool_calls"),
+    ];
+    let (_, answer) = read(Provider::LiteLlm, &pieces);
+    let request = sent(Provider::LiteLlm, answer.unwrap());
+    let whole = json!([
+        {"type": "thinking", "thinking": "Think", "signature": "SIG"},
+        {"type": "redacted_thinking", "data": "D"},
+        {"type": "thinking", "thinking": "More", "signature": "SAG"},
+    ]);
+    assert_eq!(request["messages"][1]["thinking_blocks"], whole);
+
+    // One that begins without a text loses none of it.
+    let first = json!([{"type": "thinking", "thinking": null}]);
+    let late = [delta(&json!({"role": "assistant", "content": "", "thinking_blocks": first}))];
+    let late: Vec<Value> =
+        late.into_iter().chain(pieces[1..3].iter().cloned()).chain([end("stop")]).collect();
+    let (_, answer) = read(Provider::LiteLlm, &late);
+    let thoughts = json!([{"type": "thinking", "thinking": "ink", "signature": "SIG"}]);
+    assert_eq!(
+        sent(Provider::LiteLlm, answer.unwrap())["messages"][1]["thinking_blocks"],
+        thoughts
+    );
+
+    // One that broke off in a thought keeps those that are signed.
+    let mut stream = Stream::of(Provider::LiteLlm);
+    for piece in &pieces[..5] {
+        stream.push(&piece.to_string()).unwrap();
+    }
+    stream.push(&delta(&json!({"content": "Hm"})).to_string()).unwrap();
+    let request = sent(Provider::LiteLlm, stream.broken());
+    assert_eq!(request["messages"][1]["thinking_blocks"], json!([whole[0], whole[1]]));
+    // And nobody else is shown them.
+    let (_, answer) = read(Provider::LiteLlm, &pieces);
+    assert_eq!(sent(Provider::OpenAi, answer.unwrap())["messages"][1].get("thinking_blocks"), None);
+}
+
+/// A picture that a model made through `OpenRouter` stands in `images`, and was left out of the
+/// next request without a word.
+#[test]
+fn pictures_of_openrouter_are_pictures() {
+    let images = json!([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]);
+    let whole = json!({"choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "Here", "images": images}}]});
+    let streamed = [
+        delta(&json!({"role": "assistant", "content": "Here"})),
+        delta(&json!({"images": images})),
+        end("stop"),
+    ];
+    let answers = [
+        wire::answer(Provider::OpenRouter, whole).unwrap(),
+        read(Provider::OpenRouter, &streamed).1.unwrap(),
+    ];
+    for answer in answers {
+        let message = Message::from(answer);
+        let made = message.as_ai().unwrap().parts().iter().any(is_picture);
+        assert!(made, "{message:?}");
+        let messages = [Message::user("q"), message, Message::user("and?")];
+        let composer = Composer::new().for_provider(Provider::OpenRouter);
+        let prompt = composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap();
+        let request = Request::new(&prompt).model("m");
+        let report = prompt.report().to_string();
+        assert!(report.contains("adapted    1: assistant"), "{report}");
+        let body = serde_json::to_value(&request).unwrap();
+        assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "Here"}));
+    }
+    // Of a form that nobody knows they are kept as they are.
+    let odd =
+        json!({"choices": [{"index": 0, "message": {"content": "Here", "images": ["AAAA"]}}]});
+    let answer = wire::answer(Provider::OpenRouter, odd).unwrap();
+    assert!(answer.message.attributes()["wire:openai"].get("images").is_some());
+}
+
+/// A byte order mark before a body that was kept in a file, and a blank before an error in place of
+/// a stream, which was passed over.
+#[test]
+fn what_stands_before_a_body_is_passed_over() {
+    let body = "\u{feff}{\"choices\": [{\"message\": {\"content\": \"Hi.\"}}]}";
+    assert_eq!(wire::answer(Provider::OpenAi, body).unwrap().message.text(), "Hi.");
+    assert_eq!(wire::answer(Provider::OpenAi, body.as_bytes()).unwrap().message.text(), "Hi.");
+
+    let error = b" {\"error\": {\"code\": 503, \"message\": \"m\"}}\n\n";
+    let texts: Vec<String> = Frames::sse().push(error).collect::<Result<_>>().unwrap();
+    assert_eq!(texts.len(), 1);
+    assert!(Stream::of(Provider::OpenAi).push(&texts[0]).is_err());
+}
