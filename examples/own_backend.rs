@@ -1,4 +1,4 @@
-//! Implements a store of your own, and has the kit prove that it keeps the contract.
+//! Implements a memory of your own, and has the kit prove that it keeps the contract.
 //!
 //! Run it with `cargo run --example own_backend --features conformance`, and its tests with
 //! `cargo test --example own_backend --features conformance`.
