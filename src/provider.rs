@@ -6,8 +6,9 @@
 //!    reports of its errors, recorded traffic. Say where each fact is from.
 //! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
 //!    and its variant here: in [`Provider`] and in the list `named!`.
-//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name
-//!    it in `PROVIDERS` there: the laws of `tests/wire/provider_rules.rs` then hold for it.
+//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside: write it
+//!    in `validators.rs`, call that in `wrong.rs`, and name it in `PROVIDERS`. The laws of
+//!    `tests/wire/provider_rules.rs` then hold for it.
 //! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].

@@ -112,7 +112,8 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// Those of [`count_text`](Self::count_text).
     fn fits(&self, text: &str, limit: usize) -> Result<Option<usize>> {
-        // Texts of about 8 bytes a token or less are counted at once: nearly all that fit.
+        // Nearly all texts that fit have at most 8 bytes a token, and are counted at once; longer
+        // ones are counted piece by piece.
         let mut len = limit.saturating_mul(8).saturating_add(256);
         while len < text.len() {
             let beginning = &text[..floor_char_boundary(text, len)];

@@ -415,7 +415,7 @@ impl Serialize for Turn {
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut state = State::deserialize(from)?;
-        // Whoever wrote it may have run what it was handed, or was about to be.
+        // Its earlier owner may have run the calls that it was handed, or was about to be handed.
         state.apply(Event::HandedOver).map_err(serde::de::Error::custom)?;
         state.owner = random_id();
         // Another one may have written the first checkpoint, and ended the turn long ago.

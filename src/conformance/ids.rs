@@ -230,7 +230,7 @@ pub fn of_many_appends_under_one_id_one_is_done<F: Fixture>(fixture: &F) {
                     let appended = memory.append_with(&mut append).unwrap();
                     let answer = (appended.positions, appended.repeated);
                     done.lock().unwrap()[usize::try_from(round).unwrap()].push(answer);
-                    // Others append without an id meanwhile.
+                    // An append without an id comes between, and is not mistaken for a repetition.
                     memory.add(Message::user(format!("plain {writer}"))).unwrap();
                 }
             });

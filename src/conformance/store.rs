@@ -276,7 +276,8 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
                 store.purge_inactive(then).unwrap()
             });
             start.wait();
-            // A purge may look first and delete then, within whatever time that takes it.
+            // A purge looks first and deletes later: the append comes at another moment of it in
+            // each round.
             thread::sleep(Duration::from_micros(50 << (round % 6)));
             let mut last = memory.add(numbered(0)).unwrap();
             for _ in (0..1000).take_while(|_| !done.load(Ordering::Relaxed)) {

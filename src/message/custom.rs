@@ -17,7 +17,7 @@ pub struct CustomMessage {
     pub(crate) body: Box<CustomBody>,
 }
 
-// Serialised in the compact shape alone.
+// The derives are for the binary codec; JSON is read and written by hand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CustomBody {
     /// The role in JSON; `custom` unless it was read.

@@ -1,6 +1,5 @@
 //! The names of the known fields in JSON, by the object that has them.
 
-// The known fields of each object, beside its tag. All others are kept as they are.
 pub(super) const TEXT: [&str; 1] = ["text"];
 pub(super) const MEDIA: [&str; 6] = ["url", "data", "file_id", "media_type", "name", "detail"];
 pub(super) const REASONING: [&str; 2] = ["text", "signature"];

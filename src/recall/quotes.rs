@@ -75,7 +75,7 @@ impl Quotes {
             return Ok(());
         }
         if !self.room.take(&unit)? {
-            // Together lines may be less than one by one, and leave room for another.
+            // Lines that are counted together may take less than one by one: count them again.
             if !self.is_weighed {
                 self.room.weigh(&write(&self.lines))?;
                 self.is_weighed = true;

@@ -183,8 +183,9 @@ impl<'a> Search<'a> {
         let mut index = self.index.lock();
         let is_other = index.rules != self.recall.rules()
             || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
-            // Another prompt may have seen more of the same conversation. Where nothing tells
-            // which one it is, it may as well be another that was begun again.
+            // An index of more than this memory holds may be of the same conversation, read further
+            // by another prompt, or of one that was begun again. Without an incarnation nothing
+            // tells which, so it is made anew.
             || (index.incarnation.is_none()
                 && (index.end > asked.held.end || index.start > asked.held.start))
             || index.is_refuted_by(&asked.newest);
@@ -262,7 +263,7 @@ impl<'a> Search<'a> {
     fn offered(&mut self, most: usize) -> BTreeMap<u64, f32> {
         let mut offered = BTreeMap::new();
         let Some(candidates) = &self.recall.candidates else { return offered };
-        // What is sent anyway takes no place.
+        // What is sent anyway is not quoted, so as many more are asked for.
         let n = most.saturating_add(self.asked.not_these.len());
         match candidates.candidates(&self.asked.id, self.query(), n) {
             Ok(found) => {

@@ -149,7 +149,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 }
                 Came::End if self.kind_of(&body).is_some() => self.document(&body),
                 Came::End => Err(unfinished("the server answered nothing").into()),
-                // It may be whole, and the server too idle to say so.
+                // The body may be whole, though the server has left the connection open.
                 Came::Nothing if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
                     self.document(&body)
                 }

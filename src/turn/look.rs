@@ -402,8 +402,8 @@ impl Turn {
         if is_own {
             self.end_stored(stored);
         } else if self.has_slot() {
-            // Of another turn of this id, when this one's was no longer known; or others have
-            // ended this one, and then its slot is gone.
+            // The append is another turn's, made when this id was no longer known; or others have
+            // ended this turn: then its slot is gone, and the next append shows it.
             self.commit_id = Some(random_id());
             self.look = Look::No;
         } else {

@@ -62,8 +62,8 @@ impl Turn {
             Doing::Ending(_) | Doing::Forgetting | Doing::Done { .. } => Ok(self.commit()),
             Doing::Calling(_) => self.call(),
             Doing::Asking | Doing::Resting => {
-                // If it has grown larger than a slot, the slot goes on to say that the calls
-                // were begun.
+                // If the turn has outgrown its slot, nothing is saved: the slot still says that the
+                // calls were begun.
                 if self.slot_is_stale()
                     && let Some(save) = self.save()?
                 {

@@ -14,7 +14,7 @@ pub(crate) fn over_limits<'t>(tools: impl IntoIterator<Item = &'t Tool>) -> Opti
     let mut counts = [0; 3];
     for tool in tools.into_iter().filter(|tool| tool.is_strict()) {
         counts[0] += 1;
-        // One that can't be made plain is refused as it is.
+        // One that can't be made plain is an error elsewhere, and counts nothing.
         if let Ok(schema) = plain(tool.schema(), Taken::Closed) {
             count(&schema, &mut counts);
         }

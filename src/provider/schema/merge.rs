@@ -95,7 +95,7 @@ fn join(own: &mut Value, other: Value, keyword: &str, at: &Place<'_>) -> Result<
                 return Err(refused(at, keyword));
             }
         }
-        // An integer is a number.
+        // Every integer is a number, so both together mean an integer.
         ("type", own, other) if *own == "number" && *other == "integer" => *own = other.clone(),
         ("type", own, other) if *own == "integer" && *other == "number" => {}
         _ => {

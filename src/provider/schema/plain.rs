@@ -131,7 +131,7 @@ fn write_tuple(
     let is_open = matches!(&behind, Some(Value::Bool(true)));
     match behind {
         Some(Value::Bool(false)) => bound(fields, places.len()),
-        // A tuple that says nothing of further items has none.
+        // JSON Schema allows further items here; whoever writes a tuple means none.
         None if !places.is_empty() => bound(fields, places.len()),
         Some(schema @ Value::Object(_)) if !kinds.contains(&schema) => kinds.push(schema),
         _ => {}

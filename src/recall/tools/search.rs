@@ -86,7 +86,7 @@ impl SearchHistory {
         // All of it, whatever the search asks for.
         let all = Snapshot::new(first.seq()..last.seq() + 1, staged.clone());
         let all = all.with_picked(staged.clone(), Vec::new());
-        // The call that asks says the words itself.
+        // The call that asks for this search has its words as arguments, and would find itself.
         let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
         let asked = asked(id, query, &all, asks.map(|record| record.seq()));
         let recall = self.recall.clone().by_itself();
@@ -100,7 +100,8 @@ impl SearchHistory {
         snapshot: &Snapshot,
         staged: &Records,
     ) -> Search<'_> {
-        // At the positions of what is staged others may have appended meanwhile.
+        // Others may have appended at the positions of what is staged: one position would be two
+        // messages.
         let others = staged.first().map_or(snapshot.end, |record| record.seq())..snapshot.end;
         Search::new(&self.recall, asked(id, query, snapshot, others))
     }

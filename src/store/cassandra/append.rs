@@ -149,7 +149,7 @@ impl Conversation<'_> {
                 }
             };
             seen = match now {
-                // Nothing but the head was asked for, and the conversation has not ended.
+                // The answer of the swap has the head, and nothing else is asked for.
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), consistency: Consistency::Serial }
                 }

@@ -252,8 +252,8 @@ fn pause(started: Instant, timeout: Duration) -> bool {
     let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
         return false;
     };
-    // Of random length, so that no two go on in step; the longer the wait, the less of it is missed
-    // by sleeping on.
+    // At random, so that two do not go on in step; at most a sixteenth of the wait so far, so that
+    // sleeping past its end costs little.
     let most = (waited / 16).clamp(SHORTEST, LONGEST);
     let random = u32::try_from(RandomState::new().hash_one(()) % 128).unwrap_or(0);
     thread::sleep((most / 2 + most * random / 256).min(left));

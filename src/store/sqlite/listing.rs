@@ -86,8 +86,8 @@ impl ToSql for Bound {
 const FROM: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 const AFTER: &str = "SELECT id FROM conversation WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 
-// From the names to the conversations, since few have such slots; contents come last, since all
-// that are found are sorted.
+// The index of names comes first, since few conversations have such slots; the contents last, so
+// that the sort carries none.
 const SLOTS: &str = "
     SELECT f.id, f.name, s.version, s.content
     FROM (

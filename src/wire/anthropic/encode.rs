@@ -157,7 +157,7 @@ fn answer_block<'s>(
         AiPart::Content(Part::Text(text)) => text_block(text),
         AiPart::Content(part) => {
             let Some(fields) = as_other_part(FORMAT, part) else {
-                // A placeholder would be what the model has said.
+                // The model would take a placeholder for its own words.
                 sent.refuse(i, part, losses);
                 return None;
             };

@@ -330,7 +330,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     }
     let name = fields.text("name")?;
     let mut rest = fields.rest();
-    // Every answer has the field; it says something only where it holds something.
+    // OpenAI writes an empty list into every answer: that is not kept.
     if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         rest.remove("annotations");
     }

@@ -69,7 +69,7 @@ impl Writer<'_> {
                     .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::Ai(m) => self.answer(m, sent, losses),
-            // None of these is sent.
+            // Left out before, by `Terms::sent`.
             Message::Custom(_) => Object::default(),
         }
     }
@@ -122,7 +122,7 @@ impl Writer<'_> {
                         }
                     }
                     (None, Some(block)) => said.push(block),
-                    // A placeholder would be the model's words.
+                    // The model would take a placeholder for its own words.
                     (None, None) => sent.refuse(i, part, losses),
                 },
                 AiPart::Reasoning(thought) if is_block(thought) && !alone => {
@@ -136,7 +136,7 @@ impl Writer<'_> {
                 }
             }
         }
-        // One text beside tool calls is a string, as the provider wrote it; several are a list.
+        // One plain text is a string, whatever stands beside it; several are a list.
         if let [Block::Text(text, object)] = said.as_slice()
             && object.has_only(&["type", "text"])
         {

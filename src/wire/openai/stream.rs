@@ -167,7 +167,7 @@ impl Chunks {
             "reasoning" | "reasoning_content" => {
                 is_told("reasoning") || is_told("reasoning_content")
             }
-            // A refusal before content is a block of it.
+            // A refusal that comes before the content becomes a block of it.
             "content" | "refusal" => is_told("content") || is_told("refusal"),
             key => is_told(key),
         }

@@ -24,7 +24,7 @@ pub(super) fn write<'a>(
         choice => body.field("tool_choice", choice.and_then(ToolChoice::word))?,
     }
     body.field("stream", request.stream.then_some(true))?;
-    // The conversation is kept here, and each request carries all of it.
+    // The memory keeps the conversation, so the provider need not store it.
     if !body.has_extra("store") {
         body.field("store", false)?;
     }

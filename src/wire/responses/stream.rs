@@ -124,7 +124,7 @@ impl Items {
         let (usage, word) = decode::end(&mut response)?;
         end.usage.is_now(usage);
         let at = response.at.key("output");
-        // What was done is known; of what was not, this is the first and last word.
+        // Items that were done were read already; the others are read from here, once.
         for (i, value) in response.list("output")?.into_iter().enumerate() {
             let item = self.items.entry(i as u64).or_default();
             if !item.is_done() {
