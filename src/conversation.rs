@@ -166,7 +166,7 @@ use crate::turn::{
     Call, Decision, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, Unfinished,
     Waiting, no_tool,
 };
-pub use kind::Kind;
+pub use kind::MemoryKind;
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -179,7 +179,7 @@ pub use summarizer::ModelSummarizer;
 ///
 /// It can be shared by threads. Over an async memory it is made by
 /// [`new_async`](Conversation::new_async), and `say`, `stream` and `run` are async functions.
-pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
+pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     prompt: MemoryPrompt<M>,
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
@@ -265,7 +265,7 @@ impl Stopper {
     }
 }
 
-impl<M: ?Sized + Kind> Conversation<M> {
+impl<M: ?Sized + MemoryKind> Conversation<M> {
     /// A conversation with a model that asks this provider, and has this name, where it knows.
     fn over(
         mut prompt: MemoryPrompt<M>,
@@ -647,7 +647,7 @@ impl Drop for TurnWithTemporaries<'_> {
 }
 
 /// The work that a batch of calls leaves.
-enum ToRun<M: ?Sized + Kind> {
+enum ToRun<M: ?Sized + MemoryKind> {
     Jobs(Vec<(Call, Arc<M::Handler>)>),
     /// All of them wait for approval.
     Approve(Vec<Call>),
@@ -697,7 +697,7 @@ fn busy_error() -> Error {
     Error::new(ErrorKind::Busy { since: None }, "say", text).with_remains(Remains::Nothing)
 }
 
-impl<M: ?Sized + Kind> fmt::Debug for Conversation<M> {
+impl<M: ?Sized + MemoryKind> fmt::Debug for Conversation<M> {
     /// Says what it is over and what the model can call, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.tools.iter().map(Tool::name).collect();

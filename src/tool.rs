@@ -142,7 +142,7 @@ impl Tool {
         let Ok(mut value) = serde_json::from_str::<Value>(said) else {
             return Cow::Borrowed(said);
         };
-        let has_changed = nulls::take(&mut value, &self.parameters, &self.parameters);
+        let has_changed = nulls::remove_nulls(&mut value, &self.parameters, &self.parameters);
         if has_changed { Cow::Owned(value.to_string()) } else { Cow::Borrowed(said) }
     }
 

@@ -159,7 +159,7 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
                 while running.changed().await.is_ok() {}
             }
             let (runs, running) = channel(());
-            let mut change = Change { left: &self.left, under_way: Some((scope, running)) };
+            let mut change = LeftTask { left: &self.left, under_way: Some((scope, running)) };
             let work = move |inner: &T| {
                 let _runs = runs; // until this is dropped, even by a panic
                 work(inner)
@@ -172,12 +172,12 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
 }
 
 /// A change that may be left running.
-struct Change<'a> {
+struct LeftTask<'a> {
     left: &'a LeftRunning,
     under_way: Option<(Scope, Receiver<()>)>,
 }
 
-impl Drop for Change<'_> {
+impl Drop for LeftTask<'_> {
     fn drop(&mut self) {
         if let Some(change) = self.under_way.take()
             && is_running(&change.1)

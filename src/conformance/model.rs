@@ -31,7 +31,7 @@ pub(super) enum Op {
         batch: Vec<Message>,
         expected: Expected,
         id: Option<u8>,
-        slots: Vec<Change>,
+        slots: Vec<SlotWrite>,
     },
     /// A read of slots and single records.
     ReadWith {
@@ -43,7 +43,7 @@ pub(super) enum Op {
 
 /// A change of the slot of this name.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct SlotWrite {
     name: u8,
     content: Option<String>,
     expected: Version,
@@ -129,7 +129,7 @@ pub(super) fn change() -> impl Strategy<Value = Op> {
         1 => (0usize..20).prop_map(Version::Former),
     ];
     let slot = (0u8..4, proptest::option::weighted(0.7, "[a-z]{0,4}"), version)
-        .prop_map(|(name, content, expected)| Change { name, content, expected });
+        .prop_map(|(name, content, expected)| SlotWrite { name, content, expected });
     let slots = proptest::collection::vec(slot, 0..3).prop_map(|mut slots| {
         slots.sort_by_key(|slot| slot.name);
         slots.dedup_by_key(|slot| slot.name);
@@ -241,7 +241,7 @@ impl Model {
         batch: Vec<Message>,
         expected: Expected,
         id: Option<u8>,
-        changes: &[Change],
+        changes: &[SlotWrite],
         may_fail: bool,
     ) -> Result<bool, TestCaseError> {
         let mut append = Append::new(batch.clone());

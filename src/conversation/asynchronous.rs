@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use self::late::Late;
-use super::gate::{Gate, Place};
-use super::kind::Kind;
+use super::gate::{Gate, QueueTicket};
+use super::kind::MemoryKind;
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
 use super::tools::{Outcome, TOO_MANY, panicked, timed_out};
@@ -35,7 +35,7 @@ pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
 /// Ends after some time.
 pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
-impl Kind for dyn AsyncChatMemory + '_ {
+impl MemoryKind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
@@ -247,7 +247,7 @@ impl Conversation<dyn AsyncChatMemory> {
         self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
-    async fn enter(&self) -> Result<Option<Place<'_>>> {
+    async fn enter(&self) -> Result<Option<QueueTicket<'_>>> {
         match self.settings.when_busy {
             WhenBusy::Proceed => Ok(None),
             WhenBusy::Wait => Ok(Some(self.gate.enter().await)),
@@ -289,7 +289,7 @@ impl Conversation<dyn AsyncChatMemory> {
             }
             turn.begin(&call)?;
             let came = self.run_one(call, handler).await;
-            self.take(turn, came)?;
+            self.finish_call(turn, came)?;
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Conversation<dyn AsyncChatMemory> {
         poll_fn(|context| {
             running.retain_mut(|run| {
                 let Poll::Ready(came) = run.as_mut().poll(context) else { return true };
-                if let Err(error) = self.take(turn, came) {
+                if let Err(error) = self.finish_call(turn, came) {
                     taken = Err(error);
                 }
                 false
@@ -348,7 +348,11 @@ impl Conversation<dyn AsyncChatMemory> {
     }
 
     /// Takes what came of a call: a late one goes on, if it may.
-    fn take(&self, turn: &mut Turn, (call, outcome): (Call, Result<Outcome, Slow>)) -> Result<()> {
+    fn finish_call(
+        &self,
+        turn: &mut Turn,
+        (call, outcome): (Call, Result<Outcome, Slow>),
+    ) -> Result<()> {
         match outcome {
             Ok(outcome) => turn.result(call.id(), outcome),
             Err(Slow { why, running, span }) => {
@@ -391,5 +395,5 @@ where
     .await
 }
 
-type Handler = <dyn AsyncChatMemory as Kind>::Handler;
+type Handler = <dyn AsyncChatMemory as MemoryKind>::Handler;
 type Jobs = Vec<(Call, Arc<Handler>)>;

@@ -181,14 +181,14 @@ impl Conversation {
             if is_parallel {
                 all.push(running);
             } else {
-                self.take(turn, running)?;
+                self.await_call(turn, running)?;
             }
         }
-        all.into_iter().try_for_each(|running| self.take(turn, running))
+        all.into_iter().try_for_each(|running| self.await_call(turn, running))
     }
 
     /// Waits for what comes of a call; where the time is up it becomes a late one.
-    fn take(&self, turn: &mut Turn, running: Running) -> Result<()> {
+    fn await_call(&self, turn: &mut Turn, running: Running) -> Result<()> {
         let timeout = self.settings.timeout;
         if let Some(outcome) = running.wait(timeout) {
             return turn.result(running.call.id(), outcome);

@@ -19,20 +19,20 @@ struct Queue {
 }
 
 /// A place in the line, which is left when it is dropped.
-pub(super) struct Place<'a> {
+pub(super) struct QueueTicket<'a> {
     gate: &'a Gate,
     number: u64,
 }
 
 impl Gate {
     /// Goes in; `None` if somebody is inside.
-    pub(super) fn try_enter(&self) -> Option<Place<'_>> {
+    pub(super) fn try_enter(&self) -> Option<QueueTicket<'_>> {
         let mut queue = self.0.lock();
         queue.line.is_empty().then(|| self.line_up(&mut queue))
     }
 
     /// Waits until it is the first in the line.
-    pub(super) async fn enter(&self) -> Place<'_> {
+    pub(super) async fn enter(&self) -> QueueTicket<'_> {
         let place = self.line_up(&mut self.0.lock());
         poll_fn(|context| {
             let mut queue = self.0.lock();
@@ -50,15 +50,15 @@ impl Gate {
         place
     }
 
-    fn line_up(&self, queue: &mut Queue) -> Place<'_> {
+    fn line_up(&self, queue: &mut Queue) -> QueueTicket<'_> {
         let number = queue.next;
         queue.next += 1;
         queue.line.push_back((number, None));
-        Place { gate: self, number }
+        QueueTicket { gate: self, number }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         let first = {
             let mut queue = self.gate.0.lock();

@@ -9,7 +9,7 @@ use crate::memory::ChatMemory;
 use crate::turn::Call;
 
 /// The kind of a conversation: over a blocking memory or over an async one. There are no others.
-pub trait Kind: sealed::Sealed {
+pub trait MemoryKind: sealed::Sealed {
     /// The type of its models.
     #[doc(hidden)]
     type Model: ?Sized;
@@ -35,7 +35,7 @@ mod sealed {
     impl Sealed for dyn crate::memory::AsyncChatMemory + '_ {}
 }
 
-impl Kind for dyn ChatMemory + '_ {
+impl MemoryKind for dyn ChatMemory + '_ {
     type Model = dyn Model;
     type Handler = Handler;
     type Gate = parking_lot::Mutex<()>;

@@ -128,7 +128,7 @@ impl Overdue {
     fn appended(&mut self) -> Result<Lacks> {
         let mut stored = Stored::since(self.began_at);
         while let Some(page) = stored.next() {
-            stored.take(&self.memory.read_with(&page)?);
+            stored.add_page(&self.memory.read_with(&page)?);
         }
         let lacks = stored.lacks(&self.late);
         if lacks != Lacks::Result {

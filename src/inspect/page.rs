@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
+use super::rows::{Line, OriginKind, Piece, Row, pieces, rows, told};
 use super::text::{escaped, push};
 use crate::message::Message;
 use crate::prompt::{Break, Gap, Prompt, Tokens};
@@ -172,7 +172,7 @@ impl Page {
     /// Shows the tokens by origin. A link to a prompt leads here, for what is in a closed element
     /// opens it.
     fn bar(&mut self, n: usize, rows: &[Row<'_>], tokens: Option<&Tokens>) {
-        let mut by_kind: BTreeMap<Kind, usize> = BTreeMap::new();
+        let mut by_kind: BTreeMap<OriginKind, usize> = BTreeMap::new();
         for row in rows {
             if let Row::Message(line) = row {
                 *by_kind.entry(line.kind).or_default() += line.tokens;

@@ -17,7 +17,7 @@ pub(super) enum Row<'a> {
 /// A message with what is known of it.
 pub(super) struct Line<'a> {
     pub(super) index: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: OriginKind,
     pub(super) origin: Origin,
     pub(super) message: &'a Message,
     pub(super) tokens: usize,
@@ -28,7 +28,7 @@ pub(super) struct Line<'a> {
 
 /// The origins that the bar of tokens tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum OriginKind {
     System,
     Pin,
     Summary,
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Recall,
 }
 
-impl Kind {
+impl OriginKind {
     #[cfg(feature = "inspect")]
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
         }
         rows.push(Row::Message(Box::new(Line {
             index,
-            kind: Kind::of(origin, report),
+            kind: OriginKind::of(origin, report),
             origin,
             message,
             // As the prompt's own counter has them, where it has one; the estimate does not fail.
@@ -121,7 +121,7 @@ fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
     });
     if let Some(line) = last.filter(|_| !report.recalled.is_empty()) {
         if line.origin == Origin::Temporary {
-            line.kind = Kind::Recall;
+            line.kind = OriginKind::Recall;
         }
         let mut seqs: Vec<u64> = report.recalled.iter().map(|it| it.seq).collect();
         seqs.sort_unstable();

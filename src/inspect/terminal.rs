@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{IsTerminal, stdout};
 
-use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
+use super::rows::{Line, OriginKind, Piece, Row, pieces, rows, told};
 use crate::prompt::{Prompt, Report};
 use crate::text::deceives;
 
@@ -172,12 +172,12 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
     }
 }
 
-fn style(kind: Kind) -> &'static str {
+fn style(kind: OriginKind) -> &'static str {
     match kind {
-        Kind::System | Kind::Pin | Kind::Summary => "35",
-        Kind::Question | Kind::Window => "34",
-        Kind::Repair | Kind::Added => "33",
-        Kind::Temporary | Kind::Recall => "36",
+        OriginKind::System | OriginKind::Pin | OriginKind::Summary => "35",
+        OriginKind::Question | OriginKind::Window => "34",
+        OriginKind::Repair | OriginKind::Added => "33",
+        OriginKind::Temporary | OriginKind::Recall => "36",
     }
 }
 

@@ -97,7 +97,7 @@ impl ChatMemory for DefaultChatMemory {
         }
         let first = state.end;
         for message in batch.drain(..) {
-            state.take(at, message);
+            state.append_one(at, message);
         }
         Ok(first..state.end)
     }
@@ -136,7 +136,7 @@ impl ChatMemory for DefaultChatMemory {
             first..first + append.messages.iter().filter(|it| !it.is_system()).count() as u64;
         let appended = state.extras.change(append, positions, now);
         for message in append.messages.drain(..) {
-            state.take(times.next().unwrap_or(now), message);
+            state.append_one(times.next().unwrap_or(now), message);
         }
         Ok(appended)
     }
@@ -189,7 +189,7 @@ impl State {
         })
     }
 
-    fn take(&mut self, at: u64, message: Message) {
+    fn append_one(&mut self, at: u64, message: Message) {
         if message.is_system() {
             self.set_system(message);
         } else {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::MemoryPrompt;
-use super::pins::{Change, Pinning, pinned, read_pins};
+use super::pins::{PinChange, Pinning, pinned, read_pins};
 use super::summary::{current, failed, newest, shorter};
 use crate::error::{ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, Read, share_async};
@@ -96,7 +96,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As `pin` over a blocking memory.
     pub async fn pin(&self, position: u64) -> Result<Vec<u64>> {
-        Ok(self.changed(Change::Pin(position)).await?.members)
+        Ok(self.changed(PinChange::Pin(position)).await?.members)
     }
 
     /// Unpins the message at this position, and with it the whole of its tool group; returns false
@@ -106,11 +106,11 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As `pin` over a blocking memory.
     pub async fn unpin(&self, position: u64) -> Result<bool> {
-        Ok(self.changed(Change::Unpin(position)).await?.is_written)
+        Ok(self.changed(PinChange::Unpin(position)).await?.is_written)
     }
 
     /// Makes a change of pins, again where others were faster.
-    async fn changed(&self, change: Change) -> Result<Pinning> {
+    async fn changed(&self, change: PinChange) -> Result<Pinning> {
         let mut pinning = self.pinning(&self.memory.limits(), change)?;
         while !pinning.is_written {
             let snapshot = self.memory.read_with(&pinning.read()).await?;
@@ -145,7 +145,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         let mut looking = self.looking(&self.memory.limits())?;
         loop {
             let snapshot = self.memory.read_with(&looking.read()).await?;
-            if let Break(due) = looking.take(policy, snapshot)? {
+            if let Break(due) = looking.after_read(policy, snapshot)? {
                 return Ok(due);
             }
         }

@@ -52,7 +52,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Begins a change of pins.
-    pub(super) fn pinning(&self, limits: &Limits, change: Change) -> Result<Pinning> {
+    pub(super) fn pinning(&self, limits: &Limits, change: PinChange) -> Result<Pinning> {
         if !self.composer.sends_pins() {
             let text = "this prompt sends no pins: build it, and all others of the conversation, \
                         `with_pins`";
@@ -68,14 +68,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
 /// A change to the pins of a conversation.
 #[derive(Clone, Copy)]
-pub(super) enum Change {
+pub(super) enum PinChange {
     Pin(u64),
     Unpin(u64),
 }
 
 /// A change of pins, which is made on what others have pinned meanwhile.
 pub(super) struct Pinning {
-    change: Change,
+    change: PinChange,
     /// True if the memory knows its incarnation and what was forgotten.
     recognises: bool,
     tries: u32,
@@ -90,7 +90,7 @@ const TRIES: u32 = 64;
 impl Pinning {
     /// Returns the read that the change is made on.
     pub(super) fn read(&self) -> Read {
-        let (Change::Pin(position) | Change::Unpin(position)) = self.change;
+        let (PinChange::Pin(position) | PinChange::Unpin(position)) = self.change;
         // The newest record tells whether the conversation is still the same.
         Read::newest(1).slots([SLOT]).positions(around(position))
     }
@@ -100,8 +100,8 @@ impl Pinning {
         let before = Pins::of(snapshot)?;
         let mut pins = before.clone();
         match self.change {
-            Change::Pin(position) => self.members = pins.add(position, snapshot)?,
-            Change::Unpin(position) => {
+            PinChange::Pin(position) => self.members = pins.add(position, snapshot)?,
+            PinChange::Unpin(position) => {
                 if !pins.remove(position, snapshot) {
                     return Ok(None);
                 }
@@ -162,7 +162,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// application, results that answer no call. [`ErrorKind::Unsupported`] where the memory has no
     /// slots, and whatever else [`ChatMemory::append_with`] returns.
     pub fn pin(&self, position: u64) -> Result<Vec<u64>> {
-        Ok(self.changed(Change::Pin(position))?.members)
+        Ok(self.changed(PinChange::Pin(position))?.members)
     }
 
     /// Unpins the message at this position, and with it the whole of its tool group; returns false
@@ -176,11 +176,11 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can be
     /// unpinned.
     pub fn unpin(&self, position: u64) -> Result<bool> {
-        Ok(self.changed(Change::Unpin(position))?.is_written)
+        Ok(self.changed(PinChange::Unpin(position))?.is_written)
     }
 
     /// Makes a change of pins, again where others were faster.
-    fn changed(&self, change: Change) -> Result<Pinning> {
+    fn changed(&self, change: PinChange) -> Result<Pinning> {
         let mut pinning = self.pinning(&self.memory.limits(), change)?;
         while !pinning.is_written {
             let snapshot = self.memory.read_with(&pinning.read())?;

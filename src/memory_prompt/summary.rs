@@ -129,7 +129,7 @@ impl Looking {
     }
 
     /// Takes what was read; returns what is due, or that nothing is, once that is known.
-    pub(super) fn take(
+    pub(super) fn after_read(
         &mut self,
         policy: &CompactionPolicy,
         snapshot: Snapshot,
@@ -168,7 +168,7 @@ impl MemoryPrompt<dyn ChatMemory> {
         let mut looking = self.looking(&self.memory.limits())?;
         loop {
             let snapshot = self.memory.read_with(&looking.read())?;
-            if let Break(due) = looking.take(policy, snapshot)? {
+            if let Break(due) = looking.after_read(policy, snapshot)? {
                 return Ok(due);
             }
         }

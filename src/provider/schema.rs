@@ -17,7 +17,7 @@ use keywords::{
     SCHEMAS, TOLD, TOLD_TO_GEMINI, TOLD_TO_OPENAI, TYPES,
 };
 pub(crate) use limits::over_limits;
-use place::Place;
+use place::SchemaPath;
 use plain::plain;
 
 use crate::message::Attributes;
@@ -61,7 +61,7 @@ impl Serialize for Schema<'_> {
         if !fields.contains_key("type") {
             map.serialize_entry("type", "object")?;
         }
-        Keywords { fields, taken: self.taken, at: Place::Root }.write(&mut map)?;
+        Keywords { fields, taken: self.taken, at: SchemaPath::Root }.write(&mut map)?;
         // "object schema missing properties", where a tool takes nothing.
         if !fields.contains_key("properties") {
             map.serialize_entry("properties", &Empty {})?;
@@ -138,7 +138,7 @@ impl fmt::Display for Told<'_> {
 struct Inner<'a> {
     schema: &'a Value,
     taken: Taken,
-    at: Place<'a>,
+    at: SchemaPath<'a>,
 }
 
 impl Serialize for Inner<'_> {
@@ -165,7 +165,7 @@ impl Serialize for Inner<'_> {
 struct Keywords<'a> {
     fields: &'a Attributes,
     taken: Taken,
-    at: Place<'a>,
+    at: SchemaPath<'a>,
 }
 
 impl Keywords<'_> {
@@ -174,7 +174,7 @@ impl Keywords<'_> {
     }
 
     fn is_root(&self) -> bool {
-        matches!(self.at, Place::Root)
+        matches!(self.at, SchemaPath::Root)
     }
 
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
@@ -285,7 +285,7 @@ impl Keywords<'_> {
             "oneOf" if taken.is_strict() => "anyOf",
             _ => keyword,
         };
-        let around = Place::In(&self.at, keyword);
+        let around = SchemaPath::In(&self.at, keyword);
         let one = Inner { schema: value, taken, at: around };
         match keyword {
             _ if taken.is_strict() && LOOSE.contains(&keyword) => {
@@ -313,14 +313,14 @@ impl Keywords<'_> {
 struct Properties<'a> {
     all: &'a Attributes,
     required: &'a [Value],
-    at: &'a Place<'a>,
+    at: &'a SchemaPath<'a>,
 }
 
 impl Serialize for Properties<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.all.len()))?;
         for (name, schema) in self.all {
-            let at = Place::In(self.at, name);
+            let at = SchemaPath::In(self.at, name);
             let inner = Inner { schema, taken: Taken::AllRequired, at };
             let may_be_null = schema.as_object().is_some_and(|it| has_type(it, "null"));
             if may_be_null || self.required.iter().any(|it| it == name) {
@@ -349,17 +349,16 @@ struct Null {
 struct Many<'a> {
     of: &'a Value,
     taken: Taken,
-    at: &'a Place<'a>,
+    at: &'a SchemaPath<'a>,
 }
 
 impl Serialize for Many<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { taken, at, .. } = *self;
         match self.of {
-            Value::Object(all) => serializer
-                .collect_map(all.iter().map(|(name, schema)| {
-                    (name, Inner { schema, taken, at: Place::In(at, name) })
-                })),
+            Value::Object(all) => serializer.collect_map(all.iter().map(|(name, schema)| {
+                (name, Inner { schema, taken, at: SchemaPath::In(at, name) })
+            })),
             Value::Array(all) => {
                 serializer.collect_seq(all.iter().map(|schema| Inner { schema, taken, at: *at }))
             }

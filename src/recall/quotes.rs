@@ -74,13 +74,13 @@ impl Quotes {
         if unit.is_empty() {
             return Ok(());
         }
-        if !self.room.take(&unit)? {
+        if !self.room.try_reserve(&unit)? {
             // Lines that are counted together may take less than one by one: count them again.
             if !self.is_weighed {
                 self.room.weigh(&write(&self.lines))?;
                 self.is_weighed = true;
             }
-            if !self.room.take(&unit)? {
+            if !self.room.try_reserve(&unit)? {
                 self.waiting.push(unit);
                 return Ok(());
             }
@@ -142,7 +142,7 @@ impl Space {
     }
 
     /// Takes the lines of a unit, where there is room for all of them.
-    fn take(&mut self, unit: &[Line]) -> Result<bool> {
+    fn try_reserve(&mut self, unit: &[Line]) -> Result<bool> {
         let (mut tokens, mut characters) = self.used;
         let mut days = Vec::new();
         for Line { day, text: line, .. } in unit {

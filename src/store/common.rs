@@ -109,12 +109,12 @@ pub(super) struct Rows {
 impl Rows {
     /// Takes the row at a position, appended so many milliseconds after 1970, from a database that
     /// counts with signs.
-    pub(super) fn take_signed(&mut self, seq: i64, millis: i64, message: Result<Message>) {
-        self.take(unsigned(seq), unsigned(millis), message.map_err(Arc::new));
+    pub(super) fn push_signed(&mut self, seq: i64, millis: i64, message: Result<Message>) {
+        self.push(unsigned(seq), unsigned(millis), message.map_err(Arc::new));
     }
 
     /// Takes the row at a position, appended so many milliseconds after 1970.
-    pub(super) fn take(&mut self, seq: u64, millis: u64, message: Result<Message, Arc<Error>>) {
+    pub(super) fn push(&mut self, seq: u64, millis: u64, message: Result<Message, Arc<Error>>) {
         match message {
             Ok(message) => self.readable.push((seq, time_of(millis), message)),
             Err(error) => self.unreadable.push(Unreadable { seq, error }),

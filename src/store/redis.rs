@@ -169,7 +169,7 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
 use crate::record::{Incarnation, millis, time_of};
-use append::Change;
+use append::ScriptCall;
 use keys::{Keys, shard};
 use link::Link;
 
@@ -359,7 +359,7 @@ impl AsyncChatMemoryStore for RedisStore {
             }
             let incarnation = incarnation.unwrap_or_else(Incarnation::random);
             let (nothing, restored) = (Append::default(), Some((start, incarnation)));
-            let change = Change { append: Some(&nothing), restored, ..Change::default() };
+            let change = ScriptCall { append: Some(&nothing), restored, ..ScriptCall::default() };
             change.make("restore", &self.shared, id).await.map(|_| ())
         })
     }

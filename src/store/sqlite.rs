@@ -125,9 +125,9 @@ use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, millis};
-use append::{Batch, Change, begin, too_many};
+use append::{Batch, PreparedAppend, begin, too_many};
 use connect::Connections;
-use failure::{Place, failed};
+use failure::{FileName, failed};
 use read::find;
 use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 
@@ -234,7 +234,7 @@ impl SqliteOptions {
             return Err(Error::invalid("open", text));
         }
         let codec = self.codec;
-        let connections = Connections::open(Place::File(path.clone()), &path, self)?;
+        let connections = Connections::open(FileName::File(path.clone()), &path, self)?;
         Ok(SqliteStore::over(connections, codec))
     }
 
@@ -244,7 +244,7 @@ impl SqliteOptions {
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if SQLite refuses.
     pub fn in_memory(self) -> Result<SqliteStore> {
-        let place = Place::InMemory;
+        let place = FileName::InMemory;
         let connection =
             Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
         let connections = Connections::shared(place, connection, &self)?;
@@ -260,7 +260,7 @@ impl SqliteOptions {
     ///
     /// As [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
-        let connections = Connections::shared(Place::OwnConnection, connection, &self)?;
+        let connections = Connections::shared(FileName::OwnConnection, connection, &self)?;
         Ok(SqliteStore::over(connections, self.codec))
     }
 }
@@ -401,7 +401,7 @@ impl ChatMemory for SqliteMemory {
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.check(&LIMITS)?;
-        let change = Change::new(&self.id, self.shared.codec, append)?;
+        let change = PreparedAppend::new(&self.id, self.shared.codec, append)?;
         let make = move |connection: &Connection| change.make(connection);
         let appended = if append.is_empty() {
             self.shared.connections.read("append", make)?

@@ -58,13 +58,13 @@ impl TokenCounter for Estimate {
 /// read.
 fn walk(text: &str, limit: usize) -> (usize, &str) {
     let mut rest = text;
-    let mut before = Kind::Other; // nothing stands before the text, so nothing is joined to it
+    let mut before = CharKind::Other; // nothing stands before the text, so nothing is joined to it
     let (mut hundredths, mut tokens) = (0_u64, 0);
     while tokens <= limit && !rest.is_empty() {
         let piece;
         (piece, rest) = rest.split_at(floor_char_boundary(rest, PIECE));
         let mut sum = 0_u32; // of at most 256 times 255
-        let mut read = |kind: Kind| {
+        let mut read = |kind: CharKind| {
             let step = STEPS[before as usize][kind as usize];
             sum += u32::from(step.hundredths);
             before = step.next;
@@ -87,7 +87,7 @@ const PIECE: usize = 256;
 /// The kind of a character, or (from `Spaces` on) of what stands before the next one.
 #[derive(Clone, Copy)]
 #[repr(u8)]
-enum Kind {
+enum CharKind {
     Newline,
     Space,
     /// ASCII punctuation.
@@ -138,57 +138,57 @@ enum Kind {
     Mixed,
 }
 
-const COUNT: usize = Kind::Mixed as usize + 1;
+const COUNT: usize = CharKind::Mixed as usize + 1;
 
 #[inline]
-fn kind(c: char) -> Kind {
+fn kind(c: char) -> CharKind {
     if c.is_ascii() { ASCII[c as usize] } else { wide_kind(c) }
 }
 
-const fn ascii_kind(c: u8) -> Kind {
+const fn ascii_kind(c: u8) -> CharKind {
     match c {
-        b'\n' | b'\r' => Kind::Newline,
-        b' ' | b'\t' => Kind::Space,
-        b'0'..=b'9' => Kind::Digit,
-        b'a'..=b'z' => Kind::Lower,
-        b'A'..=b'Z' => Kind::Upper,
-        b'\'' => Kind::Apostrophe,
-        b'!'..=b'~' => Kind::Mark,
-        _ => Kind::Symbol, // control characters: a token each
+        b'\n' | b'\r' => CharKind::Newline,
+        b' ' | b'\t' => CharKind::Space,
+        b'0'..=b'9' => CharKind::Digit,
+        b'a'..=b'z' => CharKind::Lower,
+        b'A'..=b'Z' => CharKind::Upper,
+        b'\'' => CharKind::Apostrophe,
+        b'!'..=b'~' => CharKind::Mark,
+        _ => CharKind::Symbol, // control characters: a token each
     }
 }
 
 /// Returns the kind of what is not ASCII. Kinds that fill whole texts come first, for speed.
-fn wide_kind(c: char) -> Kind {
+fn wide_kind(c: char) -> CharKind {
     match c {
-        '一'..='鿿' => Kind::Han,
-        '가'..='힣' | '\u{3130}'..='\u{318f}' => Kind::Hangul,
-        '぀'..='ゟ' => Kind::Hiragana,
-        '゠'..='ヿ' | 'ｦ'..='ﾟ' => Kind::Katakana,
-        'Ѐ'..='ԯ' => Kind::Cyrillic,
+        '一'..='鿿' => CharKind::Han,
+        '가'..='힣' | '\u{3130}'..='\u{318f}' => CharKind::Hangul,
+        '぀'..='ゟ' => CharKind::Hiragana,
+        '゠'..='ヿ' | 'ｦ'..='ﾟ' => CharKind::Katakana,
+        'Ѐ'..='ԯ' => CharKind::Cyrillic,
         '،' | '؛' | '؟' | '।' | '॥' | '、'..='〿' | '！'..='･' | '￠'..='￮' => {
-            Kind::Wide
+            CharKind::Wide
         }
-        '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{97f}' => Kind::Arabic,
-        'Ͱ'..='Ͽ' | '\u{590}'..='\u{5ff}' => Kind::Greek,
-        'Ա'..='֏' | '\u{980}'..='ჿ' | 'ក'..='\u{17ff}' => Kind::Thai,
+        '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{97f}' => CharKind::Arabic,
+        'Ͱ'..='Ͽ' | '\u{590}'..='\u{5ff}' => CharKind::Greek,
+        'Ա'..='֏' | '\u{980}'..='ჿ' | 'ក'..='\u{17ff}' => CharKind::Thai,
         'ä' | 'ö' | 'ü' | 'Ä' | 'Ö' | 'Ü' | 'ß' | 'å' | 'Å' | 'æ' | 'ø' | 'Ą'..='ď' | 'Ē'..='ž' => {
-            Kind::Foreign
+            CharKind::Foreign
         }
-        '×' | '÷' => Kind::Symbol,
-        'ª' | 'µ' | 'º' | 'À'..='ɏ' | 'Ḁ'..='ỿ' => Kind::Accented,
-        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{3000}' => Kind::Space,
-        '’' => Kind::Apostrophe,
+        '×' | '÷' => CharKind::Symbol,
+        'ª' | 'µ' | 'º' | 'À'..='ɏ' | 'Ḁ'..='ỿ' => CharKind::Accented,
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{3000}' => CharKind::Space,
+        '’' => CharKind::Apostrophe,
         '\u{300}'..='\u{36f}'
         | '\u{200b}'..='\u{200f}'
         | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe00}'..='\u{fe0f}' => Kind::Joiner,
-        '☀'..='➿' | '⬀'..='⯿' => Kind::Dingbat,
-        '\u{80}'..='¿' | '‐'..='◿' | '⟀'..='⫿' => Kind::Symbol,
-        '🇦'..='🇿' => Kind::Flag,
-        '🏻'..='🏿' => Kind::Tone,
-        '\u{1f000}'..='\u{1faff}' => Kind::Emoji,
-        _ => Kind::Other,
+        | '\u{fe00}'..='\u{fe0f}' => CharKind::Joiner,
+        '☀'..='➿' | '⬀'..='⯿' => CharKind::Dingbat,
+        '\u{80}'..='¿' | '‐'..='◿' | '⟀'..='⫿' => CharKind::Symbol,
+        '🇦'..='🇿' => CharKind::Flag,
+        '🏻'..='🏿' => CharKind::Tone,
+        '\u{1f000}'..='\u{1faff}' => CharKind::Emoji,
+        _ => CharKind::Other,
     }
 }
 
@@ -196,8 +196,8 @@ fn wide_kind(c: char) -> Kind {
 /// stands before it. More than 100: several tokens for one character.
 #[rustfmt::skip] // a table: a line for each measured chance, also where two are equal
 #[allow(clippy::match_same_arms)]
-const fn chance(before: Kind, kind: Kind) -> u8 {
-    use Kind::*;
+const fn chance(before: CharKind, kind: CharKind) -> u8 {
+    use CharKind::*;
     match (kind, before) {
         // A line break joins other white space and the punctuation before it.
         (Newline, Newline | Space | Spaces) => 1,
@@ -268,8 +268,8 @@ const fn chance(before: Kind, kind: Kind) -> u8 {
 }
 
 /// Returns the kind of what stands before the next character once this one was read.
-const fn next(before: Kind, kind: Kind) -> Kind {
-    use Kind::*;
+const fn next(before: CharKind, kind: CharKind) -> CharKind {
+    use CharKind::*;
     match (kind, before) {
         (Space, Space | Spaces) => Spaces,
         (Mark | Apostrophe, Space | Spaces | Mark | Marks | Apostrophe | Symbol) => Marks,
@@ -283,8 +283,8 @@ const fn next(before: Kind, kind: Kind) -> Kind {
 }
 
 /// The kinds of ASCII, where nearly all of most texts is looked up.
-static ASCII: [Kind; 128] = {
-    let mut kinds = [Kind::Other; 128];
+static ASCII: [CharKind; 128] = {
+    let mut kinds = [CharKind::Other; 128];
     let mut byte = 0_u8;
     while byte < 128 {
         kinds[byte as usize] = ascii_kind(byte);
@@ -296,12 +296,12 @@ static ASCII: [Kind; 128] = {
 #[derive(Clone, Copy)]
 struct Step {
     hundredths: u8,
-    next: Kind,
+    next: CharKind,
 }
 
 /// [`chance`] and [`next`] as one look-up, 2 KiB.
 static STEPS: [[Step; COUNT]; COUNT] = {
-    use Kind::*;
+    use CharKind::*;
     let all = [
         Newline, Space, Mark, Apostrophe, Digit, Lower, Upper, Accented, Foreign, Cyrillic, Arabic,
         Greek, Thai, Hangul, Han, Hiragana, Katakana, Wide, Symbol, Dingbat, Emoji, Flag, Tone,
@@ -310,7 +310,7 @@ static STEPS: [[Step; COUNT]; COUNT] = {
     let mut steps = [[Step { hundredths: 0, next: Newline }; COUNT]; COUNT];
     let mut i = 0;
     while i < COUNT {
-        assert!(all[i] as usize == i, "`all` is in the order of `Kind`");
+        assert!(all[i] as usize == i, "`all` is in the order of `CharKind`");
         let mut k = 0;
         while k < COUNT {
             steps[i][k] = Step { hundredths: chance(all[i], all[k]), next: next(all[i], all[k]) };

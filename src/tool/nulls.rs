@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 ///
 /// The value was read, and is nested no deeper than that allows; each step goes deeper into it, or
 /// along a reference, of which there are few in a row.
-pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
+pub(super) fn remove_nulls(value: &mut Value, schema: &Value, root: &Value) -> bool {
     let schema = resolved(schema, root);
     match value {
         Value::Object(fields) => {
@@ -17,21 +17,22 @@ pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
             // If several describe it, no one knows which is meant.
             let mut meant: Vec<_> = of_choice.collect();
             let only = if meant.len() == 1 { meant.pop() } else { None };
-            let of_choice = only.is_some_and(|it| take_from(fields, resolved(it, root), root));
-            take_from(fields, schema, root) || of_choice
+            let of_choice =
+                only.is_some_and(|it| remove_nulls_of(fields, resolved(it, root), root));
+            remove_nulls_of(fields, schema, root) || of_choice
         }
         Value::Array(list) => {
             let choice = alternatives(schema).map(|it| resolved(it, root));
             let mut all = iter::once(schema).chain(choice).filter_map(|it| it.get("items"));
             // If several lists may be meant, no one knows which is.
             let (Some(items), None) = (all.next(), all.next()) else { return false };
-            list.iter_mut().filter_map(|it| take(it, items, root).then_some(())).count() > 0
+            list.iter_mut().filter_map(|it| remove_nulls(it, items, root).then_some(())).count() > 0
         }
         _ => false,
     }
 }
 
-fn take_from(fields: &mut Map<String, Value>, schema: &Value, root: &Value) -> bool {
+fn remove_nulls_of(fields: &mut Map<String, Value>, schema: &Value, root: &Value) -> bool {
     let Some(Value::Object(properties)) = schema.get("properties") else { return false };
     let before = fields.len();
     fields.retain(|name, value| {
@@ -40,7 +41,7 @@ fn take_from(fields: &mut Map<String, Value>, schema: &Value, root: &Value) -> b
     });
     let mut has_changed = fields.len() < before;
     for (name, schema) in properties {
-        let inner = fields.get_mut(name).is_some_and(|value| take(value, schema, root));
+        let inner = fields.get_mut(name).is_some_and(|value| remove_nulls(value, schema, root));
         has_changed |= inner;
     }
     has_changed

@@ -53,7 +53,7 @@ pub trait Inbox: ChatMemoryStore {
     ) -> Result<Vec<(MemoryId, Waiting)>> {
         let mut found = Found::after(after, n);
         while found.left > 0 {
-            found.take(self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE)?);
+            found.add_slots(self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE)?);
         }
         Ok(found.calls)
     }
@@ -79,7 +79,9 @@ pub trait AsyncInbox: AsyncChatMemoryStore {
         async move {
             let mut found = Found::after(after, n);
             while found.left > 0 {
-                found.take(self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE).await?);
+                found.add_slots(
+                    self.slots_with_prefix(prefix, PREFIX, found.last(), AT_ONCE).await?,
+                );
             }
             Ok(found.calls)
         }
@@ -112,7 +114,7 @@ impl Found {
     }
 
     /// Takes the slots that were found. A turn that runs waits for nobody.
-    fn take(&mut self, slots: Vec<(MemoryId, Slot)>) {
+    fn add_slots(&mut self, slots: Vec<(MemoryId, Slot)>) {
         let is_last = slots.len() < AT_ONCE;
         for (id, slot) in slots {
             if self.left == 0 {

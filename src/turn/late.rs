@@ -90,7 +90,7 @@ impl Stored {
     }
 
     /// Takes what was read.
-    pub(crate) fn take(&mut self, page: &Snapshot) {
+    pub(crate) fn add_page(&mut self, page: &Snapshot) {
         self.seen.get_or_insert_with(|| Seen::of(page));
         let records = page.records.iter().filter(|it| it.seq() >= self.floor);
         let messages = records.map(|it| it.message());

@@ -170,12 +170,12 @@ impl Turn {
                 return Ok(());
             }
             Look::First(stored) => {
-                stored.take(snapshot);
+                stored.add_page(snapshot);
                 self.settle_first_checkpoint();
                 return Ok(());
             }
             Look::Ended(stored, _) => {
-                stored.take(snapshot);
+                stored.add_page(snapshot);
                 stored
             }
         };

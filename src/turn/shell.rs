@@ -94,7 +94,7 @@ macro_rules! over {
                     let snapshot = memory.read_with(&Read::newest(0).slots(names))$($now)*?;
                     let Some(mut take) = decided.adopt(&snapshot)? else { break };
                     let appended = memory.append_with(&mut take)$($now)*;
-                    if let Some(mut turn) = decided.take(appended)? {
+                    if let Some(mut turn) = decided.after_append(appended)? {
                         turn.set_limits(memory.limits());
                         return Ok(turn);
                     }
@@ -210,7 +210,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// Takes what came of it: the turn, or `None` if the slot is to be looked at again.
-    fn take(&mut self, outcome: Result<Appended>) -> Result<Option<Turn>> {
+    fn after_append(&mut self, outcome: Result<Appended>) -> Result<Option<Turn>> {
         self.tries += 1;
         match outcome {
             Ok(appended) => {

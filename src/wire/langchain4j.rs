@@ -98,14 +98,14 @@ pub struct Options(());
 
 /// The kinds of media: `type`, and the field with the data.
 #[derive(Clone, Copy)]
-enum Kind {
+enum MediaKind {
     Image,
     Audio,
     Video,
     Pdf,
 }
 
-impl Kind {
+impl MediaKind {
     const ALL: [Self; 4] = [Self::Image, Self::Audio, Self::Video, Self::Pdf];
 
     fn names(self) -> (&'static str, &'static str) {

@@ -76,7 +76,7 @@ impl Overdue {
     async fn appended(&self) -> Result<Lacks> {
         let mut stored = Stored::since(self.began_at);
         while let Some(page) = stored.next() {
-            stored.take(&self.memory.read_with(&page).await?);
+            stored.add_page(&self.memory.read_with(&page).await?);
         }
         let lacks = stored.lacks(&self.late);
         let outcome = self.state.lock().outcome.clone();

@@ -39,12 +39,12 @@ pub(super) struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
     pub(super) weight: usize,
-    kind: Kind,
+    kind: GroupRole,
 }
 
 /// The part that a record plays in groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum GroupRole {
     Calls,
     Result,
     /// A record of the application.
@@ -63,21 +63,21 @@ struct Held {
 
 impl Weighed {
     /// A row that can't be read.
-    pub(super) const UNREADABLE: Self = Self { weight: 0, kind: Kind::Other };
+    pub(super) const UNREADABLE: Self = Self { weight: 0, kind: GroupRole::Other };
 
     pub(super) fn new(message: &Message, weight: usize) -> Self {
         let kind = match message {
-            Message::Tool(_) => Kind::Result,
-            message if message.has_tool_calls() => Kind::Calls,
-            message if message.is_private() => Kind::Private,
-            _ => Kind::Other,
+            Message::Tool(_) => GroupRole::Result,
+            message if message.has_tool_calls() => GroupRole::Calls,
+            message if message.is_private() => GroupRole::Private,
+            _ => GroupRole::Other,
         };
         Self { weight, kind }
     }
 
     /// Returns whether a group begins here, whatever stands before.
     pub(super) fn surely_begins(self) -> bool {
-        matches!(self.kind, Kind::Calls | Kind::Other)
+        matches!(self.kind, GroupRole::Calls | GroupRole::Other)
     }
 }
 
@@ -135,7 +135,7 @@ impl Window {
         // Results whose call is gone belong to no group: each of them is one.
         for (i, held) in self.records.iter_mut().take_while(|held| !held.begins).enumerate() {
             held.open = false;
-            if i == 0 || held.weighed.kind == Kind::Result {
+            if i == 0 || held.weighed.kind == GroupRole::Result {
                 held.begins = true;
                 self.groups += 1;
             }
@@ -159,13 +159,13 @@ impl Window {
         let before = self.records.back();
         let open = before.is_some_and(|before| before.open);
         let begins = match weighed.kind {
-            Kind::Calls | Kind::Other => true,
-            Kind::Result => !open,
-            Kind::Private => before.is_none(),
+            GroupRole::Calls | GroupRole::Other => true,
+            GroupRole::Result => !open,
+            GroupRole::Private => before.is_none(),
         };
         self.groups += usize::from(begins);
         self.total += weighed.weight as u128;
-        let open = weighed.kind == Kind::Calls || (!begins && open);
+        let open = weighed.kind == GroupRole::Calls || (!begins && open);
         self.records.push_back(Held { weighed, begins, open });
     }
 

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::keywords::HINTS;
-use super::place::Place;
+use super::place::SchemaPath;
 use crate::message::Attributes;
 
 /// Puts what an `allOf` holds into the schema that it stands in: older generators write a reference
 /// with a description so, and types that are made of others.
-pub(super) fn merge_all_of(fields: &mut Attributes, at: &Place<'_>) -> Result<(), String> {
+pub(super) fn merge_all_of(fields: &mut Attributes, at: &SchemaPath<'_>) -> Result<(), String> {
     // A part may have one of its own.
     while let Some(all) = fields.remove("allOf") {
         let Value::Array(parts) = all else { return Err(refused(at, "allOf")) };
@@ -23,7 +23,7 @@ pub(super) fn merge_all_of(fields: &mut Attributes, at: &Place<'_>) -> Result<()
     Ok(())
 }
 
-fn merge(into: &mut Attributes, part: Attributes, at: &Place<'_>) -> Result<(), String> {
+fn merge(into: &mut Attributes, part: Attributes, at: &SchemaPath<'_>) -> Result<(), String> {
     if let Some(keyword) = conflict(into, &part).or_else(|| conflict(&part, into)) {
         return Err(refused(at, keyword));
     }
@@ -54,7 +54,7 @@ fn conflict(one: &Attributes, other: &Attributes) -> Option<&'static str> {
     (one.contains_key("prefixItems") && other.contains_key("items")).then_some("prefixItems")
 }
 
-fn join(own: &mut Value, other: Value, keyword: &str, at: &Place<'_>) -> Result<(), String> {
+fn join(own: &mut Value, other: Value, keyword: &str, at: &SchemaPath<'_>) -> Result<(), String> {
     if *own == other || HINTS.contains(&keyword) {
         return Ok(());
     }
@@ -67,7 +67,7 @@ fn join(own: &mut Value, other: Value, keyword: &str, at: &Place<'_>) -> Result<
         }
         ("properties", Value::Object(all), Value::Object(more)) => {
             for (name, schema) in more {
-                let around = Place::In(at, name);
+                let around = SchemaPath::In(at, name);
                 match (all.get_mut(name), schema) {
                     (None | Some(Value::Bool(true)), _) => {
                         all.insert(name.clone(), schema.clone());
@@ -113,6 +113,6 @@ fn join(own: &mut Value, other: Value, keyword: &str, at: &Place<'_>) -> Result<
     Ok(())
 }
 
-fn refused(at: &Place<'_>, keyword: &str) -> String {
+fn refused(at: &SchemaPath<'_>, keyword: &str) -> String {
     at.refused(format_args!("a schema can't have several `{keyword}`s in `allOf` here"))
 }

@@ -4,12 +4,12 @@ use std::fmt::{self, Display};
 
 /// The way to a schema: the properties and keywords that lead there, the last one first.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum SchemaPath<'a> {
     Root,
     In(&'a Self, &'a str),
 }
 
-impl Place<'_> {
+impl SchemaPath<'_> {
     /// Returns the text of an error here, behind the place.
     pub(super) fn refused(&self, why: impl Display) -> String {
         match self {
@@ -19,7 +19,7 @@ impl Place<'_> {
     }
 }
 
-impl Display for Place<'_> {
+impl Display for SchemaPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),

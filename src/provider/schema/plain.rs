@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::merge::merge_all_of;
-use super::place::Place;
+use super::place::SchemaPath;
 use super::{Taken, has_type};
 use crate::message::Attributes;
 
@@ -23,7 +23,7 @@ pub(super) fn plain(schema: &Value, taken: Taken) -> Result<Cow<'_, Value>, Stri
         return Ok(Cow::Borrowed(schema));
     }
     let mut copy = schema.clone();
-    make_plain(&mut copy, taken, &Place::Root)?;
+    make_plain(&mut copy, taken, &SchemaPath::Root)?;
     Ok(Cow::Owned(copy))
 }
 
@@ -52,7 +52,7 @@ pub(super) fn inner(fields: &Attributes) -> impl Iterator<Item = &Value> {
     })
 }
 
-fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), String> {
+fn make_plain(schema: &mut Value, taken: Taken, at: &SchemaPath<'_>) -> Result<(), String> {
     match schema {
         Value::Bool(true) => *schema = json!({}),
         Value::Bool(false) => *schema = json!({"not": {}}),
@@ -66,12 +66,12 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
     give_items(fields, taken, at)?;
     for (keyword, value) in fields.iter_mut() {
         let is = |all: &[&str]| all.contains(&keyword.as_str());
-        let around = Place::In(at, keyword);
+        let around = SchemaPath::In(at, keyword);
         match value {
             Value::Object(all) if is(&MAPS) => {
                 let around = if keyword == "properties" { at } else { &around };
                 for (name, schema) in all {
-                    make_plain(schema, taken, &Place::In(around, name))?;
+                    make_plain(schema, taken, &SchemaPath::In(around, name))?;
                 }
             }
             Value::Array(all) if is(&LISTS) => {
@@ -91,7 +91,7 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), St
 
 /// Gives an array one schema of its items: "array schema missing items", and "items must be a
 /// schema, not an array".
-fn give_items(fields: &mut Attributes, taken: Taken, at: &Place<'_>) -> Result<(), String> {
+fn give_items(fields: &mut Attributes, taken: Taken, at: &SchemaPath<'_>) -> Result<(), String> {
     let tuples = [("items", "additionalItems"), ("prefixItems", "items")];
     let tuple = tuples.iter().find(|(kinds, _)| fields.get(*kinds).is_some_and(Value::is_array));
     if let Some((kinds, behind)) = tuple
@@ -120,7 +120,7 @@ fn write_tuple(
     places: Vec<Value>,
     behind: Option<Value>,
     taken: Taken,
-    at: &Place<'_>,
+    at: &SchemaPath<'_>,
 ) -> Result<(), String> {
     let mut kinds: Vec<Value> = Vec::new();
     for kind in &places {

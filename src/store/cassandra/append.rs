@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::ask::Consistency;
 use super::attempts::Attempts;
-use super::change::{Active, Change, Swap};
+use super::change::{Active, HeadChange, Swap};
 use super::failure::overtaken;
 use super::read::Conversation;
 use super::rows::{Head, IDS, Look, id_place, slot_place};
@@ -224,7 +224,7 @@ impl Conversation<'_> {
 
 impl<'a> Conversation<'a> {
     /// Returns the change that appends to what was seen, and the head that it leads to.
-    fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
+    fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (HeadChange<'a>, Head) {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());

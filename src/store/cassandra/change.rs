@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::store::retry::Retry;
 
 /// A change of a conversation: made whole if its head is still the one that was seen, or not.
-pub(super) struct Change<'a> {
+pub(super) struct HeadChange<'a> {
     /// The version of the head once the change is made; nil where the head is removed.
     pub(super) version: Uuid,
     key: &'a str,
@@ -48,7 +48,7 @@ pub(super) enum Active {
 
 type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
 
-impl<'a> Change<'a> {
+impl<'a> HeadChange<'a> {
     fn new(client: &'a Client, key: &'a str, version: Uuid) -> Self {
         let mut batch = Batch::new(BatchType::Unlogged); // of one partition, so it is atomic
         batch.set_consistency(client.consistency);

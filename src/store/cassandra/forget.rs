@@ -5,7 +5,7 @@ use scylla::value::MaybeUnset;
 use super::BUCKET;
 use super::ask::Consistency;
 use super::attempts::Attempts;
-use super::change::{Active, Change, Swap};
+use super::change::{Active, HeadChange, Swap};
 use super::failure::overtaken;
 use super::read::Conversation;
 use super::rows::Head;
@@ -95,7 +95,7 @@ impl Conversation<'_> {
                 change.forget_all();
                 change
             } else {
-                Change::remove(self.client, self.key, head)
+                HeadChange::remove(self.client, self.key, head)
             };
             match change.make(self.client, operation).await? {
                 Swap::Done if head.has_buckets() => {
@@ -116,7 +116,7 @@ impl Conversation<'_> {
         // the last bucket.
         let buckets = head.swept..head.end / BUCKET + 1;
         self.client.drop_buckets(operation, head.log, buckets).await?;
-        let change = Change::remove(self.client, self.key, head);
+        let change = HeadChange::remove(self.client, self.key, head);
         change.make(self.client, operation).await.map(drop)
     }
 }

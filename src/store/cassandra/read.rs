@@ -7,7 +7,7 @@ use scylla::value::MaybeUnset;
 
 use super::ask::{Client, Consistency, Newest};
 use super::attempts::Attempts;
-use super::change::{Active, Change};
+use super::change::{Active, HeadChange};
 use super::rows::{Head, Pick, Row, slot_place};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -39,8 +39,8 @@ impl<'a> Conversation<'a> {
         next: &mut Head,
         system: MaybeUnset<Option<&'a [u8]>>,
         active: &Active,
-    ) -> Change<'a> {
-        Change::set(self.client, self.key, seen, next, system, active)
+    ) -> HeadChange<'a> {
+        HeadChange::set(self.client, self.key, seen, next, system, active)
     }
 
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
@@ -192,8 +192,8 @@ fn records(
     let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
     for seq in wanted.into_iter().flatten() {
         match rows.next_if(|row| row.seq == seq) {
-            Some(row) => read.take_signed(seq, row.at.0, codec::decode(&row.payload)),
-            None => read.take_signed(seq, 0, Err(missing_row())),
+            Some(row) => read.push_signed(seq, row.at.0, codec::decode(&row.payload)),
+            None => read.push_signed(seq, 0, Err(missing_row())),
         }
     }
     read.into()

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::ask::{Change, Parameter, Query, value};
+use super::ask::{LockedQuery, Parameter, Query, value};
 use super::connect::Connections;
 use super::schema::{Tables, key, key_of};
 use crate::codec::Codec;
@@ -142,7 +142,7 @@ async fn try_append(
     // What is expected to be there already must not be created.
     let begins = append.creates() && append.check_on_nothing().is_ok();
     let query = Query::often(statement(tables, begins), &parameters);
-    let rows = connections.ask("append", &Change { lock, query }).await?;
+    let rows = connections.ask("append", &LockedQuery { lock, query }).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
     Ok(Some(appended(end.saturating_sub(times.len() as u64)..end, version)))
@@ -272,7 +272,7 @@ impl State {
         let tables = &connections.tables;
         let rows = if append.id.is_some() {
             let query = Query::often(state_of_id(tables), &parameters);
-            connections.ask("append", &Change { lock: None, query }).await?
+            connections.ask("append", &LockedQuery { lock: None, query }).await?
         } else {
             let query = Query::often(state(tables), &parameters[..2]);
             connections.ask("append", &query).await?

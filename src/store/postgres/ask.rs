@@ -43,7 +43,7 @@ pub(super) struct Query<'a> {
 }
 
 /// A statement that changes something; the answer is its rows.
-pub(super) struct Change<'a> {
+pub(super) struct LockedQuery<'a> {
     /// A statement before it, which locks what it depends on. The change sees what was committed
     /// until it had the lock.
     pub(super) lock: Option<String>,
@@ -80,7 +80,7 @@ impl Request for Query<'_> {
     }
 }
 
-impl Request for Change<'_> {
+impl Request for LockedQuery<'_> {
     type Answer = Vec<Row>;
     const CHANGES: bool = true;
     async fn ask(&self, exchange: &Exchange<'_>) -> Result<Vec<Row>> {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::ask::{Change, Parameter, Query, value};
+use super::ask::{LockedQuery, Parameter, Query, value};
 use super::connect::Connections;
 use super::read::foreign;
 use super::schema::{Tables, key};
@@ -146,7 +146,7 @@ pub(super) async fn restore(
         (&signed(millis(SystemTime::now())), Type::INT8),
         (&incarnation.to_bits().cast_signed(), Type::INT8),
     ];
-    let restore = Change { lock: None, query: Query::seldom(sql, &parameters) };
+    let restore = LockedQuery { lock: None, query: Query::seldom(sql, &parameters) };
     if connections.ask("restore", &restore).await?.is_empty() {
         return Err(exists("postgres", id));
     }

@@ -41,7 +41,7 @@ pub(super) async fn read(
     let rows = connections.ask("read", &query).await?;
     let mut found = Reply::default();
     for row in &rows {
-        found.take(row)?;
+        found.add_row(row)?;
     }
     Ok(found.into(read))
 }
@@ -83,7 +83,7 @@ struct Reply {
 }
 
 impl Reply {
-    fn take(&mut self, row: &Row) -> Result<()> {
+    fn add_row(&mut self, row: &Row) -> Result<()> {
         let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;
         match value::<&str>(row, 0)? {
@@ -103,8 +103,8 @@ impl Reply {
                 let name = str::from_utf8(name).map_err(|_| foreign())?;
                 self.slots.push(Slot::new(name, slot_version(a), content));
             }
-            "picked" => self.picked.take_signed(a, b, codec::decode(payload)),
-            _ => self.newest.take_signed(a, b, codec::decode(payload)),
+            "picked" => self.picked.push_signed(a, b, codec::decode(payload)),
+            _ => self.newest.push_signed(a, b, codec::decode(payload)),
         }
         Ok(())
     }

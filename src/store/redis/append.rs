@@ -22,7 +22,7 @@ const IDS: usize = 64;
 
 /// Something that the script of appends does to a conversation.
 #[derive(Default)]
-pub(super) struct Change<'a> {
+pub(super) struct ScriptCall<'a> {
     pub(super) messages: &'a [Message],
     pub(super) expected: Option<u64>,
     /// All that goes with the messages.
@@ -35,7 +35,7 @@ pub(super) fn limits() -> Limits {
     Limits::default().with_message(MOST).with_batch(MOST).with_slot(MOST).with_ids(IDS)
 }
 
-impl Change<'_> {
+impl ScriptCall<'_> {
     /// Makes the change in one step, or says why it can't be made.
     pub(super) async fn make(
         &self,

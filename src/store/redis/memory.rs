@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::cmd;
 
-use super::append::{Change, limits};
+use super::append::{ScriptCall, limits};
 use super::keys::shard;
 use super::link::{CLEAR, EVICT};
 use super::read::Reply;
@@ -99,7 +99,7 @@ impl AsyncChatMemory for RedisMemory {
                 let end = self.find("append", &Read::default()).await?.end;
                 return must_end_at("redis", expected, end);
             }
-            let change = Change { messages: batch, expected, ..Change::default() };
+            let change = ScriptCall { messages: batch, expected, ..ScriptCall::default() };
             let appended = change.make("append", &self.shared, &self.id).await?;
             batch.clear();
             Ok(appended.positions)
@@ -132,7 +132,7 @@ impl AsyncChatMemory for RedisMemory {
         self.shared.link.watch.operation("append", async move {
             append.check(&self.limits())?;
             let (messages, expected) = (append.messages.as_slice(), append.expected);
-            let change = Change { messages, expected, append: Some(append), restored: None };
+            let change = ScriptCall { messages, expected, append: Some(append), restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             append.messages.clear();
             Ok(appended)

@@ -74,7 +74,7 @@ impl Reply {
         let last = read.before.unwrap_or(end).min(end).max(start);
         let first = last.saturating_sub(read.n as u64).max(start);
         let mut newest = Rows::default();
-        take(&mut newest, rows.into_iter().rev().collect(), first..last)?;
+        add_rows(&mut newest, rows.into_iter().rev().collect(), first..last)?;
         let (records, unreadable) = newest.into();
         let snapshot =
             Snapshot { system, records, start, end, unreadable, incarnation, extra: None };
@@ -84,7 +84,7 @@ impl Reply {
         let (mut single, mut picked) = (single.into_iter().peekable(), Rows::default());
         for stretch in read.stretches(start..end) {
             let of_it = std::iter::from_fn(|| single.next_if(|row| row.seq < stretch.end));
-            take(&mut picked, of_it.collect(), stretch.clone())?;
+            add_rows(&mut picked, of_it.collect(), stretch.clone())?;
         }
         let (picked, unreadable) = picked.into();
         Ok(snapshot.with_picked(picked, unreadable).with_slots(slots))
@@ -92,7 +92,7 @@ impl Reply {
 }
 
 /// Takes the rows at these positions, each of which there should be, in ascending order.
-fn take(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
+fn add_rows(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
     let gone = (positions.end - positions.start).saturating_sub(rows.len() as u64);
     if gone > MOST_GONE {
         let text =
@@ -106,8 +106,8 @@ fn take(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
     let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
     for seq in positions.clone() {
         match rows.next_if(|row| row.seq == seq) {
-            Some(row) => all.take(seq, row.at, row.decode().map_err(Arc::new)),
-            None => all.take(seq, 0, Err(Arc::clone(&missing))),
+            Some(row) => all.push(seq, row.at, row.decode().map_err(Arc::new)),
+            None => all.push(seq, 0, Err(Arc::clone(&missing))),
         }
     }
     Ok(())

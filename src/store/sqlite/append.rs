@@ -91,7 +91,7 @@ impl Batch {
 }
 
 /// Messages, and all that goes with them.
-pub(super) struct Change {
+pub(super) struct PreparedAppend {
     batch: Batch,
     /// The rest of the append, without its messages.
     rest: Append,
@@ -99,7 +99,7 @@ pub(super) struct Change {
     creates: bool,
 }
 
-impl Change {
+impl PreparedAppend {
     pub(super) fn new(id: &MemoryId, codec: Codec, append: &mut Append) -> Result<Self> {
         let mut batch = Batch::new(id, codec, &append.messages, append.expected)?;
         batch.times = times_of_records(append).map(signed).collect();

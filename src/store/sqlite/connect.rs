@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::failure::{Place, TxError};
+use super::failure::{FileName, TxError};
 use super::moved::Opened;
 use super::options::{Durability, SqliteOptions};
 use super::schema;
@@ -27,7 +27,7 @@ pub(super) struct Connections {
     writer: Writer,
     /// The file, if it is written to.
     opened: Option<Arc<Opened>>,
-    place: Place,
+    place: FileName,
     watch: Watch,
 }
 
@@ -51,7 +51,7 @@ const MOST_IDLE: usize = 8;
 
 impl Connections {
     /// Opens a file, and creates it if there is none.
-    pub(super) fn open(place: Place, path: &Path, options: SqliteOptions) -> Result<Self> {
+    pub(super) fn open(place: FileName, path: &Path, options: SqliteOptions) -> Result<Self> {
         // A reader that is opened later must find the same file, wherever the process has gone.
         let path = std::path::absolute(path).map_err(|error| {
             Error::invalid("open", format!("sqlite: the path can't be used: {error}"))
@@ -84,7 +84,7 @@ impl Connections {
 
     /// Takes one connection for everything.
     pub(super) fn shared(
-        place: Place,
+        place: FileName,
         mut connection: Connection,
         options: &SqliteOptions,
     ) -> Result<Self> {
@@ -162,7 +162,7 @@ impl Connections {
         self.watch.figures()
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &FileName {
         &self.place
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 use crate::error::{Error, ErrorKind};
 
 /// The name of the file, for people.
-pub(super) enum Place {
+pub(super) enum FileName {
     File(PathBuf),
     InMemory,
     OwnConnection,
@@ -35,7 +35,7 @@ impl From<Error> for TxError {
 }
 
 impl TxError {
-    pub(super) fn during(self, operation: &'static str, place: &Place) -> Error {
+    pub(super) fn during(self, operation: &'static str, place: &FileName) -> Error {
         match self {
             Self::Sqlite(error) => failed(operation, error, place),
             Self::Refused(text) => {
@@ -47,7 +47,7 @@ impl TxError {
 }
 
 /// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
-pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
+pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &FileName) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another connection wrote for longer than the busy timeout"
@@ -66,7 +66,7 @@ pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &Pl
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -76,7 +76,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.fmt(f),

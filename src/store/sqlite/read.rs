@@ -78,7 +78,7 @@ pub(super) fn snapshot(
     let before = read.before.map_or(found.end, signed).min(found.end);
     if read.n > 0 && before > found.start {
         let mut rows = Rows::default();
-        take(&mut rows, connection, &found, found.start..before, read.n)?;
+        add_rows(&mut rows, connection, &found, found.start..before, read.n)?;
         (snapshot.records, snapshot.unreadable) = rows.into();
     }
     if read.is_plain() {
@@ -87,7 +87,7 @@ pub(super) fn snapshot(
     let mut picked = Rows::default();
     for stretch in read.stretches(snapshot.start..snapshot.end) {
         let stretch = signed(stretch.start)..signed(stretch.end);
-        take(&mut picked, connection, &found, stretch, usize::MAX)?;
+        add_rows(&mut picked, connection, &found, stretch, usize::MAX)?;
     }
     let (records, unreadable) = picked.into();
     let slots = extras::slots(connection, found.key, &read.slots)?;
@@ -95,7 +95,7 @@ pub(super) fn snapshot(
 }
 
 /// Takes the newest `n` rows at these positions.
-fn take(
+fn add_rows(
     rows: &mut Rows,
     connection: &Connection,
     of: &Found,
@@ -111,7 +111,7 @@ fn take(
     ])?;
     while let Some(row) = found.next()? {
         let seq = row.get::<_, i64>(0)?.wrapping_sub(first);
-        rows.take_signed(seq, row.get(1)?, decode(row.get_ref(2)?));
+        rows.push_signed(seq, row.get(1)?, decode(row.get_ref(2)?));
     }
     Ok(())
 }

@@ -37,13 +37,13 @@ struct Queue {
 
 /// A thread that waits until another one has made its change, or for the lead.
 struct Waiting {
-    change: Mutex<Box<Change<'static>>>,
+    change: Mutex<Box<TxWork<'static>>>,
     signal: Mutex<Option<Signal>>,
     wake: Condvar,
 }
 
 /// A change to make in a transaction; made again if that is undone.
-type Change<'a> = dyn FnMut(&Connection) -> Result<(), TxError> + Send + 'a;
+type TxWork<'a> = dyn FnMut(&Connection) -> Result<(), TxError> + Send + 'a;
 
 enum Signal {
     Lead,
@@ -121,7 +121,7 @@ impl Writer {
     }
 
     /// Makes this change, and those of all threads that come meanwhile.
-    fn lead(&self, own: &mut Change<'_>) -> Result<(), TxError> {
+    fn lead(&self, own: &mut TxWork<'_>) -> Result<(), TxError> {
         let mut lead = Lead { queue: &self.queue, group: VecDeque::new() };
         let connection = self.connection.lock();
         let came_before = self.queue.lock().waiting.len();
@@ -155,7 +155,7 @@ impl Writer {
             }
             _ => {
                 let alone =
-                    |change: &mut Change<'_>| in_transaction(&connection, immediate, change);
+                    |change: &mut TxWork<'_>| in_transaction(&connection, immediate, change);
                 let outcome = alone(own);
                 lead.wake_all(|waiting| {
                     let mut change = waiting.change.lock();
@@ -259,7 +259,7 @@ pub(super) fn in_transaction<T>(
 
 /// Makes a change that is undone alone if it fails. `None` if it can't be, or took the whole
 /// transaction with it.
-fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outcome> {
+fn in_savepoint(connection: &Connection, change: &mut TxWork<'_>) -> Option<Outcome> {
     let run = |sql| connection.prepare_cached(sql)?.execute([]);
     run("SAVEPOINT change").ok()?;
     let outcome = catch_unwind(AssertUnwindSafe(|| change(connection)));
@@ -308,7 +308,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::sync::mpsc;
 
-    use super::super::failure::Place;
+    use super::super::failure::FileName;
     use super::*;
 
     /// The rest of a change, after it has written its row.
@@ -347,7 +347,7 @@ mod tests {
             let mut rows = connection.prepare("SELECT n FROM made ORDER BY n")?;
             Ok(rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
         });
-        rows.unwrap_or_else(|error| panic!("{}", error.during("read", &Place::InMemory)))
+        rows.unwrap_or_else(|error| panic!("{}", error.during("read", &FileName::InMemory)))
     }
 
     /// Lets these wait while another one leads, and then makes it go on, or panic. Each change must
@@ -390,7 +390,7 @@ mod tests {
                     (Then::Succeeds, Ok(Ok(made))) => assert_eq!(made, n),
                     (Then::Fails | Then::UndoesAll, Ok(Err(error))) => {
                         assert_eq!(
-                            error.during("test", &Place::InMemory).to_string(),
+                            error.during("test", &FileName::InMemory).to_string(),
                             format!("test: {n}")
                         );
                     }

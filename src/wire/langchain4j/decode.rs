@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Kind, REDACTED, SIGNATURE};
+use super::{ATTRIBUTE, FORMAT, MediaKind, REDACTED, SIGNATURE};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -167,21 +167,21 @@ fn part(mut fields: Fields) -> Result<Part> {
     if name == "TEXT" {
         return fields.text_part(FORMAT);
     }
-    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.names().0 == name) else {
+    let Some(kind) = MediaKind::ALL.into_iter().find(|kind| kind.names().0 == name) else {
         let mut whole = fields.whole();
         whole.insert("type".to_owned(), name.into());
         return Ok(other_part(FORMAT, whole));
     };
     let media = media(fields, kind)?;
     Ok(match kind {
-        Kind::Image => Part::Image(media),
-        Kind::Audio => Part::Audio(media),
-        Kind::Video => Part::Video(media),
-        Kind::Pdf => Part::File(media),
+        MediaKind::Image => Part::Image(media),
+        MediaKind::Audio => Part::Audio(media),
+        MediaKind::Video => Part::Video(media),
+        MediaKind::Pdf => Part::File(media),
     })
 }
 
-fn media(mut fields: Fields, kind: Kind) -> Result<Media> {
+fn media(mut fields: Fields, kind: MediaKind) -> Result<Media> {
     let (_, key) = kind.names();
     let mut data = fields.required_object(key)?;
     // `binaryData` are bytes, which Jackson writes as base64 too.
@@ -197,7 +197,7 @@ fn media(mut fields: Fields, kind: Kind) -> Result<Media> {
         },
     };
     media.media_type = data.text("mimeType")?;
-    if matches!(kind, Kind::Image) {
+    if matches!(kind, MediaKind::Image) {
         media.detail = fields.text("detailLevel")?.map(|level| match level.as_str() {
             "LOW" => Detail::Low,
             "HIGH" => Detail::High,

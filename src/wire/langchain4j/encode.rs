@@ -1,6 +1,6 @@
 //! Messages as LangChain4j's codec writes them.
 
-use super::{ATTRIBUTE, FORMAT, Kind, Messages, Options, REDACTED, SIGNATURE};
+use super::{ATTRIBUTE, FORMAT, MediaKind, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall,
@@ -180,10 +180,10 @@ fn element(part: &Part) -> Option<Object<'_>> {
         Part::Text(TextPart { text, extra }) => {
             return Some(element_of(text, kept(FORMAT, extra)));
         }
-        Part::Image(media) => (Kind::Image, media),
-        Part::Audio(media) => (Kind::Audio, media),
-        Part::Video(media) => (Kind::Video, media),
-        Part::File(media) => (Kind::Pdf, media),
+        Part::Image(media) => (MediaKind::Image, media),
+        Part::Audio(media) => (MediaKind::Audio, media),
+        Part::Video(media) => (MediaKind::Video, media),
+        Part::File(media) => (MediaKind::Pdf, media),
         Part::Other(_) => return as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
     };
     let is_pdf = || known_type(media).is_none_or(|media_type| media_type == "application/pdf");
@@ -198,7 +198,7 @@ fn element(part: &Part) -> Option<Object<'_>> {
     let (name, field) = kind.names();
     let kept = kept(FORMAT, &media.extra);
     let data = Object::of([(key, value.into()), ("mimeType", known_type(media).into())]);
-    let level = matches!(kind, Kind::Image).then(|| level(media));
+    let level = matches!(kind, MediaKind::Image).then(|| level(media));
     Some(
         Object::of([(field, data.kept(kept_object(kept, field), &[]).into())])
             .with("detailLevel", level)

@@ -14,7 +14,7 @@ use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type};
 
 /// A kind of call.
-pub(super) struct Kind {
+pub(super) struct CallKind {
     call: &'static str,
     /// The name of the tool.
     tool: &'static str,
@@ -28,13 +28,13 @@ pub(super) struct Kind {
     output_id: &'static str,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [CallKind; 6] = [
     kind("local_shell_call", "local_shell", "action", "local_shell_call_output", "output"),
     kind("shell_call", "shell", "action", "shell_call_output", "output"),
     kind("apply_patch_call", "apply_patch", "operation", "apply_patch_call_output", "output"),
     kind("computer_call", "computer", "action", "computer_call_output", "output"),
     kind("tool_search_call", "tool_search", "arguments", "tool_search_output", "tools"),
-    Kind {
+    CallKind {
         id: "id",
         output_id: "approval_request_id",
         ..kind("mcp_approval_request", "mcp_approval", "", "mcp_approval_response", "approve")
@@ -47,8 +47,8 @@ const fn kind(
     asks: &'static str,
     output: &'static str,
     holds: &'static str,
-) -> Kind {
-    Kind { call, tool, asks, id: "call_id", output, holds, output_id: "call_id" }
+) -> CallKind {
+    CallKind { call, tool, asks, id: "call_id", output, holds, output_id: "call_id" }
 }
 
 /// Reads an item that is such a call; `None` for any other, and for one that the provider runs by
@@ -79,7 +79,7 @@ pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<S
 pub(super) fn asked<'a>(
     item: &Fields,
     mut calls: impl Iterator<Item = &'a ToolCall>,
-) -> Option<(&'static Kind, &'a ToolCall)> {
+) -> Option<(&'static CallKind, &'a ToolCall)> {
     let kind = KINDS.iter().find(|kind| item.peek("type") == Some(kind.output))?;
     let id = item.peek(kind.output_id)?;
     let call = calls.find(|call| call.id == id && of(call).is_some())?;
@@ -87,7 +87,7 @@ pub(super) fn asked<'a>(
 }
 
 /// Reads the output of such a call.
-pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields) -> Result<ToolMessage> {
+pub(super) fn result(kind: &CallKind, call: &ToolCall, mut fields: Fields) -> Result<ToolMessage> {
     let value = fields.required(kind.holds)?;
     let content = match value {
         Value::String(text) => Content::Text(text),
@@ -120,14 +120,14 @@ fn screenshot(output: &Value) -> Option<Media> {
 }
 
 /// Returns the kind of a call, where it is of one and its item is here.
-pub(super) fn of(call: &ToolCall) -> Option<(&'static Kind, &Attributes)> {
+pub(super) fn of(call: &ToolCall) -> Option<(&'static CallKind, &Attributes)> {
     let name = kept_type(FORMAT, &call.extra)?;
     let kind = KINDS.iter().find(|kind| kind.call == name)?;
     Some((kind, kept_object(kept(FORMAT, &call.extra), "item")?))
 }
 
 /// Returns the item of a call again, under the id that it has by now.
-pub(super) fn written<'a>(kind: &Kind, item: &'a Attributes, id: &'a str) -> Object<'a> {
+pub(super) fn written<'a>(kind: &CallKind, item: &'a Attributes, id: &'a str) -> Object<'a> {
     let mut object = Object::default();
     for (key, value) in item {
         object.put(key, if key == kind.id { id.into() } else { BorrowedValue::from(value) });
@@ -136,7 +136,7 @@ pub(super) fn written<'a>(kind: &Kind, item: &'a Attributes, id: &'a str) -> Obj
 }
 
 /// Returns the output of such a call.
-pub(super) fn output<'a>(kind: &Kind, result: &'a ToolMessage) -> Object<'a> {
+pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Object<'a> {
     let text = result.content().text();
     let read = || serde_json::from_str::<Value>(&text).ok();
     let holds = match kind.tool {
