@@ -117,10 +117,6 @@ impl<M: ChatMemory> Evicting<M> {
         // An error behind the append would say that the batch is not appended, and it is. Reads
         // leave out what could not be evicted, and the next append tries again.
         let appended = self.locked(|state| {
-            if self.on_evict.is_some() && !state.window.was_seen() {
-                // So that what is read for the callback is known to be of the same conversation.
-                let _ = self.memory.read(None, 0).map(|seen| state.window.observe(&seen));
-            }
             let (appended, positions) = append()?;
             let _ = positions.map(|positions| self.appended(state, &positions, batch, limit));
             Ok(appended)
@@ -141,7 +137,7 @@ impl<M: ChatMemory> Evicting<M> {
         if at.start < window.end() {
             window.forget_all(); // positions never move back within one conversation
             self.refresh(window, limit)?;
-        } else if self.catch_up(window, at.start, &batch, limit)? {
+        } else if window.was_seen() && self.catch_up(window, at.start, &batch, limit)? {
             // Others may have evicted some of it already.
             let gone = places(window.end().saturating_sub(at.start));
             batch.into_iter().skip(gone).for_each(|weighed| window.push(weighed));

@@ -338,6 +338,24 @@ fn what_another_handle_began_anew_is_handed_over_from_its_beginning() {
     assert_eq!(told(&shared)[5..], ["j", "k", "l", "m", "n"]);
 }
 
+/// A handle began a conversation, and nobody had read it when another process deleted it and began
+/// again with as many messages. The handle took those for its own tool group, and kept both in a
+/// window of one.
+#[test]
+fn what_a_handle_appended_unread_is_not_taken_for_another_conversation() {
+    for callback in [false, true] {
+        let shared = Shared::new();
+        let memory = shared.window(1, false, callback);
+        memory.append(&mut Vec::new(), None).unwrap();
+        let calls = AiMessage::new("").with_tool_call(ToolCall::new("c0", "look", "{}"));
+        memory.add_all([calls.into(), Message::tool("c0", "look", "1")]).unwrap();
+        shared.others(vec![Other::Replace(users(["b", "c"]).to_vec())]);
+        assert_eq!(memory.read(None, 9).unwrap().records.len(), 1);
+        memory.evict(0).unwrap();
+        assert_eq!(texts(&shared.memory), ["c"]);
+    }
+}
+
 /// The archive takes its time, and the conversation is deleted and begun again before it is done.
 /// What it was given is no reason to evict what it never saw.
 #[test]

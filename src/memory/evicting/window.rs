@@ -29,8 +29,8 @@ pub(super) struct Window {
     pub(super) handed_over: u64,
     /// The incarnation that was read, if the memory knows it.
     incarnation: Option<Incarnation>,
-    /// True once the memory was read.
-    is_read: bool,
+    /// True once the conversation was read, so that another one in its place is noticed.
+    was_seen: bool,
     /// The number of times that the conversation was found to have been deleted and begun again.
     pub(super) beginnings: u64,
 }
@@ -110,14 +110,14 @@ impl Window {
             self.forget_all();
         }
         self.incarnation = shown.incarnation.or(self.incarnation);
-        self.is_read = true;
+        self.was_seen |= shown.end > 0 || shown.incarnation.is_some();
         self.gone_before(shown.start);
         is_known
     }
 
     /// Returns whether the conversation was read.
     pub(super) fn was_seen(&self) -> bool {
-        self.is_read
+        self.was_seen
     }
 
     /// Forgets what was known: the conversation was deleted and begun again.
@@ -145,7 +145,7 @@ impl Window {
     /// Notes that all is gone, and that another incarnation goes on behind it.
     pub(super) fn cleared(&mut self) {
         self.gone_before(self.end());
-        self.incarnation = None;
+        (self.incarnation, self.was_seen) = (None, false);
     }
 
     /// Empties the window, which begins at this position now.
