@@ -214,8 +214,8 @@ impl Pin {
             |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
         Ok(Self {
             at: head.seq(),
-            // Results are looked for within AROUND positions behind the call: none can join once the
-            // end has passed them.
+            // Results are looked for within AROUND positions behind the call: none can join once
+            // the end has passed them.
             open: end <= head.seq().saturating_add(AROUND)
                 && (matches.unanswered(group).next().is_some() || results.iter().any(stands_in)),
             with: results.iter().map(Record::seq).collect(),
