@@ -144,6 +144,7 @@ mod observe;
 mod scripted;
 mod stops;
 mod summarizer;
+mod threads;
 mod tools;
 
 use std::any::Any;
@@ -163,10 +164,11 @@ use crate::prompt::Prompt;
 use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::turn::{
-    Call, Decision, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, ToolError, Turn, Unfinished,
-    Waiting, no_tool,
+    Call, Decision, Done, Ended, NOT_RUN, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
+    Unfinished, Waiting, excess, no_tool,
 };
 pub use kind::MemoryKind;
+use late::Late;
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -187,19 +189,18 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     handlers: Vec<Arc<M::Handler>>,
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
+    approver: Option<Box<M::Approver>>,
     stops: Arc<Stops>,
     /// What the user adds to the turns that run: see [`steer`](Self::steer).
-    inboxes: Mutex<Vec<Weak<Inbox>>>,
+    steers: Mutex<Vec<Weak<Steers>>>,
     /// The calls that run on, of turns that are not stored yet.
-    late: M::Late,
+    late: Late<M>,
     gate: M::Gate,
 }
 
-type Approver = dyn Fn(&Call) -> Approval + Send + Sync;
-
-/// All that can be set.
 type OnPrompt = dyn Fn(&Prompt) + Send + Sync;
 
+/// All that can be set.
 #[derive(Default)]
 struct Settings {
     when_busy: WhenBusy,
@@ -210,10 +211,7 @@ struct Settings {
     #[cfg(feature = "async")]
     spawn: Option<Box<asynchronous::Spawn>>,
     on_interrupt: OnInterrupt,
-    approver: Option<Box<Approver>>,
     on_prompt: Option<Box<OnPrompt>>,
-    #[cfg(feature = "async")]
-    async_approver: Option<Box<asynchronous::Approver>>,
     watch: Watch,
 }
 
@@ -285,9 +283,10 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
             handlers: Vec::new(),
             temporaries,
             settings,
+            approver: None,
             stops: Arc::default(),
-            inboxes: Mutex::default(),
-            late: M::Late::default(),
+            steers: Mutex::default(),
+            late: Late::default(),
             gate: M::Gate::default(),
         }
     }
@@ -342,7 +341,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         mut self,
         approver: impl Fn(&Call) -> Approval + Send + Sync + 'static,
     ) -> Self {
-        self.settings.approver = Some(Box::new(approver));
+        self.approver = Some(M::approver(approver));
         self
     }
 
@@ -375,31 +374,39 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Adds a message of the user to the turn that runs, the newest one where several do: its model
-    /// is told with the results of the calls that run, or in place of the end.
+    /// is told with the results of the calls that run, or in place of the end. Where the turn ends
+    /// otherwise it is stored with it. It is left out where the turn has no room for it any more,
+    /// and goes with a turn of which nothing is stored.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if no turn runs: ask a question.
+    /// [`Invalid`](ErrorKind::Invalid) if no turn runs: ask a question; and where it is too large
+    /// for the memory.
     pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
-        let inboxes: Vec<_> = self.inboxes.lock().iter().filter_map(Weak::upgrade).collect();
-        let mut content = Some(content.into());
-        for inbox in inboxes.iter().rev() {
-            if let Some(open) = &mut *inbox.0.lock() {
+        let content = content.into();
+        let message = Message::user(content.clone());
+        if let Some(text) = excess(&M::limits(self.prompt.memory()), [&message], 0) {
+            return Err(Error::invalid("steer", text));
+        }
+        let steers: Vec<_> = self.steers.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut content = Some(content);
+        for steers in steers.iter().rev() {
+            if let Some(open) = &mut *steers.0.lock() {
                 open.extend(content.take());
             }
         }
         match content {
             None => Ok(()),
-            Some(_) => Err(Error::new(ErrorKind::Invalid, "steer", "no turn runs")),
+            Some(_) => Err(Error::invalid("steer", "no turn runs")),
         }
     }
 
-    fn open_inbox(&self) -> Arc<Inbox> {
-        let inbox = Arc::new(Inbox(Mutex::new(Some(Vec::new()))));
-        let mut inboxes = self.inboxes.lock();
-        inboxes.retain(|it| it.strong_count() > 0);
-        inboxes.push(Arc::downgrade(&inbox));
-        inbox
+    fn open_steers(&self, turn: &Turn) -> Arc<Steers> {
+        let open = Arc::new(Steers(Mutex::new((!turn.is_over()).then(Vec::new))));
+        let mut steers = self.steers.lock();
+        steers.retain(|it| it.strong_count() > 0);
+        steers.push(Arc::downgrade(&open));
+        open
     }
 
     /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is
@@ -444,23 +451,16 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
 
     /// The turn with the temporaries that wait for one.
     fn begin(&self, turn: Turn) -> TurnWithTemporaries<'_> {
-        let waiting = std::mem::take(&mut *self.temporaries.lock());
-        let turn = turn.temporaries(waiting.iter().cloned());
+        let lent = std::mem::take(&mut *self.temporaries.lock());
+        let turn = turn.temporaries(lent.iter().cloned());
         let back = &self.temporaries;
-        TurnWithTemporaries { turn, waiting, is_decided: false, back }
+        TurnWithTemporaries { turn, lent, is_decided: false, back }
     }
 
     /// A turn that goes on with the decision of a person.
     fn resume(&self, turn: Turn) -> TurnWithTemporaries<'_> {
         let back = &self.temporaries;
-        TurnWithTemporaries { turn, waiting: Vec::new(), is_decided: true, back }
-    }
-
-    /// The turn in the hands of this conversation.
-    fn equip(&self, turn: &mut Turn) {
-        if !self.tools.is_empty() {
-            turn.set_tools(Arc::clone(&self.tools));
-        }
+        TurnWithTemporaries { turn, lent: Vec::new(), is_decided: true, back }
     }
 
     /// Returns true if somebody has stopped what ran at this number of stops.
@@ -515,60 +515,65 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         &self,
         turn: &mut Turn,
         asking: &Asking<'_>,
-        inbox: &Inbox,
+        steers: &Steers,
         reply: Result<Reply, ModelError>,
     ) -> Result<()> {
         match reply {
             Ok(reply) => {
                 // It is the turn's before it is shown: whoever shows it may panic.
                 let untold = asking.untold(&reply);
-                inbox.answer(turn, reply)?;
+                steers.then(turn, |turn| turn.answer(reply))?;
                 asking.tell_rest(untold);
                 Ok(())
             }
-            Err(_) if asking.is_stopped() => {
-                if let Some(said) = asking.said()
-                    && self.settings.on_interrupt == OnInterrupt::Keep
-                {
+            Err(_) if asking.is_stopped() => steers.then(turn, |turn| {
+                let keep = self.settings.on_interrupt;
+                if let Some(said) = asking.said().filter(|_| keep == OnInterrupt::Keep) {
                     turn.answer(said)?;
                 }
-                turn.interrupt(self.settings.on_interrupt);
+                turn.interrupt(keep);
                 Ok(())
-            }
+            }),
             Err(error) => Err(model_error(error)),
         }
     }
 }
 
 /// What the user adds to a running turn; `None` once the turn takes nothing more.
-struct Inbox(Mutex<Option<Vec<Content>>>);
+struct Steers(Mutex<Option<Vec<Content>>>);
 
-impl Inbox {
-    /// Hands the turn what has come.
-    fn empty_into(&self, turn: &mut Turn) -> Result<()> {
-        if turn.is_over() {
-            return Ok(());
-        }
-        let mut open = self.0.lock();
-        open.iter_mut().flat_map(std::mem::take).try_for_each(|content| turn.steer(content))
-    }
-
-    /// Hands the turn its answer, behind what has come. Where that ends it, nothing more is taken.
-    fn answer(&self, turn: &mut Turn, reply: Reply) -> Result<()> {
+impl Steers {
+    /// Hands the turn what has come, and then does this with it. Where that ends it, nothing more
+    /// is taken.
+    fn then<T>(&self, turn: &mut Turn, act: impl FnOnce(&mut Turn) -> T) -> T {
         let mut open = self.0.lock();
         for content in open.iter_mut().flat_map(std::mem::take) {
-            turn.steer(content)?;
+            let _ = turn.steer(content); // it has no room for it, and goes on without
         }
-        turn.answer(reply)?;
+        let done = act(turn);
         if turn.is_over() {
             *open = None;
         }
-        Ok(())
+        done
+    }
+
+    /// Hands the turn what has come, and takes nothing more.
+    fn keep_in(&self, turn: &mut Turn) {
+        while !self.close() {
+            self.then(turn, |_| ());
+        }
+    }
+
+    /// Takes nothing more, unless something has come; returns whether that is so.
+    fn close(&self) -> bool {
+        let mut open = self.0.lock();
+        open.take_if(|it| it.is_empty());
+        open.is_none()
     }
 }
 
-/// Takes the decision on a call; returns true if there is none yet.
-fn decided(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
+/// Takes the decision on a call; returns true if it is left open.
+fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
     match approval {
         Approval::Yes => turn.approve(call.id())?,
         Approval::No(why) => turn.refuse(call.id(), &why)?,
@@ -593,13 +598,14 @@ fn dead(unfinished: Vec<Unfinished>, silent_for: Duration) -> impl Iterator<Item
 
 /// Ends a turn of a dead process, or says of what it has begun that the outcome is unknown, where a
 /// person has still to decide on another call.
-fn bury(turn: &mut Turn, dead: &Unfinished) -> Result<()> {
+fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
     if dead.waiting().is_empty() {
+        turn = turn.on_conflict(OnConflict::Behind); // nobody is left to whom that could be told
         turn.interrupt(OnInterrupt::Keep);
-        return Ok(());
+    } else {
+        turn.all_unknown("The process died.")?;
     }
-    let begun = dead.calls().into_iter().filter(|it| it.result.is_none() && !it.needs_approval);
-    begun.into_iter().try_for_each(|call| turn.outcome_unknown(&call.call_id, "The process died."))
+    Ok(turn)
 }
 
 /// The beginning of an answer: a question, or the decision on a call that waits.
@@ -611,7 +617,7 @@ enum Begin<'a> {
 /// A turn and the temporaries that it was lent. They go back where it comes to nothing.
 struct TurnWithTemporaries<'a> {
     turn: Turn,
-    waiting: Vec<Message>,
+    lent: Vec<Message>,
     /// True if a person has decided on a call of it.
     is_decided: bool,
     back: &'a Mutex<Vec<Message>>,
@@ -619,23 +625,24 @@ struct TurnWithTemporaries<'a> {
 
 impl TurnWithTemporaries<'_> {
     fn spend(mut self, done: Done) -> Done {
-        self.waiting.clear();
+        self.lent.clear();
         done
     }
 
     /// The turn that failed. What has happened in it is left to be stored, and a decision.
-    fn fail(&mut self) -> &mut Turn {
+    fn fail(&mut self, steers: &Steers) -> &mut Turn {
         self.give_back();
-        self.turn.interrupt(if self.is_decided { OnInterrupt::Keep } else { OnInterrupt::Forget });
+        let keep = if self.is_decided { OnInterrupt::Keep } else { OnInterrupt::Forget };
+        steers.then(&mut self.turn, |turn| turn.interrupt(keep));
         &mut self.turn
     }
 
     fn give_back(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut lent = std::mem::take(&mut self.lent);
         if !self.turn.messages().iter().any(|message| message.as_ai().is_some()) {
             let mut back = self.back.lock();
-            waiting.append(&mut back);
-            *back = waiting;
+            lent.append(&mut back);
+            *back = lent;
         }
     }
 }

@@ -203,7 +203,8 @@ pub enum ErrorKind {
     /// A model failed: the cause is what it said.
     Model,
     /// Another question of this [`Conversation`](crate::conversation::Conversation) is being
-    /// answered, or another request of the same [id](crate::Turn::with_id). Nothing was changed.
+    /// answered, or another request of the same [id](crate::Turn::with_id), or another call of the
+    /// turn is being run whose call is decided on. Nothing was changed.
     Busy {
         /// The time when the other turn was written to its slot, where it was.
         since: Option<SystemTime>,

@@ -2,8 +2,9 @@
 //! whole.
 //!
 //! A turn stages what happens and stores it once it is done, so that a model that fails, a tab that
-//! is closed and a process that dies leave no half of it in the memory. It does no I/O of its own:
-//! it says what it wants next, and [`next`](Turn::next) does what concerns the memory.
+//! is closed and a process that dies leave no half of it in the memory, unless a tool has run that
+//! must not run twice: that is [never denied](self#what-happened-is-never-denied). It does no I/O
+//! of its own: it says what it wants next, and [`next`](Turn::next) does what concerns the memory.
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
@@ -104,13 +105,12 @@ pub use inbox::AsyncInbox;
 pub use inbox::Inbox;
 pub(crate) use late::{Lacks, LateCall, Stored, Unwritten};
 use look::Look;
-use machine::Tried;
 pub(crate) use owner::no_tool;
 use prompts::Prompts;
 pub use reply::Reply;
 pub(crate) use room::{excess, too_large};
 pub(crate) use state::NOT_RUN;
-use state::{Event, State, Written, random_id};
+use state::{Event, State, Written};
 pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
 /// A question on its way to an answer.
@@ -124,17 +124,16 @@ pub struct Turn {
     limits: Limits,
     prompts: Prompts,
     look: Look,
-    tried: Tried,
-    /// The number of times that the whole was to be stored.
+    /// The number of appends of the whole of which nobody has said that they were not made.
     commits: u32,
+    /// True if it is a copy of a turn that was over: its append may have been made.
+    was_over: bool,
     /// The id of its append, where the one that is made of its own is taken.
     commit_id: Option<String>,
     /// The append by which others have stored it, and the messages where they have an answer.
     stored: Option<Appended>,
     answered_elsewhere: Option<Vec<Message>>,
-    /// True if a request of its id may have come before, and nobody has looked.
-    may_be_repeated: bool,
-    /// True if it was given an id, and is no copy.
+    /// True if it was given an id, and is no copy: requests of it may have come before.
     is_request: bool,
     /// The calls that wait for approval, of a request that came before.
     waiting: Vec<Waiting>,
@@ -143,7 +142,8 @@ pub struct Turn {
     metadata: Box<Metadata>,
 }
 
-/// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
+/// The next thing that a turn wants: of its memory, or of its owner.
+#[doc(hidden)]
 #[derive(Debug)]
 pub enum Step {
     /// This is to be appended, for [`Turn::found`]: it changes nothing, and tells what was appended
@@ -225,8 +225,6 @@ pub struct Done {
     pub messages: Vec<Message>,
     /// The way in which it ended.
     pub ended: Ended,
-    /// True if the memory recognises the append, should it come again after a lost answer.
-    pub recognised: bool,
     /// The sum of what its answers cost, as far as their providers told.
     pub usage: Usage,
     /// The reason why the last answer ended, where its provider told and this owner took it.
@@ -244,7 +242,6 @@ impl fmt::Debug for Done {
             .field("positions", &self.positions)
             .field("messages", &self.messages.len())
             .field("ended", &self.ended)
-            .field("recognised", &self.recognised)
             .field("usage", &self.usage)
             .field("stop", &self.stop)
             .field("waiting", &self.waiting.len())
@@ -336,7 +333,9 @@ pub enum OnConflict {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnNoCheckpoint {
-    /// It goes on, and says so by [`Call::is_checkpointed`].
+    /// It goes on, and says so by [`Call::is_checkpointed`]. Only where the slot that it has
+    /// outgrown says of a call that was approved of that it still waits, it is as
+    /// [`Fail`](Self::Fail): whoever finds that would approve of it once more.
     #[default]
     GoOn,
     /// It is an [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) before any call of an
@@ -367,12 +366,11 @@ impl Turn {
             tools: Arc::from([]),
             limits: Limits::default(),
             look: Look::No,
-            tried: Tried::No,
             commits: 0,
+            was_over: false,
             commit_id: None,
             stored: None,
             answered_elsewhere: None,
-            may_be_repeated: false,
             is_request: false,
             waiting: Vec::new(),
             stop: None,
@@ -417,14 +415,12 @@ impl<'de> Deserialize<'de> for Turn {
         let mut state = State::deserialize(from)?;
         // Its earlier owner may have run the calls that it was handed, or was about to be handed.
         state.apply(Event::HandedOver).map_err(serde::de::Error::custom)?;
-        state.owner = random_id();
         // Another one may have written the first checkpoint, and ended the turn long ago.
-        let mut calls = state.waiting().into_iter();
+        let mut calls = state.open().into_iter();
         if state.written == Written::Not && calls.any(|(_, call)| !state.is_repeatable(call)) {
             state.written = Written::InDoubt(None);
         }
-        let commits = u32::from(state.is_over()); // nobody knows
-        Ok(Self { commits, ..Self::of(state) })
+        Ok(Self { was_over: state.is_over(), ..Self::of(state) })
     }
 }
 
@@ -434,7 +430,7 @@ impl fmt::Debug for Turn {
         f.debug_struct("Turn")
             .field("id", &self.state.id)
             .field("messages", &self.state.messages.len())
-            .field("waiting", &self.state.waiting().len())
+            .field("waiting", &self.state.open().len())
             .field("rounds", &self.state.rounds)
             .field("is_over", &self.is_over())
             .finish_non_exhaustive()

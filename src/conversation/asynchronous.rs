@@ -1,33 +1,26 @@
 //! Conversations over async memories.
 
-mod late;
-
 use std::future::{poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use self::late::Late;
-use super::gate::{Gate, QueueTicket};
+use super::gate::Gate;
 use super::kind::MemoryKind;
+use super::late::Pending;
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
 use super::tools::{Outcome, TOO_MANY, panicked, timed_out};
-use super::{Approval, Begin, Conversation, Failed, Settings, WhenBusy, busy_error, ended};
+use super::{Approval, Conversation, Failed};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, BoxFuture};
+use crate::memory::{AsyncChatMemory, BoxFuture, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, NOT_RUN, Next, Reply, ToolError, Turn};
-use crate::wire::Event;
-
-/// Asks a person about a call.
-pub(super) type Approver = dyn Fn(&Call) -> BoxFuture<'static, Approval> + Send + Sync;
+use crate::turn::{Call, Done, NOT_RUN, Reply, ToolError, Turn};
 
 /// Runs a task to its end, whoever waits for it.
 pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
@@ -38,14 +31,22 @@ pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync
 impl MemoryKind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
+    type Approver = dyn Fn(&Call) -> BoxFuture<'static, Approval> + Send + Sync;
     type Gate = Gate;
-    type Late = Late;
 
     fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
         Arc::new(move |call| {
             let outcome = run(call);
             Box::pin(async { outcome })
         })
+    }
+
+    fn approver(ask: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Box<Self::Approver> {
+        Box::new(move |call| Box::pin(ready(ask(call))))
+    }
+
+    fn limits(memory: &Self) -> Limits {
+        memory.limits()
     }
 }
 
@@ -187,72 +188,8 @@ impl Conversation<dyn AsyncChatMemory> {
     where
         A: Future<Output = Approval> + Send + 'static,
     {
-        self.settings.async_approver = Some(Box::new(move |call| Box::pin(approver(call))));
+        self.approver = Some(Box::new(move |call| Box::pin(approver(call))));
         self
-    }
-
-    pub(super) async fn answer(
-        &self,
-        begin: Begin<'_>,
-        on_event: impl FnMut(Event) + Send + 'static,
-    ) -> Result<Done> {
-        let work = async {
-            let _held = self.enter().await?;
-            let mut lent = self.lend(begin).await?;
-            let runs = self.late.runs(&lent.turn, false);
-            match caught(Box::pin(self.drive(&mut lent.turn, on_event))).await {
-                Ok(done) => {
-                    self.late.end(&lent.turn, runs, &done).await;
-                    Ok(lent.spend(done))
-                }
-                Err(failed) => {
-                    let was_over = lent.turn.is_over();
-                    let next = lent.fail().next_async(&self.prompt).await;
-                    match &next {
-                        Ok(Next::Done(done)) => self.late.end(&lent.turn, runs, done).await,
-                        _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
-                    }
-                    ended(was_over, &lent.turn, next, failed)
-                }
-            }
-        };
-        self.settings.watch.turn().run_async(Span::tell_turn, work).await
-    }
-
-    /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
-    /// the caller wants to keep where this fails or is dropped.
-    ///
-    /// A tool that ran when this was dropped was stopped halfway: nobody knows what came of it, and
-    /// the next run tells the model so instead of running it again, unless it is
-    /// [repeatable](Tool::repeatable).
-    ///
-    /// # Errors
-    ///
-    /// As [`say`](Self::say). The turn stays where it was, and can be run again.
-    pub async fn run(
-        &self,
-        turn: &mut Turn,
-        on_event: impl FnMut(Event) + Send + 'static,
-    ) -> Result<Done> {
-        let work = async {
-            let _held = self.enter().await?;
-            let runs = self.late.runs(turn, true);
-            let done = self.drive(turn, on_event).await;
-            match &done {
-                Ok(done) => self.late.end(turn, runs, done).await,
-                Err(_) => self.late.fail(turn, self.prompt.memory(), true),
-            }
-            done
-        };
-        self.settings.watch.turn().run_async(Span::tell_turn, work).await
-    }
-
-    async fn enter(&self) -> Result<Option<QueueTicket<'_>>> {
-        match self.settings.when_busy {
-            WhenBusy::Proceed => Ok(None),
-            WhenBusy::Wait => Ok(Some(self.gate.enter().await)),
-            WhenBusy::Fail => self.gate.try_enter().map(Some).ok_or_else(busy_error),
-        }
     }
 
     pub(super) async fn ask(&self, asking: &Asking<'static>) -> Result<Reply, ModelError> {
@@ -262,11 +199,9 @@ impl Conversation<dyn AsyncChatMemory> {
 
     /// Asks whoever approves.
     pub(super) async fn approval(&self, call: &Call) -> Approval {
-        let Settings { approver, async_approver, .. } = &self.settings;
-        match (async_approver, approver) {
-            (Some(approver), _) => approver(call).await,
-            (None, Some(approver)) => approver(call),
-            (None, None) => Approval::Later,
+        match &self.approver {
+            Some(approver) => approver(call).await,
+            None => Approval::Later,
         }
     }
 
@@ -358,8 +293,14 @@ impl Conversation<dyn AsyncChatMemory> {
             Err(Slow { why, running, span }) => {
                 let told = turn.outcome_unknown(call.id(), &why);
                 if let Some(spawn) = &self.settings.spawn {
-                    let memory = self.prompt.memory();
-                    spawn(self.late.go_on(turn, memory, (call, running, span)));
+                    let comes = Arc::new(Pending::default());
+                    self.late.add(turn, self.prompt.memory(), (call, &comes, span));
+                    let shared = Arc::clone(&self.late.0);
+                    spawn(Box::pin(async move {
+                        comes.end(running.await);
+                        shared.tell();
+                        shared.settle().await;
+                    }));
                 }
                 told
             }
@@ -384,10 +325,8 @@ fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outco
 }
 
 /// Catches a panic of the model, or of whoever approves or listens.
-async fn caught<W>(mut work: Pin<Box<W>>) -> Result<Done, Failed>
-where
-    W: Future<Output = Result<Done>>,
-{
+pub(super) async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
+    let mut work = Box::pin(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(done) => done.map_err(Failed::Error),
         Err(panic) => Poll::Ready(Err(Failed::Panic(panic))),

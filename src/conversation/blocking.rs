@@ -2,21 +2,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::MutexGuard;
-
-use super::late::Running;
 use super::model::{Asking, Model, ModelError};
 use super::observe::Span;
+use super::threads::Running;
 use super::tools::{Handler, TOO_MANY, run, timed_out};
-use super::{Approval, Begin, Conversation, Failed, WhenBusy, busy_error, ended};
+use super::{Approval, Conversation, Failed};
 use crate::error::Result;
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, NOT_RUN, Next, Reply, ToolError, Turn};
-use crate::wire::Event;
+use crate::turn::{Call, Done, NOT_RUN, Reply, ToolError, Turn};
 
 impl Conversation {
     /// A conversation of this prompt with this model. A prompt that is for no provider is for the
@@ -50,51 +47,6 @@ impl Conversation {
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
-    }
-
-    pub(super) fn answer(
-        &self,
-        begin: Begin<'_>,
-        on_event: impl FnMut(Event) + Send,
-    ) -> Result<Done> {
-        self.settings.watch.turn().run(Span::tell_turn, || {
-            let _held = self.enter()?;
-            let mut lent = self.lend(begin)?;
-            match caught(|| self.drive(&mut lent.turn, on_event)) {
-                Ok(done) => {
-                    self.late.end(&lent.turn, &done);
-                    Ok(lent.spend(done))
-                }
-                Err(failed) => {
-                    let was_over = lent.turn.is_over();
-                    let next = lent.fail().next(&self.prompt);
-                    match &next {
-                        Ok(Next::Done(done)) => self.late.end(&lent.turn, done),
-                        _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
-                    }
-                    ended(was_over, &lent.turn, next, failed)
-                }
-            }
-        })
-    }
-
-    /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
-    /// the caller wants to keep where this fails.
-    ///
-    /// # Errors
-    ///
-    /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is
-    /// stored but its slot.
-    pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
-        self.settings.watch.turn().run(Span::tell_turn, || {
-            let _held = self.enter()?;
-            let done = caught(|| self.drive(turn, on_event));
-            match &done {
-                Ok(done) => self.late.end(turn, done),
-                Err(_) => self.late.fail(turn, self.prompt.memory(), true),
-            }
-            done.map_err(Failed::into_error)
-        })
     }
 
     /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns
@@ -131,15 +83,8 @@ impl Conversation {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn finish(&self, timeout: Duration) -> usize {
-        self.late.finish(timeout)
-    }
-
-    fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
-        match self.settings.when_busy {
-            WhenBusy::Proceed => Ok(None),
-            WhenBusy::Wait => Ok(Some(self.gate.lock())),
-            WhenBusy::Fail => self.gate.try_lock().map(Some).ok_or_else(busy_error),
-        }
+        self.late.wait(Instant::now().checked_add(timeout));
+        self.late.settle()
     }
 
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {
@@ -148,7 +93,7 @@ impl Conversation {
 
     /// Asks whoever approves.
     pub(super) fn approval(&self, call: &Call) -> Approval {
-        self.settings.approver.as_ref().map_or(Approval::Later, |approver| approver(call))
+        self.approver.as_ref().map_or(Approval::Later, |approver| approver(call))
     }
 
     /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
@@ -195,13 +140,15 @@ impl Conversation {
         }
         let why = timed_out(timeout.unwrap_or_default());
         let told = turn.outcome_unknown(running.call.id(), &why);
-        self.late.add(turn, self.prompt.memory(), running);
+        let Running { call, comes, span, .. } = running;
+        span.timed_out();
+        self.late.add(turn, self.prompt.memory(), (call, &comes, span));
         told
     }
 }
 
 /// Catches a panic of the model, or of whoever approves or listens.
-fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
+pub(super) fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(Failed::Error),
         Err(panic) => Err(Failed::Panic(panic)),

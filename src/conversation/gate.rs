@@ -26,13 +26,13 @@ pub(super) struct QueueTicket<'a> {
 
 impl Gate {
     /// Goes in; `None` if somebody is inside.
-    pub(super) fn try_enter(&self) -> Option<QueueTicket<'_>> {
+    pub(super) fn try_lock(&self) -> Option<QueueTicket<'_>> {
         let mut queue = self.0.lock();
         queue.line.is_empty().then(|| self.line_up(&mut queue))
     }
 
     /// Waits until it is the first in the line.
-    pub(super) async fn enter(&self) -> QueueTicket<'_> {
+    pub(super) async fn lock(&self) -> QueueTicket<'_> {
         let place = self.line_up(&mut self.0.lock());
         poll_fn(|context| {
             let mut queue = self.0.lock();

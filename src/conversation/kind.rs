@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::late::Late;
+use super::Approval;
 use super::model::Model;
 use super::tools::{Handler, Outcome};
-use crate::memory::ChatMemory;
+use crate::memory::{ChatMemory, Limits};
 use crate::turn::Call;
 
 /// The kind of a conversation: over a blocking memory or over an async one. There are no others.
@@ -16,16 +16,24 @@ pub trait MemoryKind: sealed::Sealed {
     /// The type that runs a tool of it.
     #[doc(hidden)]
     type Handler: ?Sized;
+    /// The type that asks whoever approves.
+    #[doc(hidden)]
+    type Approver: ?Sized;
     /// The lock that lets one turn run at a time.
     #[doc(hidden)]
     type Gate: Default;
-    /// The calls that took too long, while their turns are not stored.
-    #[doc(hidden)]
-    type Late: Default;
 
     /// Returns what runs a tool that is done when it returns.
     #[doc(hidden)]
     fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Self::Handler>;
+
+    /// Returns what asks whoever has decided when it returns.
+    #[doc(hidden)]
+    fn approver(ask: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Box<Self::Approver>;
+
+    /// Returns what the memory takes at most.
+    #[doc(hidden)]
+    fn limits(memory: &Self) -> Limits;
 }
 
 mod sealed {
@@ -38,10 +46,18 @@ mod sealed {
 impl MemoryKind for dyn ChatMemory + '_ {
     type Model = dyn Model;
     type Handler = Handler;
+    type Approver = dyn Fn(&Call) -> Approval + Send + Sync;
     type Gate = parking_lot::Mutex<()>;
-    type Late = Late;
 
     fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
         Arc::new(run)
+    }
+
+    fn approver(ask: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Box<Self::Approver> {
+        Box::new(ask)
+    }
+
+    fn limits(memory: &Self) -> Limits {
+        memory.limits()
     }
 }

@@ -1,160 +1,364 @@
-//! Calls on threads of their own, and results that come late.
+//! Calls that took too long, and the results that come of them late.
 //!
-//! A call whose time is up stands in one list until its turn is over and its tool has ended. Then
-//! it is looked for in the memory, and its result is appended where it is lacking: when the tool
-//! ends, when a turn does, and at `finish`.
+//! Each stands in one list from then on, whatever is dropped or panics meanwhile, until its result
+//! is stored or let go: looked for in the memory when its tool ends, when its turn does, and at
+//! `finish`.
 
 use std::fmt;
 use std::mem::take;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::Waker;
+#[cfg(feature = "async")]
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::kind::MemoryKind;
 use super::observe::Span;
-use super::tools::{Handler, Outcome, panicked, run};
+use super::tools::Outcome;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, Limits};
 use crate::message::{Message, ToolMessage};
 use crate::record::Incarnation;
 use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, Turn, Unwritten, excess, too_large};
 
-/// A call that runs on a thread of its own.
-pub(super) struct Running {
-    pub(super) call: Call,
-    outcome: Receiver<Outcome>,
-    alive: Weak<Alive>,
-    since: Instant,
-    span: Span,
+/// The outcome of a tool that runs, once it is there.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) outcome: Mutex<Option<Outcome>>,
+    pub(super) changed: Condvar,
 }
 
-/// A thread that runs a tool.
-struct Alive(Arc<Shared>);
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        drop(self.0.list.lock()); // whoever is about to wait has looked
-        self.0.changed.notify_all();
-    }
-}
-
-impl Running {
-    /// Begins it. If the system has no thread for it, it has failed.
-    pub(super) fn begin(call: Call, handler: Arc<Handler>, span: Span, late: &Late) -> Self {
-        let (to, outcome) = sync_channel(1);
-        let shared = Arc::clone(&late.0);
-        let alive = Arc::new(Alive(Arc::clone(&late.0)));
-        let is_alive = Arc::downgrade(&alive);
-        let job = {
-            let (call, span, to) = (call.clone(), span.clone(), to.clone());
-            move || {
-                send(&to, span.run(Span::tell_outcome, || run(&*handler, &call)));
-                shared.settle();
-                drop(alive);
-            }
-        };
-        if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
-            send(&to, Err(error.into()));
-        }
-        Self { call, outcome, alive: is_alive, since: Instant::now(), span }
+impl Pending {
+    fn is_over(&self) -> bool {
+        self.outcome.lock().is_some()
     }
 
-    /// Waits for what comes of it; `None` if the time is up.
-    pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
-        let left = timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()));
-        let outcome = match left {
-            None => self.outcome.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(left) => self.outcome.recv_timeout(left),
-        };
-        match outcome {
-            Ok(outcome) => Some(outcome),
-            Err(RecvTimeoutError::Disconnected) => Some(Err(panicked(&()))),
-            Err(RecvTimeoutError::Timeout) => None,
-        }
+    pub(super) fn end(&self, outcome: Outcome) {
+        *self.outcome.lock() = Some(outcome);
+        self.changed.notify_all();
     }
-}
-
-fn send(to: &SyncSender<Outcome>, outcome: Outcome) {
-    let _ = to.try_send(outcome); // where nobody waits any more, nobody wants it
 }
 
 /// A call whose result is to be stored.
-struct Overdue {
+struct Overdue<M: ?Sized> {
     call: Call,
     late: LateCall,
-    comes: Receiver<Outcome>,
-    outcome: Option<Outcome>,
-    /// The id under which its result is appended.
-    id: String,
-    tries: u32,
-    span: Span,
-    /// Its turn: the life, the slot, and the position where it began.
+    comes: Arc<Pending>,
+    memory: Arc<M>,
+    /// Its turn: the life, the slot, and the search of what is stored of it.
     life: String,
     slot: String,
-    began_at: u64,
-    memory: Arc<dyn ChatMemory>,
-    /// True while its owner runs the turn, or is to run it again and nobody else knows of it.
-    waits: bool,
+    stored: Stored,
+    /// The id under which its result is appended.
+    id: String,
+    span: Span,
+    state: Mutex<State>,
 }
 
-impl Overdue {
-    /// Stores its result, where it is lacking in the memory; `Some` where it is to be tried again.
-    ///
-    /// # Errors
-    ///
-    /// That of the memory, where it is lost.
-    fn settle(mut self) -> Result<Option<Self>> {
-        let is_there = |slots: Vec<(String, _)>| slots.iter().any(|it| it.0 == self.slot);
-        if self.memory.limits().has_slots() && self.memory.slots().map_or(true, is_there) {
-            return Ok(Some(self)); // somebody has still to end the turn
-        }
-        match self.appended() {
-            Ok(Lacks::Call) => self.span.late_result_is_gone(),
-            Ok(Lacks::Nothing) => {}
-            Ok(Lacks::Result) => return Ok(Some(self)),
-            Err(error) if error.kind() == ErrorKind::Forgotten => return Ok(Some(self)),
-            Err(error) => {
-                self.tries += 1;
-                let goes_on = may_pass(&error, &self.memory.limits()) && self.tries < MOST_TRIES;
-                return if goes_on { Ok(Some(self)) } else { Err(error) };
-            }
-        }
-        Ok(None)
+struct State {
+    /// True if the owner of its turn is to run that again: it has no slot, so nobody else knows
+    /// of it.
+    runs_again: bool,
+    tries: u32,
+}
+
+struct List<M: ?Sized> {
+    overdue: Vec<Arc<Overdue<M>>>,
+    /// The tools that run on, also of calls that were let go.
+    alive: Vec<Arc<Pending>>,
+    /// The turns that somebody runs, by their lives, each with whether its owner keeps it.
+    running: Vec<(String, bool)>,
+    /// The results that were lost since somebody asked.
+    lost: usize,
+    /// Who waits for tasks to end.
+    wakers: Vec<Waker>,
+}
+
+impl<M: ?Sized> List<M> {
+    /// The number of tools that run on.
+    fn alive(&mut self) -> usize {
+        self.alive.retain(|it| !it.is_over());
+        self.alive.len()
     }
 
-    /// Returns what the memory lacks of it in the end: the result where its tool has not ended.
-    fn appended(&mut self) -> Result<Lacks> {
-        let mut stored = Stored::since(self.began_at);
-        while let Some(page) = stored.next() {
-            stored.add_page(&self.memory.read_with(&page)?);
-        }
-        let lacks = stored.lacks(&self.late);
-        if lacks != Lacks::Result {
-            return Ok(lacks);
-        }
-        match self.comes.try_recv() {
-            Ok(outcome) => self.outcome = Some(outcome),
-            Err(TryRecvError::Disconnected) if self.outcome.is_none() => {
-                self.outcome = Some(Err(panicked(&())));
-            }
-            Err(_) => {}
-        }
-        let Some(outcome) = &self.outcome else { return Ok(Lacks::Result) };
-        let limits = self.memory.limits();
-        let result = result(&self.call, outcome, &limits);
-        let mut append = stored.append(&self.late, [result], self.id.clone());
-        if !limits.recognises_ids() {
-            (append.since, append.id) = (None, None);
-        }
-        self.memory.append_with(&mut append)?;
-        Ok(Lacks::Nothing)
+    /// Returns true if something may still come that is to be stored.
+    fn goes_on(&mut self) -> bool {
+        !self.overdue.is_empty() && self.alive() > 0
     }
 }
+
+impl<M: ?Sized> Drop for List<M> {
+    fn drop(&mut self) {
+        self.overdue.iter().for_each(|it| it.span.late_result_is_lost());
+    }
+}
+
+pub(super) struct Shared<M: ?Sized + MemoryKind> {
+    list: Mutex<List<M>>,
+    changed: Condvar,
+    /// Held by whoever looks where results belong.
+    settling: M::Gate,
+}
+
+impl<M: ?Sized + MemoryKind> Shared<M> {
+    /// Says that a tool has ended, or a result is settled.
+    pub(super) fn tell(&self) {
+        let wakers = take(&mut self.list.lock().wakers);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The calls that took too long, of turns that are not stored yet or whose tools run on.
+pub(super) struct Late<M: ?Sized + MemoryKind>(pub(super) Arc<Shared<M>>);
+
+/// The most results that are kept. Nobody says when a turn is given up, so the oldest one is lost
+/// then, and that is told.
+const MOST_KEPT: usize = 256;
+
+/// The most tools that may run on, each on a thread or as a task. While there are so many, no call
+/// that could run on is begun.
+const MOST_RUNNING: usize = 32;
+
+/// The number of times that a result is tried to be stored.
+const MOST_TRIES: u32 = 8;
+
+/// A turn that somebody runs: what is overdue of it waits until this is dropped.
+pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
+    late: &'a Late<M>,
+    turn: (String, bool),
+}
+
+impl<M: ?Sized + MemoryKind> Drop for Runs<'_, M> {
+    fn drop(&mut self) {
+        let mut list = self.late.0.list.lock();
+        if let Some(at) = list.running.iter().position(|it| *it == self.turn) {
+            list.running.swap_remove(at);
+        }
+    }
+}
+
+impl<M: ?Sized + MemoryKind> Late<M> {
+    /// Says that somebody runs this turn, and whether its owner keeps it and may run it again.
+    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Runs<'_, M> {
+        let turn = (turn.life().to_owned(), is_kept);
+        self.0.list.lock().running.push(turn.clone());
+        Runs { late: self, turn }
+    }
+
+    /// Takes a call of this turn whose time is up.
+    pub(super) fn add(
+        &self,
+        turn: &Turn,
+        memory: &Arc<M>,
+        (call, comes, span): (Call, &Arc<Pending>, Span),
+    ) {
+        let kept = (turn.life().to_owned(), true);
+        let mut list = self.0.list.lock();
+        list.alive.push(Arc::clone(comes));
+        let runs_again = list.running.contains(&kept) && !turn.has_slot();
+        drop(list);
+        let late = LateCall::of(&call);
+        self.keep(turn, memory, (call, late, Arc::clone(comes), span), runs_again);
+    }
+
+    /// Keeps this; the oldest go where there are too many.
+    fn keep(
+        &self,
+        turn: &Turn,
+        memory: &Arc<M>,
+        (call, late, comes, span): (Call, LateCall, Arc<Pending>, Span),
+        runs_again: bool,
+    ) {
+        let overdue = Overdue {
+            call,
+            late,
+            comes,
+            memory: Arc::clone(memory),
+            life: turn.life().to_owned(),
+            slot: turn.slot(),
+            stored: turn.stored(),
+            id: format!("late:{}", Incarnation::random()),
+            span,
+            state: Mutex::new(State { runs_again, tries: 0 }),
+        };
+        let mut list = self.0.list.lock();
+        list.overdue.push(Arc::new(overdue));
+        let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
+        list.lost += too_many;
+        let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
+        drop(list); // before the loss is told
+        for gone in oldest {
+            gone.span.late_result_is_lost();
+        }
+    }
+
+    /// Says of what is overdue of a turn whether its owner is to run that again.
+    fn runs_again(&self, turn: &Turn, runs_again: bool) {
+        let list = self.0.list.lock();
+        let of_turn = list.overdue.iter().filter(|it| it.life == turn.life());
+        of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
+    }
+
+    /// Lets go what is not in a turn that has come to this.
+    fn let_go(&self, turn: &Turn, done: &Done) {
+        if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
+            let calls = || done.messages.iter().flat_map(Message::tool_calls);
+            let is_there = |it: &Overdue<M>| calls().any(|call| call.id == it.call.id());
+            let mut list = self.0.list.lock();
+            list.overdue.retain(|it| it.life != turn.life() || is_there(it));
+        }
+        self.runs_again(turn, false);
+    }
+
+    /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
+    /// owner runs it again. If nobody can, those that came in time and are written nowhere are
+    /// kept with them.
+    pub(super) fn fail(&self, turn: &Turn, memory: &Arc<M>, is_kept: bool) {
+        self.runs_again(turn, is_kept && !turn.has_slot());
+        let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
+        for Unwritten { call, outcome, late } in unwritten {
+            let comes = Arc::new(Pending::default());
+            comes.end(outcome);
+            self.keep(turn, memory, (call, late, comes, Span::current()), false);
+        }
+    }
+
+    /// Returns true if no other tool may be begun that could run on.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.list.lock().alive() >= MOST_RUNNING
+    }
+
+    /// Waits so long until nothing more comes.
+    pub(super) fn wait(&self, until: Option<Instant>) {
+        let mut list = self.0.list.lock();
+        match until {
+            None => self.0.changed.wait_while(&mut list, List::goes_on),
+            Some(until) => _ = self.0.changed.wait_while_until(&mut list, List::goes_on, until),
+        }
+    }
+
+    /// Waits until nothing more comes.
+    #[cfg(feature = "async")]
+    pub(super) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
+        let mut list = self.0.list.lock();
+        if !list.goes_on() {
+            return Poll::Ready(());
+        }
+        list.wakers.retain(|it| !it.will_wake(context.waker()));
+        list.wakers.push(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
+/// and awaited over an async one.
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+        impl Overdue<$over> {
+            /// Looks for the call in the memory, and appends its result where that is lacking.
+            /// Returns whether it is lost, and `None` if it is to be tried again.
+            $($async)* fn settle(&self) -> Option<bool> {
+                if self.state.lock().runs_again || self.is_unfinished()$($now)* {
+                    return None;
+                }
+                match self.appended()$($now)* {
+                    Ok(Lacks::Call) => {
+                        self.span.late_result_is_gone();
+                        Some(false)
+                    }
+                    Ok(Lacks::Nothing) => Some(false),
+                    Ok(Lacks::Result) => None,
+                    Err(error) if error.kind() == ErrorKind::Forgotten => None,
+                    Err(error) => {
+                        let mut state = self.state.lock();
+                        state.tries += 1;
+                        let goes_on = may_pass(&error, &self.memory.limits());
+                        (state.tries == MOST_TRIES || !goes_on).then_some(true)
+                    }
+                }
+            }
+
+            /// Returns true while somebody has still to end the turn.
+            $($async)* fn is_unfinished(&self) -> bool {
+                self.memory.limits().has_slots()
+                    && self.memory.slots()$($now)*
+                        .map_or(true, |all| all.iter().any(|it| it.0 == self.slot))
+            }
+
+            /// Returns what the memory lacks of it in the end: the result where its tool has not
+            /// ended.
+            $($async)* fn appended(&self) -> Result<Lacks> {
+                let mut stored = self.stored.clone();
+                while let Some(page) = stored.next() {
+                    stored.add_page(&self.memory.read_with(&page)$($now)*?);
+                }
+                let lacks = stored.lacks(&self.late);
+                let outcome = self.comes.outcome.lock().clone();
+                let (Lacks::Result, Some(outcome)) = (lacks, outcome) else { return Ok(lacks) };
+                let limits = self.memory.limits();
+                let result = result(&self.call, &outcome, &limits);
+                let mut append = stored.append(&self.late, [result], self.id.clone());
+                if !limits.recognises_ids() {
+                    (append.since, append.id) = (None, None);
+                }
+                self.memory.append_with(&mut append)$($now)*?;
+                Ok(Lacks::Nothing)
+            }
+        }
+
+        impl Shared<$over> {
+            pub(super) $($async)* fn settle(&self) {
+                let _settling = self.settling.lock()$($now)*;
+                // What is settled leaves the list: to end anywhere in between loses nothing.
+                let all = self.list.lock().overdue.clone();
+                for overdue in all {
+                    if self.list.lock().running.iter().any(|it| it.0 == overdue.life) {
+                        continue;
+                    }
+                    let Some(is_lost) = overdue.settle()$($now)* else { continue };
+                    {
+                        let mut list = self.list.lock();
+                        list.overdue.retain(|it| !Arc::ptr_eq(it, &overdue));
+                        list.lost += usize::from(is_lost);
+                    }
+                    if is_lost {
+                        overdue.span.late_result_is_lost();
+                    }
+                }
+                self.tell();
+            }
+        }
+
+        impl Late<$over> {
+            /// Stores the late results of a turn that has come to this.
+            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Runs<'_, $over>, done: &Done) {
+                drop(runs);
+                self.let_go(turn, done);
+                self.0.settle()$($now)*;
+            }
+
+            /// Stores what can be, and returns the number of results that are not stored. A lost
+            /// result is in the next number that is returned, and in no later one.
+            pub(super) $($async)* fn settle(&self) -> usize {
+                self.0.settle()$($now)*;
+                let mut list = self.0.list.lock();
+                list.overdue.len() + take(&mut list.lost)
+            }
+        }
+    };
+}
+
+over!(dyn ChatMemory, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await]);
 
 /// Returns what a memory of these limits is given of what came of a call.
-pub(super) fn result(call: &Call, outcome: &Outcome, limits: &Limits) -> Message {
+fn result(call: &Call, outcome: &Outcome, limits: &Limits) -> Message {
     let (id, name) = (call.id(), call.name());
     let error = |text: String| ToolMessage::new(id, name, text).with_error(true);
     let result = match outcome {
@@ -168,7 +372,7 @@ pub(super) fn result(call: &Call, outcome: &Outcome, limits: &Limits) -> Message
     }
 }
 
-pub(super) fn may_pass(error: &Error, limits: &Limits) -> bool {
+fn may_pass(error: &Error, limits: &Limits) -> bool {
     match error.kind() {
         ErrorKind::Storage => true,
         ErrorKind::Unacknowledged => limits.recognises_ids(),
@@ -176,194 +380,16 @@ pub(super) fn may_pass(error: &Error, limits: &Limits) -> bool {
     }
 }
 
-#[derive(Default)]
-struct List {
-    overdue: Vec<Overdue>,
-    /// True while one of them is taken out, to be looked for.
-    is_looking: bool,
-    /// The threads of tools whose time was up.
-    alive: Vec<Weak<Alive>>,
-    /// The results that were lost since somebody asked.
-    lost: usize,
-}
-
-impl List {
-    /// The number of tools that run on.
-    fn alive(&mut self) -> usize {
-        self.alive.retain(|it| it.strong_count() > 0);
-        self.alive.len()
-    }
-
-    /// The number of results that are neither stored nor let go.
-    fn open(&self) -> usize {
-        self.overdue.len() + usize::from(self.is_looking)
-    }
-
-    /// Keeps it; returns the span of the oldest one where there are too many.
-    fn put(&mut self, overdue: Overdue) -> Option<Span> {
-        self.overdue.push(overdue);
-        let oldest = (self.overdue.len() > MOST_KEPT).then(|| self.overdue.remove(0).span);
-        self.lost += usize::from(oldest.is_some());
-        oldest
+impl<M: ?Sized + MemoryKind> Default for Late<M> {
+    fn default() -> Self {
+        let (overdue, alive, running, wakers) = Default::default();
+        let list = Mutex::new(List { overdue, alive, running, lost: 0, wakers });
+        let (changed, settling) = (Condvar::new(), M::Gate::default());
+        Self(Arc::new(Shared { list, changed, settling }))
     }
 }
 
-impl Drop for List {
-    fn drop(&mut self) {
-        self.overdue.iter().for_each(|it| it.span.late_result_is_lost());
-    }
-}
-
-#[derive(Default)]
-struct Shared {
-    list: Mutex<List>,
-    changed: Condvar,
-    /// Held by whoever looks where results belong.
-    settling: Mutex<()>,
-}
-
-impl Shared {
-    fn settle(&self) {
-        let _settling = self.settling.lock();
-        let mut left = self.list.lock().overdue.iter().filter(|it| !it.waits).count();
-        while left > 0 {
-            left -= 1;
-            let mut list = self.list.lock();
-            let Some(at) = list.overdue.iter().position(|it| !it.waits) else { break };
-            let overdue = list.overdue.remove(at);
-            list.is_looking = true;
-            drop(list);
-            // Where the memory panics it is lost.
-            let mut looked =
-                LookedFor { shared: self, again: None, lost: Some(overdue.span.clone()) };
-            if let Ok(again) = overdue.settle() {
-                (looked.again, looked.lost) = (again, None);
-            }
-        }
-        self.changed.notify_all();
-    }
-}
-
-/// A late result that was looked for: it goes back to the list, or is lost, or is over.
-struct LookedFor<'a> {
-    shared: &'a Shared,
-    again: Option<Overdue>,
-    lost: Option<Span>,
-}
-
-impl Drop for LookedFor<'_> {
-    fn drop(&mut self) {
-        let mut list = self.shared.list.lock();
-        list.is_looking = false;
-        list.lost += usize::from(self.lost.is_some());
-        let oldest = self.again.take().and_then(|again| list.put(again));
-        drop(list);
-        self.lost.iter().chain(&oldest).for_each(Span::late_result_is_lost);
-    }
-}
-
-/// The calls that took too long, of turns that are not stored yet or whose tools run on.
-#[derive(Default)]
-pub struct Late(Arc<Shared>);
-
-/// The most results that are kept. Nobody says when a turn is given up, so the oldest one is lost
-/// then, and that is told.
-pub(super) const MOST_KEPT: usize = 256;
-
-/// The most tools that may run on; each has a thread. While there are so many, no call that could
-/// run on is begun.
-pub(super) const MOST_RUNNING: usize = 32;
-
-/// The number of times that a result is tried to be stored.
-pub(super) const MOST_TRIES: u32 = 8;
-
-impl Late {
-    /// Takes a call of this turn whose time is up.
-    pub(super) fn add(&self, turn: &Turn, memory: &Arc<dyn ChatMemory>, running: Running) {
-        let Running { call, outcome: comes, alive, span, .. } = running;
-        span.timed_out();
-        self.0.list.lock().alive.push(alive);
-        let late = LateCall::of(&call);
-        self.put(turn, memory, (call, late, comes, span), true);
-    }
-
-    /// The turn has come to this: its late results are looked for.
-    pub(super) fn end(&self, turn: &Turn, done: &Done) {
-        let is_whole = !matches!(done.ended, Ended::Parked | Ended::Adopted);
-        let calls = || done.messages.iter().flat_map(Message::tool_calls);
-        self.0.list.lock().overdue.retain_mut(|it| {
-            let is_own = it.life == turn.life();
-            it.waits &= !is_own;
-            // What is not in it has come to nothing.
-            !is_own || !is_whole || calls().any(|call| call.id == it.call.id())
-        });
-        self.0.settle();
-    }
-
-    /// The turn has failed: its late results are kept until somebody has ended it, or until its
-    /// owner runs it again. If nobody can, those that came in time and are written nowhere are
-    /// kept with them.
-    pub(super) fn fail(&self, turn: &Turn, memory: &Arc<dyn ChatMemory>, may_run_again: bool) {
-        let waits = may_run_again && !turn.has_slot();
-        let mut list = self.0.list.lock();
-        list.overdue.iter_mut().filter(|it| it.life == turn.life()).for_each(|it| it.waits = waits);
-        drop(list);
-        let unwritten = if may_run_again { Vec::new() } else { turn.unwritten() };
-        for Unwritten { call, outcome, late } in unwritten {
-            let (to, comes) = sync_channel(1);
-            send(&to, outcome);
-            self.put(turn, memory, (call, late, comes, Span::current()), false);
-        }
-    }
-
-    fn put(
-        &self,
-        turn: &Turn,
-        memory: &Arc<dyn ChatMemory>,
-        (call, late, comes, span): (Call, LateCall, Receiver<Outcome>, Span),
-        waits: bool,
-    ) {
-        let overdue = Overdue {
-            call,
-            late,
-            comes,
-            outcome: None,
-            id: format!("late:{}", Incarnation::random()),
-            tries: 0,
-            span,
-            life: turn.life().to_owned(),
-            slot: turn.slot(),
-            began_at: turn.began_at(),
-            memory: Arc::clone(memory),
-            waits,
-        };
-        let lost = self.0.list.lock().put(overdue);
-        lost.iter().for_each(Span::late_result_is_lost);
-    }
-
-    /// Returns true if no other tool may be begun that could run on.
-    pub(super) fn is_full(&self) -> bool {
-        self.0.list.lock().alive() >= MOST_RUNNING
-    }
-
-    /// Waits so long for the tools that run on, and returns the number of results that are not
-    /// stored. A lost result is in the next number that is returned, and in no later one.
-    pub(super) fn finish(&self, timeout: Duration) -> usize {
-        let until = Instant::now().checked_add(timeout);
-        let mut list = self.0.list.lock();
-        let goes_on = |list: &mut List| list.alive() > 0 && list.open() > 0;
-        match until {
-            None => self.0.changed.wait_while(&mut list, goes_on),
-            Some(until) => _ = self.0.changed.wait_while_until(&mut list, goes_on, until),
-        }
-        drop(list);
-        self.0.settle();
-        let mut list = self.0.list.lock();
-        list.open() + take(&mut list.lost)
-    }
-}
-
-impl fmt::Debug for Late {
+impl<M: ?Sized + MemoryKind> fmt::Debug for Late<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Late").finish_non_exhaustive()
     }

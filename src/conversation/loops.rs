@@ -3,21 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
+#[cfg(feature = "async")]
+use super::asynchronous;
+#[cfg(feature = "async")]
+use super::gate::QueueTicket;
 use super::model::{Asking, Heard};
-use super::{Begin, Conversation, ToRun, TurnWithTemporaries, bury, dead, decided};
+use super::observe::Span;
+use super::{
+    Begin, Conversation, Failed, Steers, ToRun, WhenBusy, blocking, bury, busy_error, dead, ended,
+    is_left_open,
+};
 use crate::error::{ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
-use crate::turn::{Call, Decision, Done, Ended, Next, Turn, Waiting};
+use crate::turn::{Call, Decision, Done, Ended, Next, Turn, Unfinished, Waiting};
 use crate::wire::Event;
 
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
 /// and awaited over an async one.
 macro_rules! over {
-    ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, $life:lifetime, [$($long:tt)*]) => {
+    (
+        $over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, $life:lifetime, [$($long:tt)*],
+        $in_span:ident, [$($work:tt)*], $caught:path, $ticket:ty
+    ) => {
         impl Conversation<$over> {
             /// Asks the model, runs what it calls until it has answered, and stores the whole. A
             /// future of it that is dropped stores nothing but what a tool has done.
@@ -101,7 +112,10 @@ macro_rules! over {
             /// [`Invalid`](crate::ErrorKind::Invalid) if this conversation has no such tool, and
             /// nothing is decided then; [`Decided`](crate::ErrorKind::Decided) if somebody else
             /// has decided meanwhile; [`Busy`](crate::ErrorKind::Busy) while another call of the
-            /// turn is run; and as [`say`](Self::say), where the decision stands.
+            /// turn is run; [`Unacknowledged`](crate::ErrorKind::Unacknowledged) without
+            /// [remains](crate::Error::remains) where nobody knows whether the decision stands: try
+            /// again, and [`recover`](Self::recover) if it does; and as [`say`](Self::say), where
+            /// the decision stands.
             pub $($async)* fn approve(&self, waiting: &Waiting) -> Result<Done> {
                 self.must_have(waiting)?;
                 self.answer(Begin::Decided(waiting, Decision::Approve), |_| {})$($now)*
@@ -124,47 +138,120 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory: the first one, once it has been tried with each of the turns.
             pub $($async)* fn recover(&self, silent_for: Duration) -> Result<usize> {
-                let mut ended = 0;
+                let (mut ended, mut failed) = (0, Ok(()));
                 for dead in dead(self.prompt.unfinished()$($now)*?, silent_for) {
-                    let mut turn = match self.prompt.adopt(&dead)$($now)* {
-                        Err(error) if error.kind() == ErrorKind::SlotConflict => continue,
-                        adopted => adopted?,
-                    };
-                    bury(&mut turn, &dead)?;
-                    turn.$next(&self.prompt)$($now)*?;
-                    ended += 1;
+                    match self.end_dead(&dead)$($now)* {
+                        Ok(is_ended) => ended += usize::from(is_ended),
+                        Err(error) => failed = failed.and(Err(error)),
+                    }
                 }
-                Ok(ended)
+                failed.map(|()| ended)
             }
 
-            /// Returns the turn that is begun, or goes on with the decision of a person.
-            pub(super) $($async)* fn lend(
+            /// Ends a turn of a dead process; returns false if somebody was faster.
+            $($async)* fn end_dead(&self, dead: &Unfinished) -> Result<bool> {
+                let turn = match self.prompt.adopt(dead)$($now)* {
+                    Err(error) if error.kind() == ErrorKind::SlotConflict => return Ok(false),
+                    adopted => adopted?,
+                };
+                bury(turn, dead)?.$next(&self.prompt)$($now)*.map(|_| true)
+            }
+
+            $($async)* fn answer(
                 &self,
                 begin: Begin<'_>,
-            ) -> Result<TurnWithTemporaries<'_>> {
-                Ok(match begin {
-                    Begin::Asked(turn) => self.begin(*turn),
-                    Begin::Decided(waiting, decision) => {
-                        self.resume(self.prompt.decide(waiting, decision)$($now)*?)
+                on_event: impl FnMut(Event) + Send $($long)*,
+            ) -> Result<Done> {
+                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                    let _held = self.enter()$($now)*?;
+                    let mut lent = match begin {
+                        Begin::Asked(turn) => self.begin(*turn),
+                        Begin::Decided(waiting, decision) => {
+                            self.resume(self.prompt.decide(waiting, decision)$($now)*?)
+                        }
+                    };
+                    let runs = self.late.runs(&lent.turn, false);
+                    let steers = self.open_steers(&lent.turn);
+                    let done = $caught($($work)* {
+                        self.drive(&mut lent.turn, &steers, on_event)$($now)*
+                    });
+                    match done$($now)* {
+                        Ok(done) => {
+                            self.late.end(&lent.turn, runs, &done)$($now)*;
+                            Ok(lent.spend(done))
+                        }
+                        Err(failed) => {
+                            let was_over = lent.turn.is_over();
+                            let next = lent.fail(&steers).$next(&self.prompt)$($now)*;
+                            match &next {
+                                Ok(Next::Done(done)) => {
+                                    self.late.end(&lent.turn, runs, done)$($now)*;
+                                }
+                                _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
+                            }
+                            ended(was_over, &lent.turn, next, failed)
+                        }
                     }
-                })
+                })$($now)*
             }
 
-            /// Goes on with a turn until it is done, or nobody knows whether a call may run.
-            pub(super) $($async)* fn drive(
+            /// Goes on with a turn until it is done: one that was
+            /// [adopted](crate::MemoryPrompt::adopt), or that the caller wants to keep where this
+            /// fails, or a future of it is dropped.
+            ///
+            /// A tool that ran when a future was dropped was stopped halfway: nobody knows what
+            /// came of it, and the next run tells the model so instead of running it again, unless
+            /// it is [repeatable](crate::Tool::repeatable).
+            ///
+            /// # Errors
+            ///
+            /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of
+            /// it is stored but its slot.
+            pub $($async)* fn run(
                 &self,
                 turn: &mut Turn,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
-                self.equip(turn);
+                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                    let _held = self.enter()$($now)*?;
+                    let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
+                    let done = $caught($($work)* { self.drive(turn, &steers, on_event)$($now)* });
+                    let done = done$($now)*;
+                    match &done {
+                        Ok(done) => self.late.end(turn, runs, done)$($now)*,
+                        Err(_) => {
+                            steers.keep_in(turn);
+                            self.late.fail(turn, self.prompt.memory(), true);
+                        }
+                    }
+                    done.map_err(Failed::into_error)
+                })$($now)*
+            }
+
+            $($async)* fn enter(&self) -> Result<Option<$ticket>> {
+                match self.settings.when_busy {
+                    WhenBusy::Proceed => Ok(None),
+                    WhenBusy::Wait => Ok(Some(self.gate.lock()$($now)*)),
+                    WhenBusy::Fail => self.gate.try_lock().map(Some).ok_or_else(busy_error),
+                }
+            }
+
+            /// Goes on with a turn until it is done, or nobody knows whether a call may run.
+            $($async)* fn drive(
+                &self,
+                turn: &mut Turn,
+                steers: &Steers,
+                on_event: impl FnMut(Event) + Send $($long)*,
+            ) -> Result<Done> {
+                if !self.tools.is_empty() {
+                    turn.set_tools(Arc::clone(&self.tools));
+                }
                 let heard: Arc<Mutex<Heard<$life>>> = Heard::by(on_event);
                 let before = self.stops.count();
-                let inbox = self.open_inbox();
                 loop {
-                    self.stop(turn, before);
-                    inbox.empty_into(turn)?;
+                    steers.then(turn, |turn| self.stop(turn, before));
                     match turn.$next(&self.prompt)$($now)*? {
                         Next::Ask(ask) => {
                             let asking = Asking::new(ask, &heard, &self.stops, before);
@@ -173,11 +260,12 @@ macro_rules! over {
                             }
                             self.settings.on_prompt.iter().for_each(|show| show(asking.prompt()));
                             let reply = self.ask(&asking)$($now)*;
-                            self.asked(turn, &asking, &inbox, reply)?;
+                            self.asked(turn, &asking, steers, reply)?;
                         }
                         Next::Call(calls) => match self.to_run(turn, calls, before)? {
                             ToRun::Approve(waiting) => {
-                                if self.ask_approval(turn, &waiting, before)$($now)*? {
+                                let is_left = self.ask_approval(turn, &waiting, before)$($now)*?;
+                                if is_left && steers.close() {
                                     return Ok(turn.outcome(Ended::Parked));
                                 }
                             }
@@ -201,7 +289,7 @@ macro_rules! over {
                     if self.is_stopped(before) {
                         return Ok(false);
                     }
-                    is_parked &= decided(turn, call, self.approval(call)$($now)*)?;
+                    is_parked &= is_left_open(turn, call, self.approval(call)$($now)*)?;
                 }
                 Ok(is_parked)
             }
@@ -209,6 +297,12 @@ macro_rules! over {
     };
 }
 
-over!(dyn ChatMemory, [], [], next, '_, []);
+over!(
+    dyn ChatMemory, [], [], next, '_, [],
+    run, [||], blocking::caught, MutexGuard<'_, ()>
+);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static]);
+over!(
+    dyn AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
+    run_async, [async], asynchronous::caught, QueueTicket<'_>
+);

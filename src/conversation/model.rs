@@ -122,8 +122,8 @@ impl<M: AsyncModel + ?Sized> AsyncModel for Arc<M> {
 
 /// An [`Ask`] to a model, and a place for what it says on the way.
 ///
-/// Who scripts a model of tests: the newest user message need not be the question. What others have
-/// begun and not ended is told in one behind it.
+/// Who scripts a model of tests: the newest user message need not be the question. Temporaries
+/// stand behind it, and what others have begun and not ended is told in one before it.
 #[derive(Clone)]
 pub struct Asking<'a> {
     ask: Ask,

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     count: AtomicU64,
-    waiting: Mutex<Vec<Weak<Mutex<Waker>>>>,
+    wakers: Mutex<Vec<Weak<Mutex<Waker>>>>,
 }
 
 impl Stops {
@@ -29,8 +29,8 @@ impl Stops {
 
     pub(super) fn stop(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.iter().filter_map(Weak::upgrade).for_each(|it| it.lock().wake_by_ref());
+        let wakers = std::mem::take(&mut *self.wakers.lock());
+        wakers.iter().filter_map(Weak::upgrade).for_each(|it| it.lock().wake_by_ref());
     }
 
     /// Awaits this work; `None` if what ran at this number of stops is stopped before.
@@ -39,9 +39,9 @@ impl Stops {
         let mut work = pin!(work);
         let own = Arc::new(Mutex::new(Waker::noop().clone()));
         {
-            let mut waiting = self.waiting.lock();
-            waiting.retain(|it| it.strong_count() > 0);
-            waiting.push(Arc::downgrade(&own));
+            let mut wakers = self.wakers.lock();
+            wakers.retain(|it| it.strong_count() > 0);
+            wakers.push(Arc::downgrade(&own));
         }
         poll_fn(|context| {
             own.lock().clone_from(context.waker());

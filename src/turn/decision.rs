@@ -1,11 +1,11 @@
 //! Decisions on calls that wait for approval: each is one compare-and-set on the slot of the turn.
 
-use super::state::{CallState, Event, State, append_id, was_not_run};
+use super::late::Stored;
+use super::state::{CallState, Event, append_id, calls_among, is_true, was_not_run};
 use super::unfinished::{Unfinished, Waiting};
 use crate::error::{Decided, Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, Read};
-use crate::message::{Message, ToolCall, ToolMessage};
-use crate::record::{Snapshot, places};
+use crate::memory::{Append, Appended};
+use crate::message::{Message, ToolCall};
 
 /// The decision of a person on one call.
 #[derive(Clone, Copy)]
@@ -20,10 +20,11 @@ impl Decision<'_> {
         let state = &unfinished.state;
         let unapproved = |place| state.state(place) == CallState::Unapproved;
         let is_alive = state.life == waiting.life;
-        let mut open = state.waiting().into_iter().filter(|_| is_alive);
+        let mut open = state.open().into_iter().filter(|_| is_alive);
         let place = open.find(|(place, call)| unapproved(*place) && is_it(call, waiting));
         let Some((place, _)) = place else {
-            return Err(self.is_decided(came_of(state, waiting)));
+            let messages = if is_alive { state.messages.as_slice() } else { &[] };
+            return Err(self.is_decided(came_of(messages, waiting)));
         };
         if unfinished.runs() {
             let text = "another call of the turn is being run";
@@ -60,19 +61,15 @@ fn is_it(call: &ToolCall, waiting: &Waiting) -> bool {
     (&call.id, &call.name, &call.arguments) == (&waiting.call, &waiting.tool, &waiting.arguments)
 }
 
-/// Returns what came of a call of this turn, as far as it says.
-fn came_of(state: &State, waiting: &Waiting) -> Decided {
-    let is_alive = state.life == waiting.life;
-    let mut made = state.calls().into_iter().filter(|made| is_alive && is_it(made.call, waiting));
-    made.next().map_or(Decided::Gone, |made| result_of(made.result.map(|(_, result)| result)))
-}
-
-fn result_of(result: Option<&ToolMessage>) -> Decided {
-    match result {
-        None => Decided::Approved,
-        Some(result) if was_not_run(result) => Decided::Refused,
-        Some(result) if result.is_stand_in() => Decided::OutcomeUnknown,
-        Some(_) => Decided::Ran,
+/// Returns what came of a call, as far as the messages of its turn and what was stored since say.
+fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
+    let made = calls_among(messages).into_iter().find(|made| is_it(made.call, waiting));
+    match made.map(|made| made.result) {
+        None => Decided::Gone,
+        Some(None) => Decided::Approved,
+        Some(Some((_, result))) if was_not_run(result) => Decided::Refused,
+        Some(Some((_, result))) if is_true(result) => Decided::Ran,
+        Some(Some(_)) => Decided::OutcomeUnknown,
     }
 }
 
@@ -82,20 +79,13 @@ pub(super) fn find(waiting: &Waiting) -> Append {
     Append::default().with_id(append_id(&waiting.turn, waiting.part, true))
 }
 
-/// Returns the read of what is stored there; `None` if that is nothing.
-pub(super) fn read(found: &Appended) -> Option<Read> {
+/// Returns the search of what is stored from there on, late results too; `None` if nothing was.
+pub(super) fn search(found: &Appended) -> Option<Stored> {
     let at = &found.positions;
-    let read = || Read::newest(places(at.end - at.start)).before(at.end);
-    (found.repeated && !at.is_empty()).then(read)
+    (found.repeated && !at.is_empty()).then(|| Stored::since(at.start))
 }
 
-/// Returns what came of the call, where these are the messages of its turn.
-pub(super) fn came_of_stored(waiting: &Waiting, snapshot: &Snapshot) -> Decided {
-    let mut messages = snapshot.records.iter().map(|it| it.message());
-    if !messages.any(|it| it.tool_calls().any(|call| is_it(call, waiting))) {
-        return Decided::Gone;
-    }
-    let results = messages.filter_map(Message::as_tool);
-    let mut own = results.filter(|it| it.call_id() == waiting.call);
-    result_of(own.next())
+/// Returns what came of the call, where this was found.
+pub(super) fn came_of_stored(waiting: &Waiting, stored: &Stored) -> Decided {
+    if stored.has_gaps() { Decided::Gone } else { came_of(&stored.messages, waiting) }
 }

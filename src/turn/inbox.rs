@@ -113,7 +113,7 @@ impl Found {
         self.last.as_ref().map(|(id, name)| (id, name.as_str()))
     }
 
-    /// Takes the slots that were found. A turn that runs waits for nobody.
+    /// Takes the slots that were found. A turn without a call that waits is passed over.
     fn add_slots(&mut self, slots: Vec<(MemoryId, Slot)>) {
         let is_last = slots.len() < AT_ONCE;
         for (id, slot) in slots {

@@ -63,9 +63,11 @@ impl LateCall {
 
 /// What a memory holds of a turn from the place on where that began: read in pages, from the end,
 /// so that it costs what was appended since.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stored {
     floor: u64,
+    /// The conversation as the turn saw it: in another one nothing of it is stored.
+    began: Option<Seen>,
     /// The position where the next page ends; `None` for the newest one.
     before: Option<u64>,
     /// The conversation as its newest page showed it.
@@ -74,13 +76,25 @@ pub(crate) struct Stored {
     /// True if the memory still has all that was stored since.
     is_whole: bool,
     /// The calls and results among it, in their order.
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
 }
 
 impl Stored {
-    pub(crate) fn since(floor: u64) -> Self {
-        let messages = Vec::new();
-        Self { floor, before: None, seen: None, is_over: false, is_whole: true, messages }
+    pub(super) fn since(floor: u64) -> Self {
+        Self {
+            floor,
+            began: None,
+            before: None,
+            seen: None,
+            is_over: false,
+            is_whole: true,
+            messages: Vec::new(),
+        }
+    }
+
+    /// Behind what the turn has seen.
+    pub(super) fn behind(began: Option<Seen>) -> Self {
+        Self { began, ..Self::since(began.map_or(0, |began| began.end)) }
     }
 
     /// Returns the next page to be read; `None` once all is seen.
@@ -91,6 +105,11 @@ impl Stored {
 
     /// Takes what was read.
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
+        if self.began.is_some_and(|began| !began.goes_on_in(page)) {
+            self.messages.clear();
+            (self.is_over, self.is_whole) = (true, false);
+            return;
+        }
         self.seen.get_or_insert_with(|| Seen::of(page));
         let records = page.records.iter().filter(|it| it.seq() >= self.floor);
         let messages = records.map(|it| it.message());
@@ -111,6 +130,12 @@ impl Stored {
     /// Returns true if the memory has lost some of it.
     pub(super) fn has_gaps(&self) -> bool {
         !self.is_whole
+    }
+
+    /// Returns the conversation as its newest page showed it, if it has a result with such a tag.
+    pub(super) fn with_late(&self, is_own: impl Fn(&str) -> bool) -> Option<Seen> {
+        let mut results = self.messages.iter().filter_map(Message::as_tool);
+        self.seen.filter(|_| results.any(|it| it.call_tag().is_some_and(&is_own)))
     }
 
     /// Returns whether the call is stored, and whether its result is lacking there.

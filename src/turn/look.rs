@@ -9,14 +9,15 @@
 //! | a checkpoint was to be written, or was overtaken | the slot | a checkpoint that it can go on from, one of others, or none |
 //! | the first checkpoint is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
 //! | the whole was stored, perhaps by itself | those records | that it is done, or what others have stored |
+//! | others have appended since a request of its id | what they appended | nothing of its own, or a late result, behind which it goes on |
 //! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
 
-use std::mem::take;
 use std::time::SystemTime;
 
 use super::late::{Lacks, LateCall, Stored, Unwritten};
 use super::state::{
-    CallState, Doing, Event, Held, Seen, State, Written, outcome_unknown, random_id, was_not_run,
+    CallState, Doing, Event, Held, Seen, State, Written, append_id, outcome_unknown, random_id,
+    was_not_run,
 };
 use super::unfinished::Unfinished;
 use super::{Ended, Step, ToolError, Turn};
@@ -33,6 +34,8 @@ pub(super) enum Look {
     Slot,
     /// The first checkpoint is not there.
     First(Stored),
+    /// It goes on behind what is stored of its id, and others have appended since.
+    Behind(Stored),
     /// The turn is to be forgotten, and its first checkpoint may still come.
     Void,
     /// The whole was stored, perhaps by this owner.
@@ -53,6 +56,11 @@ impl Request {
     /// The slot is there.
     pub(super) fn in_slot() -> Self {
         Self { parts: Vec::new(), place: RequestPlace::Slot }
+    }
+
+    /// Returns the position of its question, where that is stored.
+    fn asked_at(&self) -> Option<u64> {
+        self.parts.first().map(|it| it.positions.start)
     }
 }
 
@@ -75,6 +83,7 @@ enum RequestPlace {
     Newest,
 }
 
+#[doc(hidden)]
 impl Turn {
     /// Takes the outcome of a [`Step::Find`].
     pub fn found(&mut self, appended: &Appended) {
@@ -103,7 +112,9 @@ impl Turn {
 
     /// Looks for requests of its id that came before; of an id that it was given.
     pub(super) fn look_for_requests(&mut self) -> Result<()> {
-        if !take(&mut self.may_be_repeated) || self.is_over() || self.state.seen.is_some() {
+        let State { seen, written, .. } = &self.state;
+        let is_begun = seen.is_some() || *written != Written::Not || self.is_over();
+        if !self.is_request || is_begun || !matches!(self.look, Look::No) {
             return Ok(());
         }
         self.state.check_id()?;
@@ -130,15 +141,14 @@ impl Turn {
                 RequestPlace::BehindCheckpoint | RequestPlace::Again | RequestPlace::OldWhole => {
                     self.find(true)
                 }
-                RequestPlace::Slot => Step::Read(slot()),
+                RequestPlace::Slot => Step::Read(slot().positions(request.asked_at())),
                 RequestPlace::Question => request.parts.first().map_or(Step::List, read_of),
                 RequestPlace::Newest => request.parts.last().map_or(Step::List, read_of),
             },
             Look::Whole(stored) => read_of(stored),
-            Look::First(stored) => match stored.next() {
-                Some(page) => Step::Read(page),
-                None => Step::Read(slot()),
-            },
+            Look::First(stored) | Look::Behind(stored) => {
+                Step::Read(stored.next().unwrap_or_else(slot))
+            }
             Look::Void => {
                 // Takes the id of the checkpoint: one that is still on its way comes to nothing.
                 let id = self.state.append_id(false);
@@ -172,6 +182,11 @@ impl Turn {
             Look::First(stored) => {
                 stored.add_page(snapshot);
                 self.settle_first_checkpoint();
+                return Ok(());
+            }
+            Look::Behind(stored) => {
+                stored.add_page(snapshot);
+                self.settle_behind();
                 return Ok(());
             }
             Look::Ended(stored, _) => {
@@ -217,8 +232,8 @@ impl Turn {
             }
             None if is_forgetting => self.look = Look::Void,
             None => {
-                self.look = Look::First(Stored::since(self.began_at()));
-                if snapshot.end <= self.began_at() {
+                self.look = Look::First(self.stored());
+                if snapshot.end <= self.state.seen.map_or(0, |seen| seen.end) {
                     self.happen(Event::Unwritten);
                     self.look = Look::No;
                 }
@@ -259,6 +274,10 @@ impl Turn {
                     request.place = RequestPlace::Again;
                     return Ok(());
                 };
+                // Of a turn that goes on behind others of its id the slot has no question.
+                let asked_at = request.asked_at();
+                let asked = asked_at.and_then(|at| snapshot.picked().find(at));
+                self.must_be_asked_by(asked.map(|it| it.message()))?;
                 return self.looked_at_other(Unfinished::of(slot).ok().as_ref());
             }
             RequestPlace::Question => request.parts.first(),
@@ -269,12 +288,14 @@ impl Turn {
         };
         let (is_first, is_newest) =
             (request.place == RequestPlace::Question, request.parts.len() == 1);
-        request.place = RequestPlace::Newest;
         let is_there = |it: &u64| stored.positions.contains(it);
         let records = snapshot.records.iter().filter(|it| is_there(&it.seq()));
         let messages: Vec<_> = records.map(|it| it.message().clone()).collect();
         if is_first {
             self.must_be_asked_by(messages.first())?;
+            if let Look::Request(request) = &mut self.look {
+                request.place = RequestPlace::Newest;
+            }
         }
         if is_first && !is_newest {
             return Ok(());
@@ -286,11 +307,8 @@ impl Turn {
             self.stored = Some(stored);
             self.answered_elsewhere = Some(messages);
             self.look = self.ended();
-        } else if self.state.has_happened() || self.is_over() {
-            self.stored = Some(stored);
-            self.look = self.ended();
-        } else if !self.is_request {
-            self.stored = Some(stored); // a copy of a turn that was ended
+        } else if self.state.has_happened() || self.is_over() || !self.is_request {
+            self.stored = Some(stored); // also where this is a copy of a turn that was ended
             self.look = self.ended();
         } else if is_whole {
             self.state.asked_at = first.map(|first| first.positions.start);
@@ -318,6 +336,25 @@ impl Turn {
         self.state.before_temporaries = None;
         self.state.seen = Some(Seen { end, ..Seen::of(snapshot) });
         self.prompts.begin_anew();
+        let has_more = snapshot.end > end;
+        self.look = if has_more { Look::Behind(Stored::since(end)) } else { Look::No };
+    }
+
+    /// Goes on behind a late result of the calls that are stored of its id, where one has come: all
+    /// others are told of it too.
+    fn settle_behind(&mut self) {
+        let Look::Behind(stored) = &self.look else { return };
+        if stored.next().is_some() {
+            return;
+        }
+        let State { id, part, .. } = &self.state;
+        let is_own = |tag: &str| {
+            let of = tag.rsplit_once(':').map(|(of, _)| of);
+            (1..*part).any(|part| of == Some(&append_id(id, part, false)))
+        };
+        if let Some(seen) = stored.with_late(is_own) {
+            self.state.seen = Some(seen);
+        }
         self.look = Look::No;
     }
 
@@ -345,11 +382,13 @@ impl Turn {
             self.doubt_what_was_handed_out(written);
         }
         let unapproved = |of: &State| {
-            let waiting = of.waiting().into_iter().map(|it| it.0);
+            let waiting = of.open().into_iter().map(|it| it.0);
             waiting.filter(|place| of.state(*place) == CallState::Unapproved).collect::<Vec<_>>()
         };
-        let is_stale = unapproved(written) != unapproved(&self.state);
-        let held = Held { version: *version, messages: written.messages.len(), is_stale };
+        let messages = written.messages.len();
+        let is_outdated = unapproved(written) != unapproved(&self.state)
+            || (messages, &written.steers) != (self.state.messages.len(), &self.state.steers);
+        let held = Held { version: *version, messages, is_outdated };
         self.happen(Event::Saved(held));
         self.look = Look::No;
     }
@@ -357,17 +396,17 @@ impl Turn {
     /// Notes that the owner who wrote this may have run what it was handed, though here it waits
     /// for approval or was closed as not run.
     fn doubt_what_was_handed_out(&mut self, written: &State) {
-        let mut handed_out = written.waiting();
+        let mut handed_out = written.open();
         handed_out.retain(|(place, _)| written.state(*place).is_handed_out());
         for (place, _) in &handed_out {
             if self.state.state(*place) != CallState::Answered {
-                self.happen(Event::Doubted(*place));
+                self.happen(Event::Is(*place, CallState::MayHaveRun));
             }
         }
         let closed = self.state.messages.iter_mut().skip(written.messages.len());
         for message in closed {
             let Some(result) = message.as_tool().filter(|it| was_not_run(it)) else { continue };
-            let of = handed_out.iter().position(|(_, call)| call.is_answered_by(result));
+            let of = handed_out.iter().position(|(_, call)| call.id == result.call_id());
             if let Some((place, call)) = of.map(|of| handed_out.remove(of)) {
                 *message = Message::Tool(outcome_unknown(call, &written.call_tag(place), ""));
             }
@@ -383,8 +422,8 @@ impl Turn {
         }
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
         if stored.has_gaps() || newest.is_some_and(|call| stored.has(call)) {
-            for (place, _) in self.state.waiting_calls() {
-                self.happen(Event::Doubted(place));
+            for (place, _) in self.state.open_calls() {
+                self.happen(Event::Is(place, CallState::MayHaveRun));
             }
         }
         self.happen(Event::Unwritten);
@@ -398,10 +437,12 @@ impl Turn {
         let messages: Vec<_> = records.map(|it| it.message()).collect();
         // What is evicted can't be compared, and has no calls that could lack a result.
         let is_same = snapshot.start > at.start || messages.into_iter().eq(&self.state.messages);
-        let is_own = is_same && self.commits > 1; // else another owner was faster
-        if is_own {
-            self.end_stored(stored);
-        } else if self.has_slot() {
+        // Only if an earlier append may have been made; else another owner was faster.
+        if is_same && (self.commits > 1 || self.was_over) {
+            return self.end_stored(stored);
+        }
+        self.commits = self.commits.saturating_sub(1);
+        if self.has_slot() {
             // The append is another turn's, made when this id was no longer known; or others have
             // ended this turn: then its slot is gone, and the next append shows it.
             self.commit_id = Some(random_id());
@@ -415,7 +456,7 @@ impl Turn {
 
     /// Others have ended the turn: what this owner found out since may be lacking.
     pub(super) fn ended(&self) -> Look {
-        Look::Ended(Stored::since(self.began_at()), self.state.messages.len())
+        Look::Ended(self.stored(), self.state.messages.len())
     }
 
     /// The results that this owner has and the slot has not.

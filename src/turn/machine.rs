@@ -9,21 +9,12 @@ use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, OnConflict, OnNoCheckpoint, Step, Turn};
 use crate::compose::{Composer, ComposerCache};
 use crate::error::{Error, ErrorKind, Remains, Result};
-use crate::memory::{Append, Appended, Expected};
+use crate::memory::{Append, Appended, Expected, Limits};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Records, SlotVersion, Snapshot};
 
-/// How far the end of a turn is stored.
-#[derive(Clone, Copy, Default, PartialEq)]
-pub(super) enum Tried {
-    #[default]
-    No,
-    /// It may be stored, and another try tells.
-    MayBeStored,
-    /// It may be stored, and another try could store it twice.
-    Once,
-}
-
+// `next` drives it. Hidden, since whoever did it from outside could not say that an append failed.
+#[doc(hidden)]
 impl Turn {
     /// Says what is to be done next. To ask again changes nothing: an answer that got lost is
     /// simply fetched once more.
@@ -58,13 +49,16 @@ impl Turn {
             return self.look();
         }
         match self.state.doing {
-            _ if self.tried == Tried::Once => Err(unacknowledged_error()),
+            // Neither the id nor the slot would tell another try from the first.
+            _ if self.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() => {
+                Err(unacknowledged_error())
+            }
             Doing::Ending(_) | Doing::Forgetting | Doing::Done { .. } => Ok(self.commit()),
             Doing::Calling(_) => self.call(),
-            Doing::Asking | Doing::Resting => {
+            Doing::Asking | Doing::Paused => {
                 // If the turn has outgrown its slot, nothing is saved: the slot still says that the
                 // calls were begun.
-                if self.slot_is_stale()
+                if self.slot_lacks_a_result()
                     && let Some(save) = self.save()?
                 {
                     return Ok(save);
@@ -75,8 +69,12 @@ impl Turn {
         }
     }
 
-    /// Notes the time, which is told of a turn that was written to its slot. For those who bring
-    /// their own I/O.
+    /// Sets what the memory takes at most.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Notes the time, which is told of a turn that was written to its slot.
     pub fn set_time(&mut self, now: SystemTime) {
         self.state.note_time(now);
     }
@@ -154,7 +152,7 @@ impl Turn {
     /// Its slot has what it wrote last, in this version.
     pub(super) fn wrote(&mut self, version: SlotVersion) {
         let messages = self.state.messages.len();
-        self.happen(Event::Saved(Held { version, messages, is_stale: false }));
+        self.happen(Event::Saved(Held { version, messages, is_outdated: false }));
         self.look = Look::No;
     }
 
@@ -189,13 +187,14 @@ impl Turn {
 
     /// Notes that an append failed, and how.
     pub(super) fn failed(&mut self, kind: ErrorKind) {
-        if kind == ErrorKind::Forgotten && matches!(self.look, Look::Ended(..)) {
-            self.look = self.ended();
-        }
-        if kind == ErrorKind::Unacknowledged && self.is_over() && self.tried != Tried::Once {
-            // Neither the id nor the slot would tell the second try from the first.
-            let is_told = self.limits.recognises_ids() || self.has_slot();
-            self.tried = if is_told { Tried::MayBeStored } else { Tried::Once };
+        match kind {
+            ErrorKind::Unacknowledged => {}
+            ErrorKind::Forgotten if matches!(self.look, Look::Ended(..)) => {
+                self.look = self.ended();
+            }
+            // That of the whole, if this was it, was not made.
+            _ if matches!(self.look, Look::No) => self.commits = self.commits.saturating_sub(1),
+            _ => {}
         }
     }
 
@@ -209,23 +208,25 @@ impl Turn {
         let is_harmless = |(place, call): (usize, &ToolCall)| {
             self.state.is_repeatable(call) && self.state.state(place) != CallState::Unapproved
         };
-        let is_harmless = self.state.waiting().into_iter().all(is_harmless);
-        let held = self.state.held();
-        let is_written =
-            held.is_some_and(|it| !it.is_stale && it.messages >= self.state.messages.len());
-        if !is_harmless && !is_written {
+        let is_harmless = self.state.open().into_iter().all(is_harmless);
+        if !is_harmless && !self.state.is_written() {
             if let Some(save) = self.save()? {
                 return Ok(save);
             }
-            if self.state.on_no_checkpoint == OnNoCheckpoint::Fail
-                && !self.state.calls_are_checkpointed()
-            {
+            let is_approved = |(place, _)| self.state.state(place) == CallState::Approved;
+            let must_not = if self.state.calls_are_checkpointed() {
+                // Its slot says that it waits, and would let somebody approve of it once more.
+                self.state.open().into_iter().any(is_approved)
+            } else {
+                self.state.on_no_checkpoint == OnNoCheckpoint::Fail
+            };
+            if must_not {
                 return Err(self.no_checkpoint_error());
             }
         }
         self.state.apply(Event::HandedOut)?;
         let staged = self.prompts.staged(&self.state);
-        let handed_out = self.state.waiting().into_iter().map(|(place, call)| {
+        let handed_out = self.state.open().into_iter().map(|(place, call)| {
             let (tag, state) = (self.state.call_tag(place), self.state.state(place));
             self.handed_out(call, tag, state, staged.clone())
         });
@@ -249,7 +250,9 @@ impl Turn {
             },
             tag,
             needs_approval: state == CallState::Unapproved,
-            is_checkpointed: self.state.calls_are_checkpointed(),
+            // A turn can be dropped in front of a call that waits only if its slot has all of it.
+            is_checkpointed: self.state.calls_are_checkpointed()
+                && (state != CallState::Unapproved || self.state.is_written()),
             may_have_run: may_have_run && !is_repeatable,
             is_repeatable,
             staged,
@@ -269,7 +272,7 @@ impl Turn {
 
     /// Returns whether a tool that is not repeatable has had a result since the turn was written
     /// down.
-    fn slot_is_stale(&self) -> bool {
+    fn slot_lacks_a_result(&self) -> bool {
         let Some(held) = self.state.held() else { return false };
         let new = self.state.messages.get(held.messages..).unwrap_or_default();
         let counts = |result: &ToolMessage| !self.state.repeatable.contains(result.tool_name());
@@ -323,11 +326,9 @@ impl Turn {
 
     /// The outcome of the turn; of one that is not over, what there is of it, ended so.
     pub(crate) fn outcome(&self, ended: Ended) -> Done {
-        let (ended, positions, recognised) = match &self.state.doing {
-            Doing::Done { ended, positions, recognised } => {
-                (*ended, positions.clone(), *recognised)
-            }
-            _ => (ended, 0..0, false),
+        let (ended, positions) = match &self.state.doing {
+            Doing::Done { ended, positions } => (*ended, positions.clone()),
+            _ => (ended, 0..0),
         };
         let (usage, stop) = (self.state.usage, self.stop);
         let messages = self.state.messages.clone();
@@ -337,7 +338,7 @@ impl Turn {
         };
         let metadata = self.metadata.clone();
         let prompt = self.prompts.last.clone();
-        Done { positions, messages, ended, recognised, usage, stop, metadata, waiting, prompt }
+        Done { positions, messages, ended, usage, stop, metadata, waiting, prompt }
     }
 
     /// Returns what is left of a turn that was ended for a failure and could not be stored, for
@@ -345,7 +346,7 @@ impl Turn {
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let may_be_written = self.state.written != Written::Not;
         let is_forgetting = self.state.doing == Doing::Forgetting;
-        let is_nothing = !may_be_written && self.tried == Tried::No && !self.state.has_happened();
+        let is_nothing = !may_be_written && self.commits == 0 && !self.state.has_happened();
         match why {
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,
             Some(ErrorKind::Forgotten) => Remains::Unknown,

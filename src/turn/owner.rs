@@ -1,14 +1,14 @@
 //! The owner's side of a turn: its settings, answers, results, approvals, and that it is to end.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::late::Stored;
 use super::reply::Reply;
-use super::room::{excess, room_for_answer, too_large};
+use super::room::{excess, is_unbounded, room_for_answer, too_large};
 use super::state::{CallState, Doing, Event, State, outcome_unknown};
 use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Limits;
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
@@ -128,7 +128,7 @@ impl Turn {
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.state.id = id.into();
-        (self.may_be_repeated, self.is_request) = (true, true);
+        self.is_request = true;
         self
     }
 
@@ -168,12 +168,6 @@ impl Turn {
         self.state.temporaries
     }
 
-    /// Sets what the memory takes at most: [`ChatMemory::limits`](crate::ChatMemory::limits). For
-    /// those who bring their own I/O; [`next`](Self::next) asks the memory.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-    }
-
     /// Returns true if nothing is left but to store it.
     pub(crate) fn is_over(&self) -> bool {
         self.state.is_over()
@@ -183,9 +177,9 @@ impl Turn {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }
 
-    /// Returns the position behind which whatever is stored of the turn stands.
-    pub(crate) fn began_at(&self) -> u64 {
-        self.state.seen.map_or(0, |seen| seen.end)
+    /// Returns the search of what is stored of it.
+    pub(crate) fn stored(&self) -> Stored {
+        Stored::behind(self.state.seen)
     }
 
     /// Takes the answer of the model, and counts what it cost.
@@ -195,7 +189,7 @@ impl Turn {
     /// an earlier call of the turn, or with one whose result may come late, as far as the turn has
     /// read back.
     ///
-    /// One that [rests](Stop::Paused) is sent back as it is, which counts as a round, and what
+    /// One that [pauses](Stop::Paused) is sent back as it is, which counts as a round, and what
     /// comes then goes on with it: both are one message.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
@@ -215,8 +209,8 @@ impl Turn {
             return Err(Error::invalid("answer", "it is not the message of a model"));
         };
         let newest = self.state.messages.last().and_then(Message::as_ai);
-        let paused = newest.filter(|_| self.state.doing == Doing::Resting).cloned();
-        let is_asked = matches!(self.state.doing, Doing::Asking | Doing::Resting);
+        let paused = newest.filter(|_| self.state.doing == Doing::Paused).cloned();
+        let is_asked = matches!(self.state.doing, Doing::Asking | Doing::Paused);
         if !is_asked || newest.is_some() && paused.is_none() {
             return Err(Error::invalid("answer", "the turn did not ask"));
         }
@@ -228,7 +222,11 @@ impl Turn {
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }
-        let (mut answer, given) = tell_apart(answer, self.awaited_ids());
+        let cut = match stop {
+            Some(Stop::Length | Stop::Filtered) => cut_calls(&answer),
+            _ => Vec::new(),
+        };
+        let mut answer = tell_apart(answer, self.awaited_ids());
         let goes_on = paused.is_some();
         answer = match paused {
             Some(paused) => paused.followed_by(answer),
@@ -249,9 +247,11 @@ impl Turn {
         if goes_on {
             self.prompts.restage(); // it was staged as far as it went
         }
-        self.state.apply(Event::Answered { answer, given, usage, stop })?;
-        if matches!(stop, Some(Stop::Length | Stop::Filtered)) {
-            self.close_cut()?;
+        self.state.apply(Event::Answered { answer, usage, stop })?;
+        let cut = if self.is_over() { Vec::new() } else { cut };
+        for place in cut {
+            let why = "Not run: the answer was cut.".to_owned();
+            self.state.apply(Event::NotRun(place, why))?;
         }
         self.refuse_unknown()
     }
@@ -282,31 +282,26 @@ impl Turn {
 
     /// The place of the call of this id that waits for approval.
     fn unapproved(&self, operation: &'static str, call_id: &str) -> Result<usize> {
-        let waiting = self.state.waiting();
-        let unapproved = |place| self.state.state(place) == CallState::Unapproved;
-        // An id that is a call's own means no other one.
-        let own = waiting.iter().find(|(_, call)| call.id == call_id);
-        let place = match own {
-            Some((place, _)) => Some(*place),
-            None => self.state.called(call_id).map(|(place, _)| place),
-        };
-        place.filter(|place| unapproved(*place)).ok_or_else(|| {
+        let place = self.open_call(call_id).ok().map(|(place, _)| place);
+        let is_unapproved = |place: &usize| self.state.state(*place) == CallState::Unapproved;
+        place.filter(is_unapproved).ok_or_else(|| {
             Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
         })
     }
 
     /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
-        let (place, _) = self.waiting_call(call.id())?;
-        if call.is_repeatable() { Ok(()) } else { self.state.apply(Event::Begun(place)) }
+        let (place, _) = self.open_call(call.id())?;
+        if call.is_repeatable() {
+            return Ok(());
+        }
+        self.state.apply(Event::Is(place, CallState::Begun))
     }
 
     /// Takes what came of a call.
     ///
-    /// It is named by the id that was [handed out](super::Call::id). Where the model gave one id to
-    /// more calls than one, that id does as well, for each of them that waits, in order: of tools
-    /// that are repeatable. What came of another call may come twice, and would be taken for the
-    /// result of the next one.
+    /// It is named by the id that was [handed out](super::Call::id), which is its own: where the
+    /// model gave one id to more calls than one, that is the first of them alone.
     ///
     /// A result that is too large for the memory becomes an error for the model that says so.
     ///
@@ -319,11 +314,7 @@ impl Turn {
         call_id: &str,
         outcome: Result<impl Into<Content>, ToolError>,
     ) -> Result<()> {
-        let (place, call) = self.waiting_call(call_id)?;
-        if outcome.is_ok() && self.state.state(place) == CallState::Unapproved {
-            let text = format!("nobody has approved of the call {call_id:?}");
-            return Err(Error::invalid("result", text));
-        }
+        let (place, call) = self.open_call(call_id)?;
         let result = match outcome {
             Ok(content) => ToolMessage::new(&call.id, &call.name, content),
             Err(error) => {
@@ -345,7 +336,7 @@ impl Turn {
 
     /// Answers a call with this error because it was not run, and will not be.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
-        let (place, _) = self.waiting_call(call_id)?;
+        let (place, _) = self.open_call(call_id)?;
         self.state.apply(Event::NotRun(place, text.to_owned()))
     }
 
@@ -358,12 +349,19 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits.
     pub fn outcome_unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let (place, call) = self.waiting_call(call_id)?;
+        let (place, call) = self.open_call(call_id)?;
         let tag = self.state.call_tag(place);
         let unknown = outcome_unknown(&call, &tag, why);
-        let is_too_large = self.excess_of_result(&Message::Tool(unknown.clone())).is_some();
+        let is_too_large = self.excess_of(&Message::Tool(unknown.clone()), Some(place)).is_some();
         let unknown = if is_too_large { outcome_unknown(&call, &tag, "") } else { unknown };
         self.state.apply(Event::Result(place, unknown))
+    }
+
+    /// Says of each call that was handed out and has no result that nobody knows what came of it.
+    pub(crate) fn all_unknown(&mut self, why: &str) -> Result<()> {
+        let mut begun = self.state.open_calls();
+        begun.retain(|(place, _)| self.state.state(*place).is_handed_out());
+        begun.iter().try_for_each(|(_, call)| self.outcome_unknown(&call.id, why))
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where
@@ -378,7 +376,7 @@ impl Turn {
             return Err(Error::invalid("steer", "the turn is over"));
         }
         let message = Message::User(UserMessage::new(content).steered());
-        if let Some(text) = self.excess_of_result(&message) {
+        if let Some(text) = self.excess_of(&message, None) {
             return Err(Error::invalid("steer", text));
         }
         self.state.apply(Event::Steered(message))
@@ -391,9 +389,9 @@ impl Turn {
     }
 
     /// The call of this id that waits for its result.
-    fn waiting_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
-        let call = self.state.called(call_id);
-        call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
+    fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
+        let call = self.state.open().into_iter().find(|(_, call)| call.id == call_id);
+        call.map(|(place, call)| (place, call.clone())).ok_or_else(|| {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
             Error::invalid("result", text)
         })
@@ -419,7 +417,7 @@ impl Turn {
         if self.tools.is_empty() {
             return Ok(());
         }
-        for (place, call) in self.state.waiting_calls() {
+        for (place, call) in self.state.open_calls() {
             if self.tool(&call).is_none() {
                 self.state.apply(Event::NotRun(place, no_tool(&call.name)))?;
             }
@@ -427,100 +425,79 @@ impl Turn {
         Ok(())
     }
 
-    /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
-    fn close_cut(&mut self) -> Result<()> {
-        let waiting = self.state.waiting_calls();
-        let given: Vec<_> =
-            waiting.iter().map(|(place, call)| self.state.given_id(*place, call)).collect();
-        // What shares its id may be half of it.
-        let is_cut: Vec<_> = given.iter().map(|id| Some(id) == given.last()).collect();
-        for ((place, _), _) in waiting.into_iter().zip(is_cut).filter(|(_, is_cut)| *is_cut) {
-            let why = "Not run: the answer was cut.".to_owned();
-            self.state.apply(Event::NotRun(place, why))?;
-        }
-        Ok(())
-    }
-
-    /// Returns the result, or in its place that it is too large: also where it comes late.
+    /// Returns the result, or in its place that it is too large: also where it comes late, which
+    /// makes it longer.
     fn fitting(&self, place: usize, result: ToolMessage) -> ToolMessage {
-        if self.has_no_limits() {
-            return result;
-        }
-        let marked = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
-        let both = [result.clone(), marked].map(Message::Tool);
-        match both.iter().find_map(|it| self.excess_of_result(it)) {
+        let late = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
+        match self.excess_of(&Message::Tool(late), Some(place)) {
             None => result,
             Some(why) => ToolMessage::new(result.call_id(), result.tool_name(), too_large(&why))
                 .with_error(true),
         }
     }
 
-    /// Says why the memory can't take this result or message of the user, the closings of the other
-    /// calls that wait, and an answer.
-    fn excess_of_result(&self, message: &Message) -> Option<String> {
-        if self.has_no_limits() {
+    /// Says why the memory can't take this message of the user or result of the call at this place,
+    /// the closings of the other calls that wait, and an answer.
+    fn excess_of(&self, message: &Message, place: Option<usize>) -> Option<String> {
+        if is_unbounded(&self.limits) {
             return None;
-        }
-        let answered = message.as_tool().map(ToolMessage::call_id);
-        let mut others = self.state.waiting();
-        if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
-            others.remove(i);
         }
         let closing =
             |(place, call)| Message::Tool(outcome_unknown(call, &self.state.call_tag(place), ""));
-        let closings: Vec<_> = others.into_iter().map(closing).collect();
-        let State { messages, steers, .. } = &self.state;
-        let all = messages.iter().chain(steers).chain(&closings).chain([message]);
+        let others = self.state.open().into_iter().filter(|it| Some(it.0) != place);
+        let closings: Vec<_> = others.map(closing).collect();
+        let all = self.beside(usize::MAX).chain(&closings).chain([message]);
         excess(&self.limits, all, room_for_answer(&self.limits))
+    }
+
+    /// The first so many messages of the turn, which count beside a new one: not where a memory
+    /// takes a batch of any size.
+    fn beside(&self, first: usize) -> impl Iterator<Item = &Message> {
+        let (State { messages, steers, .. }, most) = (&self.state, self.limits.batch);
+        messages.iter().take(first).chain(steers).filter(move |_| most < usize::MAX)
     }
 
     /// Says why the memory can't take this answer, behind so many messages, with the closings of
     /// its calls.
     fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
-        if self.has_no_limits() {
+        if is_unbounded(&self.limits) {
             return None;
         }
-        let State { messages, steers, .. } = &self.state;
-        let messages = messages.get(..behind).unwrap_or_default();
         let tag = |place| self.state.call_tag_at(behind, place);
         let calls = answer.tool_calls().enumerate();
         let closings: Vec<_> = calls
             .map(|(place, call)| Message::Tool(outcome_unknown(call, &tag(place), "")))
             .collect();
         let answer = Message::Ai(answer.clone());
-        let all = messages.iter().chain(steers).chain(&closings).chain([&answer]);
+        let all = self.beside(behind).chain(&closings).chain([&answer]);
         excess(&self.limits, all, 0)
-    }
-
-    fn has_no_limits(&self) -> bool {
-        self.limits.message == usize::MAX && self.limits.batch == usize::MAX
     }
 }
 
-/// Returns the answer with an id for each of its calls that no other one has and that is not taken,
-/// and the ids that those had which were changed, by their places. By its id a call is approved of
-/// and answered, and it is the model that chooses ids.
-fn tell_apart(
-    answer: AiMessage,
-    mut taken: HashSet<String>,
-) -> (AiMessage, BTreeMap<usize, String>) {
+/// Returns the places of the calls of this answer that may be half where it was cut: the last one,
+/// and what shares its id. Half of arguments may look like all, and empty ones like none.
+fn cut_calls(answer: &AiMessage) -> Vec<usize> {
+    let last = answer.tool_calls().last().map(|call| &call.id);
+    let calls = answer.tool_calls().enumerate().filter(|(_, call)| Some(&call.id) == last);
+    calls.map(|(place, _)| place).collect()
+}
+
+/// Returns the answer with an id for each of its calls that no other one has and that is not taken.
+/// By its id a call is approved of and answered, and it is the model that chooses ids.
+fn tell_apart(answer: AiMessage, mut taken: HashSet<String>) -> AiMessage {
     let mut free: HashSet<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
     free.retain(|id| !taken.contains(id));
     taken.extend(free.iter().cloned());
-    let mut shared = BTreeMap::new();
-    let mut place = 0..;
     let told_apart = answer.with_calls(|call| {
-        let place = place.next()?;
         if free.remove(&call.id) {
             return None;
         }
         let base = if call.id.is_empty() { "call" } else { &call.id };
         let mut names = (2..).map(|n: u64| format!("{base}_{n}"));
         let id = names.find(|name| taken.insert(name.clone()))?;
-        shared.insert(place, call.id.clone());
         Some(ToolCall { id, ..call.clone() })
     });
-    (told_apart.unwrap_or(answer), shared)
+    told_apart.unwrap_or(answer)
 }
 
 /// The text for the model about a call of a tool that there is not.

@@ -102,14 +102,17 @@ impl Prompts {
         if self.wants_note && self.listed.is_none() && limits.has_slots() {
             return Ok(Step::List);
         }
-        if state.doing != Doing::Resting {
+        if state.doing != Doing::Paused {
             state.messages.append(&mut state.steers);
         }
         if state.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
         state.check_id()?;
-        if let Some(text) = excess(limits, &state.messages, room_for_answer(limits)) {
+        // What comes behind the question is measured when it comes.
+        if state.seen.is_none()
+            && let Some(text) = excess(limits, &state.messages, room_for_answer(limits))
+        {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = state.messages.len();

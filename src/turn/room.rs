@@ -11,10 +11,10 @@ pub(crate) fn excess<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
     room: usize,
 ) -> Option<String> {
-    let Limits { message: most, batch, .. } = *limits;
-    if most == usize::MAX && batch == usize::MAX {
+    if is_unbounded(limits) {
         return None;
     }
+    let Limits { message: most, batch, .. } = *limits;
     let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
     let (mut largest, mut all) = (0, 0_usize);
     for bytes in messages.into_iter().map(size) {
@@ -27,6 +27,11 @@ pub(crate) fn excess<'a>(
     let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
     (all.saturating_add(room) > batch)
         .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+}
+
+/// Returns true if a memory of these limits takes whatever there is.
+pub(super) fn is_unbounded(limits: &Limits) -> bool {
+    limits.message == usize::MAX && limits.batch == usize::MAX
 }
 
 /// The text for the model in the place of a result that is too large, for this reason.

@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
-use super::decision::{Decision, came_of_stored, find, read};
+use super::decision::{self, Decision, came_of_stored, find};
 use super::prompts::{recall, search};
 use super::state::{PREFIX, slot_of};
 use super::unfinished::{note_about, unfinished_in};
 use super::{Next, Step, Turn, Unfinished, Waiting};
-use crate::error::{Decided, ErrorKind, Result};
+use crate::error::{Decided, Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
@@ -40,9 +40,14 @@ macro_rules! over {
                 if !self.memory().limits().has_slots() {
                     return Ok(Vec::new());
                 }
-                let names = names(self.memory().slots()$($now)*?);
-                let snapshot = self.memory().read_with(&Read::newest(0).slots(names))$($now)*?;
-                unfinished_in(&snapshot)
+                unfinished_in(&self.turns()$($now)*?)
+            }
+
+            /// Reads the slots of turns.
+            $($async)* fn turns(&self) -> Result<Snapshot> {
+                let slots = self.memory().slots()$($now)*?.into_iter().map(|(name, _)| name);
+                let names = slots.filter(|name| name.starts_with(PREFIX));
+                self.memory().read_with(&Read::newest(0).slots(names))$($now)*
             }
 
             /// Takes a turn over from whoever began it: to go on with it, or to
@@ -65,14 +70,11 @@ macro_rules! over {
             /// ended meanwhile, or somebody was faster, who may have been you; and as
             /// [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let memory = self.memory();
-                let names = names(memory.slots()$($now)*?);
-                let snapshot = memory.read_with(&Read::newest(0).slots(names))$($now)*?;
-                let note = note_about(&snapshot, &slot_of(unfinished.id()));
+                let note = note_about(&self.turns()$($now)*?, &slot_of(unfinished.id()));
                 let mut turn = unfinished.adopted(note, None)?;
-                turn.set_limits(memory.limits());
+                turn.set_limits(self.memory().limits());
                 let mut take = adoption(&mut turn)?;
-                turn.saved(&memory.append_with(&mut take)$($now)*?);
+                turn.saved(&self.memory().append_with(&mut take)$($now)*?);
                 Ok(turn)
             }
 
@@ -88,10 +90,9 @@ macro_rules! over {
             /// Takes the turn of this call over, with the decision on it: both at once, or neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
                 let memory = self.memory();
-                let mut decided = Deciding::new(waiting, decision);
+                let mut decided = Deciding { waiting, decision, tries: 0, turn: None };
                 loop {
-                    let names = names(memory.slots()$($now)*?);
-                    let snapshot = memory.read_with(&Read::newest(0).slots(names))$($now)*?;
+                    let snapshot = self.turns()$($now)*.map_err(|error| decided.unread(error))?;
                     let Some(mut take) = decided.adopt(&snapshot)? else { break };
                     let appended = memory.append_with(&mut take)$($now)*;
                     if let Some(mut turn) = decided.after_append(appended)? {
@@ -99,11 +100,16 @@ macro_rules! over {
                         return Ok(turn);
                     }
                 }
-                let how = match read(&memory.append_with(&mut find(waiting))$($now)*?) {
-                    Some(read) => came_of_stored(waiting, &memory.read_with(&read)$($now)*?),
-                    None => Decided::Gone,
+                let found = memory.append_with(&mut find(waiting))$($now)*;
+                let found = found.map_err(|error| decided.unread(error))?;
+                let Some(mut stored) = decision::search(&found) else {
+                    return Err(decision.is_decided(Decided::Gone));
                 };
-                Err(decision.is_decided(how))
+                while let Some(page) = stored.next() {
+                    let page = memory.read_with(&page)$($now)*;
+                    stored.add_page(&page.map_err(|error| decided.unread(error))?);
+                }
+                Err(decision.is_decided(came_of_stored(waiting, &stored)))
             }
         }
 
@@ -119,7 +125,15 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// As [`step`](Self::step), and those of the memory.
+            /// Those of the memory, and those of
+            /// [`Composer::compose`](crate::compose::Composer::compose);
+            /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with
+            /// [`OnNoCheckpoint::Fail`](super::OnNoCheckpoint::Fail);
+            /// [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) where the conversation was
+            /// begun again; [`ErrorKind::Adopted`](crate::ErrorKind::Adopted) while somebody else
+            /// runs the turn; [`ErrorKind::Busy`](crate::ErrorKind::Busy) where a request of its
+            /// [id](Self::with_id) runs; and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid)
+            /// where another question has that id.
             pub $($async)* fn $next(&mut self, prompt: &MemoryPrompt<$over>) -> Result<Next> {
                 let $memory = prompt.memory();
                 self.set_limits($memory.limits());
@@ -169,10 +183,12 @@ impl Turn {
     ) -> Result<()> {
         match outcome {
             Ok(appended) => take(self, &appended),
-            Err(error) if error.kind() == ErrorKind::SlotConflict => self.slot_conflict(),
             Err(error) => {
                 self.failed(error.kind());
-                return Err(error);
+                if error.kind() != ErrorKind::SlotConflict {
+                    return Err(error);
+                }
+                self.slot_conflict();
             }
         }
         Ok(())
@@ -188,11 +204,7 @@ struct Deciding<'a> {
     turn: Option<Turn>,
 }
 
-impl<'a> Deciding<'a> {
-    fn new(waiting: &'a Waiting, decision: Decision<'a>) -> Self {
-        Self { waiting, decision, tries: 0, turn: None }
-    }
-
+impl Deciding<'_> {
     /// Returns the append with the decision; `None` if the turn is in its slot no more.
     fn adopt(&mut self, snapshot: &Snapshot) -> Result<Option<Append>> {
         let slot = snapshot.slot(&slot_of(&self.waiting.turn));
@@ -207,6 +219,15 @@ impl<'a> Deciding<'a> {
             unfinished.adopted(note_about(snapshot, slot.name()), Some(event))?
         };
         adoption(self.turn.insert(turn)).map(Some)
+    }
+
+    /// The error of a read: it leaves open whether a decision stands that may be written.
+    fn unread(&self, error: Error) -> Error {
+        if self.turn.is_none() {
+            return error;
+        }
+        let text = "the decision may be written, and the memory can't be read";
+        Error::new(ErrorKind::Unacknowledged, self.decision.operation(), text).with_source(error)
     }
 
     /// Takes what came of it: the turn, or `None` if the slot is to be looked at again.
@@ -238,9 +259,4 @@ fn adoption(turn: &mut Turn) -> Result<Append> {
     turn.set_time(SystemTime::now());
     let version = turn.state.held().map_or(Expected::Absent, |held| Expected::Is(held.version));
     Ok(Append::default().set_slot(turn.state.slot(), turn.state.checkpoint()?, version))
-}
-
-/// The names of the slots of turns.
-fn names<T>(slots: Vec<(String, T)>) -> impl Iterator<Item = String> {
-    slots.into_iter().map(|(name, _)| name).filter(|name| name.starts_with(PREFIX))
 }

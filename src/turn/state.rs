@@ -1,7 +1,7 @@
 //! The state of a turn: what it does, how surely it is written, and the one function through which
 //! every event goes in. A turn is serialised as that, in a slot of its memory or by its owner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::SystemTime;
 
@@ -9,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
+use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Appended, MOST_NAME, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
@@ -27,29 +28,20 @@ pub(super) const PREFIX: &str = "turn:";
 pub(super) enum Doing {
     /// The model is to be asked.
     Asking,
-    /// The model is to go on with its newest answer, which is not whole.
-    Resting,
+    /// The model is to go on with its newest answer, which is not whole: the provider paused.
+    Paused,
     /// The newest answer calls tools: one state a call, in their order. At least one has no result.
-    Calling(Vec<Called>),
+    Calling(Vec<CallState>),
     /// It has ended, and is to be stored.
     Ending(Ended),
     /// Nothing of it is to be stored, and its slot is to be removed. Its messages stay until then:
     /// by them its owner finds what others have made of it.
     Forgetting,
     /// All is said, and stored.
-    Done { ended: Ended, positions: Range<u64>, recognised: bool },
+    Done { ended: Ended, positions: Range<u64> },
 }
 
-/// One call of the newest answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Called {
-    pub(super) state: CallState,
-    /// The id that the model gave to it, where it has another one here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) given: Option<String>,
-}
-
-/// The state of one call.
+/// The state of one call of the newest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallState {
@@ -98,9 +90,9 @@ pub(super) struct Held {
     pub(super) version: SlotVersion,
     /// The number of messages that it has.
     pub(super) messages: usize,
-    /// True if somebody has approved of a call since.
+    /// True if something has happened since that it does not say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_stale: bool,
+    pub(super) is_outdated: bool,
 }
 
 /// All of a turn that is worth keeping.
@@ -134,7 +126,7 @@ pub(super) struct State {
     /// The note about other turns, which stands before the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<Message>,
-    /// The excerpts that were recalled for the question, which stands behind them.
+    /// The excerpts that were recalled for the question. They stand where the temporaries do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recalled: Option<Message>,
     /// The number of messages that stood before the temporaries when they were sent first.
@@ -162,23 +154,20 @@ pub(super) struct State {
 
 /// What happens to a turn.
 pub(super) enum Event {
-    /// The model has answered; of its calls these have other ids than it gave them.
+    /// The model has answered.
     Answered {
         answer: AiMessage,
-        given: BTreeMap<usize, String>,
         usage: Usage,
         stop: Option<Stop>,
     },
     /// The calls that wait are handed out.
     HandedOut,
-    /// This owner runs the call at this place.
-    Begun(usize),
+    /// The call at this place is handed out, and in this state.
+    Is(usize, CallState),
     /// Somebody says what came of a call.
     Result(usize, ToolMessage),
     /// A call is closed, since it was not run and will not be.
     NotRun(usize, String),
-    /// Somebody may have run this call.
-    Doubted(usize),
     Approved(usize),
     /// A person says no.
     Refused(usize, String),
@@ -205,6 +194,27 @@ pub(super) struct MadeCall<'a> {
     pub(super) call: &'a ToolCall,
     /// The result, where it has one, and its place among the messages.
     pub(super) result: Option<(usize, &'a ToolMessage)>,
+}
+
+/// Returns the calls that these messages of one turn make, each with its result: no two of them
+/// have one id. A late result takes the place of what stood in for it.
+pub(super) fn calls_among<'a>(
+    messages: impl IntoIterator<Item = &'a Message>,
+) -> Vec<MadeCall<'a>> {
+    let mut calls = Vec::<MadeCall<'_>>::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        let made = message.tool_calls().enumerate();
+        calls.extend(made.map(|(place, call)| MadeCall { at, place, call, result: None }));
+        let Some(result) = message.as_tool() else { continue };
+        if let Some(made) = calls.iter_mut().find(|it| it.call.id == result.call_id())
+            && made
+                .result
+                .is_none_or(|(_, it)| it.is_stand_in() && it.call_tag() == result.call_tag())
+        {
+            made.result = Some((at, result));
+        }
+    }
+    calls
 }
 
 impl State {
@@ -239,24 +249,23 @@ impl State {
 
     /// Takes an event. What can't happen in this state is an error, and changes nothing.
     pub(super) fn apply(&mut self, event: Event) -> Result<()> {
-        use CallState::{Answered, Approved, Begun, HandedOut, MayHaveRun, New, Unapproved};
-        use Doing::{Asking, Calling, Done, Ending, Forgetting, Resting};
+        use CallState::{Answered, Approved, HandedOut, MayHaveRun, New, Unapproved};
+        use Doing::{Asking, Calling, Done, Ending, Forgetting, Paused};
 
         let state = |place: usize| match &self.doing {
-            Calling(calls) => calls.get(place).map(|it| it.state).filter(|it| *it != Answered),
+            Calling(calls) => calls.get(place).copied().filter(|it| *it != Answered),
             _ => None,
         };
+        let is_known = matches!(event, Event::HandedOut | Event::Is(..) | Event::HandedOver);
+        let is_known = is_known || matches!(event, Event::Saved(_));
         match (event, &self.doing) {
-            (Event::Answered { answer, given, usage, stop }, Asking | Resting) => {
-                self.answered(answer, given, usage, stop);
+            (Event::Answered { answer, usage, stop }, Asking | Paused) => {
+                self.answered(answer, usage, stop);
             }
             (Event::HandedOut, Calling(_)) => {
                 self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
             }
-            (Event::Begun(place), Calling(_)) if state(place).is_some() => self.set(place, Begun),
-            (Event::Doubted(place), Calling(_)) if state(place).is_some() => {
-                self.set(place, MayHaveRun);
-            }
+            (Event::Is(place, is), Calling(_)) if state(place).is_some() => self.set(place, is),
             (Event::Result(place, result), Calling(_)) => match state(place) {
                 None => return Err(impossible("the call has a result")),
                 Some(Unapproved) if !result.is_error() => {
@@ -276,17 +285,14 @@ impl State {
             }
             (Event::Approved(place), Calling(_)) if state(place) == Some(Unapproved) => {
                 self.set(place, Approved);
-                if let Written::Held(held) = &mut self.written {
-                    held.is_stale = true;
-                }
             }
             (Event::Refused(place, why), Calling(_)) if state(place) == Some(Unapproved) => {
                 let (call, tag) = (self.call_at(place), self.call_tag(place));
                 let refused = not_run(error_result(&call, &why));
                 self.close(place, refused.stand_in().with_call_tag(&tag));
             }
-            (Event::Steered(message), Asking | Resting | Calling(_)) => self.steers.push(message),
-            (Event::Interrupted(keep), Asking | Resting | Calling(_)) => self.interrupted(keep),
+            (Event::Steered(message), Asking | Paused | Calling(_)) => self.steers.push(message),
+            (Event::Interrupted(keep), Asking | Paused | Calling(_)) => self.interrupted(keep),
             (Event::Interrupted(_), Ending(_) | Forgetting | Done { .. }) => {}
             (Event::Saving, _) => self.written = Written::InDoubt(self.held().copied()),
             (Event::Saved(held), _) => self.written = Written::Held(held),
@@ -300,30 +306,25 @@ impl State {
                 self.owner = random_id();
             }
             (Event::Stored(ended, appended), _) => {
-                let Appended { positions, recognised, .. } = appended;
-                self.doing = Done { ended, positions, recognised };
+                self.doing = Done { ended, positions: appended.positions };
             }
             _ => return Err(impossible("the turn is at another place")),
+        }
+        if let Written::Held(held) = &mut self.written {
+            held.is_outdated |= !is_known;
         }
         Ok(())
     }
 
-    fn answered(
-        &mut self,
-        answer: AiMessage,
-        mut given: BTreeMap<usize, String>,
-        usage: Usage,
-        stop: Option<Stop>,
-    ) {
-        let called = |(place, call): (usize, &ToolCall)| {
+    fn answered(&mut self, answer: AiMessage, usage: Usage, stop: Option<Stop>) {
+        let state = |call: &ToolCall| {
             let needs_approval = self.needs_approval.contains(&call.name);
-            let state = if needs_approval { CallState::Unapproved } else { CallState::New };
-            Called { state, given: given.remove(&place) }
+            if needs_approval { CallState::Unapproved } else { CallState::New }
         };
-        let calls: Vec<_> = answer.tool_calls().enumerate().map(called).collect();
+        let calls: Vec<_> = answer.tool_calls().map(state).collect();
         let is_paused = calls.is_empty() && stop == Some(Stop::Paused);
         let is_over = self.rounds >= self.most_rounds && (is_paused || !calls.is_empty());
-        if self.doing == Doing::Resting {
+        if self.doing == Doing::Paused {
             self.messages.pop(); // the answer goes on with it
         }
         self.messages.push(Message::Ai(answer));
@@ -339,43 +340,41 @@ impl State {
         } else if has_calls || is_paused {
             self.rounds += 1;
             if is_paused {
-                self.doing = Doing::Resting;
+                self.doing = Doing::Paused;
             }
         } else if self.steers.is_empty() {
             self.doing = Doing::Ending(Ended::Answered);
         }
     }
 
-    /// Ends it so, with the calls that wait closed for this reason.
-    fn end(&mut self, ended: Ended, why: &str) {
-        for (place, call) in self.waiting_calls() {
-            self.close(place, not_run(error_result(&call, why)));
-        }
-        self.doing = Doing::Ending(ended);
-    }
-
     fn interrupted(&mut self, keep: OnInterrupt) {
         if keep == OnInterrupt::Forget && !self.has_happened() {
             self.doing = Doing::Forgetting;
-            return;
+        } else {
+            self.end(Ended::Interrupted, NOT_RUN);
         }
-        for (place, call) in self.waiting_calls() {
-            if self.state(place).is_handed_out() {
-                let unknown = outcome_unknown(&call, &self.call_tag(place), "");
-                self.close(place, unknown);
+    }
+
+    /// Ends it so. Of calls that were handed out nobody knows what came; the others are not run,
+    /// for this reason.
+    fn end(&mut self, ended: Ended, why: &str) {
+        for (place, call) in self.open_calls() {
+            let closed = if self.state(place).is_handed_out() {
+                outcome_unknown(&call, &self.call_tag(place), "")
             } else {
-                self.close(place, not_run(error_result(&call, NOT_RUN)));
-            }
+                not_run(error_result(&call, why))
+            };
+            self.close(place, closed);
         }
         self.messages.append(&mut self.steers);
-        self.doing = Doing::Ending(Ended::Interrupted);
+        self.doing = Doing::Ending(ended);
     }
 
     /// Stages a result; behind the last one the model is to be asked.
     fn close(&mut self, place: usize, result: ToolMessage) {
         self.messages.push(Message::Tool(result));
         self.set(place, CallState::Answered);
-        if self.waiting().is_empty() {
+        if self.open().is_empty() {
             self.doing = Doing::Asking;
         }
     }
@@ -384,14 +383,14 @@ impl State {
         if let Doing::Calling(calls) = &mut self.doing
             && let Some(call) = calls.get_mut(place)
         {
-            call.state = state;
+            *call = state;
         }
     }
 
     fn each(&mut self, state: impl Fn(CallState) -> CallState) {
         if let Doing::Calling(calls) = &mut self.doing {
             for call in calls {
-                call.state = state(call.state);
+                *call = state(*call);
             }
         }
     }
@@ -399,27 +398,27 @@ impl State {
     /// Returns the state of the call at this place.
     pub(super) fn state(&self, place: usize) -> CallState {
         match &self.doing {
-            Doing::Calling(calls) => calls.get(place).map_or(CallState::Answered, |it| it.state),
+            Doing::Calling(calls) => calls.get(place).copied().unwrap_or(CallState::Answered),
             _ => CallState::Answered,
         }
     }
 
     /// The calls without results, with their places among the newest calls.
-    pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
+    pub(super) fn open(&self) -> Vec<(usize, &ToolCall)> {
         let Doing::Calling(calls) = &self.doing else { return Vec::new() };
         let newest = self.newest_calls().and_then(|at| self.messages.get(at));
         let made = newest.into_iter().flat_map(Message::tool_calls).zip(calls).enumerate();
-        made.filter(|(_, (_, it))| it.state != CallState::Answered)
+        made.filter(|(_, (_, it))| **it != CallState::Answered)
             .map(|(place, (call, _))| (place, call))
             .collect()
     }
 
-    pub(super) fn waiting_calls(&self) -> Vec<(usize, ToolCall)> {
-        self.waiting().into_iter().map(|(place, call)| (place, call.clone())).collect()
+    pub(super) fn open_calls(&self) -> Vec<(usize, ToolCall)> {
+        self.open().into_iter().map(|(place, call)| (place, call.clone())).collect()
     }
 
     fn call_at(&self, place: usize) -> ToolCall {
-        let waiting = self.waiting().into_iter().find(|it| it.0 == place);
+        let waiting = self.open().into_iter().find(|it| it.0 == place);
         waiting.map_or_else(|| ToolCall::new("", "", ""), |(_, call)| call.clone())
     }
 
@@ -459,24 +458,6 @@ impl State {
         append_id(&self.id, self.part, behind_checkpoint)
     }
 
-    /// The calls of the turn, each with its result.
-    pub(super) fn calls(&self) -> Vec<MadeCall<'_>> {
-        let (mut calls, mut newest) = (Vec::<MadeCall<'_>>::new(), 0);
-        for (at, message) in self.messages.iter().enumerate() {
-            if message.has_tool_calls() {
-                newest = calls.len();
-            }
-            let made = message.tool_calls().enumerate();
-            calls.extend(made.map(|(place, call)| MadeCall { at, place, call, result: None }));
-            let Some(result) = message.as_tool() else { continue };
-            let mut open = calls[newest..].iter_mut().filter(|it| it.result.is_none());
-            if let Some(answered) = open.find(|it| it.call.is_answered_by(result)) {
-                answered.result = Some((at, result));
-            }
-        }
-        calls
-    }
-
     /// The place of the message with the newest calls.
     pub(super) fn newest_calls(&self) -> Option<usize> {
         self.messages.iter().rposition(Message::has_tool_calls)
@@ -498,7 +479,7 @@ impl State {
         let mut results = self.messages.iter().filter_map(Message::as_tool);
         results.any(|it| !was_not_run(it) && !self.is_repeatable_name(it.tool_name()))
             || self
-                .waiting()
+                .open()
                 .into_iter()
                 .any(|(place, call)| self.state(place).is_handed_out() && !self.is_repeatable(call))
     }
@@ -506,7 +487,7 @@ impl State {
     /// Returns what tools gave that the slot does not have, with the calls and their tags.
     pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
         let known = self.held().map_or(0, |held| held.messages);
-        let mut calls = self.calls();
+        let mut calls = calls_among(&self.messages);
         calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
         let unwritten = calls.into_iter().filter_map(|made| {
             let (at, result) = made.result?;
@@ -514,39 +495,6 @@ impl State {
             (at >= known && is_true(result)).then(|| (tag(), made.call, result))
         });
         unwritten.collect()
-    }
-
-    /// Returns whether a call of the turn has this id, whether or not it was answered.
-    fn is_own_id(&self, id: &str) -> bool {
-        self.messages.iter().flat_map(Message::tool_calls).any(|call| call.id == id)
-    }
-
-    /// Returns the id that the model gave to the call at this place.
-    pub(super) fn given_id<'a>(&'a self, place: usize, call: &'a ToolCall) -> &'a str {
-        let Doing::Calling(calls) = &self.doing else { return &call.id };
-        calls.get(place).and_then(|it| it.given.as_deref()).unwrap_or(&call.id)
-    }
-
-    /// Returns the call that is meant by this id: its own, or one to which the model gave it. Of a
-    /// tool that is not repeatable that is none if another call has that id or was given it, be
-    /// it answered or not: what came of that one may come twice.
-    pub(super) fn called(&self, id: &str) -> Option<(usize, &ToolCall)> {
-        let waiting = self.waiting();
-        let own = waiting.iter().find(|(_, call)| call.id == id);
-        let is_given = |it: &&(usize, &ToolCall)| self.given_id(it.0, it.1) == id;
-        let shares = || match &self.doing {
-            Doing::Calling(calls) => {
-                calls.iter().filter(|it| it.given.as_deref() == Some(id)).count() > 1
-            }
-            _ => false,
-        };
-        let is_meant = |(_, call): &&(usize, &ToolCall)| {
-            self.is_repeatable(call) || !self.is_own_id(id) && !shares()
-        };
-        let given = || waiting.iter().filter(is_given).filter(is_meant);
-        let handed_out = || given().find(|it| self.state(it.0) != CallState::Unapproved);
-        let waits = || given().next().filter(|_| !self.is_own_id(id));
-        own.or_else(handed_out).or_else(waits).copied()
     }
 
     pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {
@@ -557,12 +505,15 @@ impl State {
         self.repeatable.contains(tool)
     }
 
-    /// Returns true if the slot says that the newest calls were begun. More may be known of
-    /// them.
+    /// Returns true if the slot knows of the newest calls. More may be known of them.
     pub(super) fn calls_are_checkpointed(&self) -> bool {
-        let newest = self.newest_calls();
-        self.held().is_some_and(|held| !held.is_stale && newest < Some(held.messages))
-            && newest.is_some()
+        let known = self.held().zip(self.newest_calls());
+        known.is_some_and(|(held, newest)| newest < held.messages)
+    }
+
+    /// Returns true if the slot says all that has happened.
+    pub(super) fn is_written(&self) -> bool {
+        self.held().is_some_and(|held| !held.is_outdated)
     }
 
     /// Returns this as it is written to its slot. Whoever reads it can't know better than that the
@@ -577,15 +528,15 @@ impl State {
         })
     }
 
-    /// Returns the bytes that a checkpoint takes more, at most, once somebody has adopted it.
+    /// Returns the bytes that a checkpoint takes more once somebody has adopted it and has closed
+    /// the calls that wait, each for a reason of some words. What the slot knows has a part of it.
     pub(super) fn growth(&self) -> usize {
-        let longer = "may_have_run".len() - "handed_out".len();
-        let mut waiting = self.waiting();
-        waiting.retain(|(place, _)| self.state(*place) != CallState::MayHaveRun);
-        let digits = |number: u32| number.checked_ilog10().unwrap_or(0) as usize;
-        let adoptions = digits(self.adoptions + 1) - digits(self.adoptions);
-        let since = if self.since.is_none() { r#""since":1700000000000,"#.len() } else { 0 };
-        waiting.len() * longer + adoptions + since
+        let reason = if self.calls_are_checkpointed() { REASON / 4 } else { REASON };
+        let closing = |(place, call): (usize, &ToolCall)| {
+            let closing = Message::Tool(outcome_unknown(call, &self.call_tag(place), ""));
+            Codec::Json.encode(&closing).map_or(0, |it| it.len()) + reason
+        };
+        ADOPTION + self.open().into_iter().map(closing).sum::<usize>()
     }
 
     /// Notes the time.
@@ -594,6 +545,12 @@ impl State {
         self.since = u64::try_from(since.as_millis()).ok();
     }
 }
+
+/// The bytes by which an adoption makes a checkpoint longer, at most: its time, and a digit.
+const ADOPTION: usize = 64;
+
+/// The bytes for the words in which a call is refused, or its process is said to have died.
+const REASON: usize = 256;
 
 /// The most turns of one id: with more, the id of an append could be too long.
 const MOST_PARTS: u32 = 9_999;

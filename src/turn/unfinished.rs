@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Turn;
 use super::state::{
-    CallState, Event, Held, MadeCall, PREFIX, State, VERSION, is_true, random_id, was_not_run,
+    CallState, Event, Held, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
@@ -73,14 +73,16 @@ impl Unfinished {
     /// approval.
     pub fn calls(&self) -> Vec<UnfinishedCall> {
         let newest = self.state.newest_calls();
-        let calls = self.state.calls().into_iter().filter_map(|made| {
+        let calls = calls_among(&self.state.messages).into_iter().filter_map(|made| {
             let MadeCall { at, place, call, result } = made;
             let needs_approval =
                 Some(at) == newest && self.state.state(place) == CallState::Unapproved;
-            if self.state.is_repeatable(call) && !needs_approval {
+            let result = result.map(|(_, it)| it);
+            let is_begun = !self.state.is_repeatable(call) && !result.is_some_and(was_not_run);
+            if !is_begun && !needs_approval {
                 return None;
             }
-            let result = result.map(|(_, it)| it).filter(|it| is_true(it) || was_not_run(it));
+            let result = result.filter(|it| is_true(it));
             Some(UnfinishedCall {
                 call_id: call.id.clone(),
                 tool: call.name.clone(),
@@ -104,7 +106,7 @@ impl Unfinished {
 
     /// Returns true if a call was handed out and has no result, as far as the slot says.
     pub(crate) fn runs(&self) -> bool {
-        let mut waiting = self.state.waiting().into_iter();
+        let mut waiting = self.state.open().into_iter();
         waiting.any(|(place, _)| self.state.state(place).is_handed_out())
     }
 
@@ -114,8 +116,7 @@ impl Unfinished {
         state.apply(Event::HandedOver)?;
         decision.map_or(Ok(()), |decision| state.apply(decision))?;
         let messages = state.messages.len();
-        state.apply(Event::Saved(Held { version: self.version, messages, is_stale: false }))?;
-        state.owner = random_id();
+        state.apply(Event::Saved(Held { version: self.version, messages, is_outdated: false }))?;
         state.adoptions += 1;
         state.note = note;
         Ok(Turn::of(state))
@@ -124,7 +125,7 @@ impl Unfinished {
 
 /// Returns the calls of a turn that wait for approval.
 pub(super) fn waiting_in(state: &State) -> Vec<Waiting> {
-    let waiting = state.waiting().into_iter();
+    let waiting = state.open().into_iter();
     let waiting = waiting.filter(|it| state.state(it.0) == CallState::Unapproved);
     let waiting = waiting.map(|(_, call)| Waiting {
         turn: state.id.clone(),
@@ -309,7 +310,7 @@ impl UnfinishedCall {
             }
             None => format!("- {tool} {arguments}: its outcome is not known yet"),
             Some(result) => {
-                format!("- {tool} {arguments}: done, with the result {:?}", short(result))
+                format!("- {tool} {arguments}: its result is {:?}", short(result))
             }
         }
     }

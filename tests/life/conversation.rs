@@ -10,7 +10,7 @@ mod buttons;
 #[cfg(feature = "async")]
 mod dropped;
 #[cfg(feature = "async")]
-mod faults;
+pub(crate) mod faults;
 #[cfg(feature = "sqlite")]
 mod kills;
 mod late;

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted};
+use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted, Stopper};
 use memory_prompt::error::Decided;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Turn, Waiting};
+use memory_prompt::turn::{
+    Call, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn, Waiting,
+};
+use memory_prompt::wire::Stop;
 use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
     Message, Result, Tool, ToolCall,
@@ -16,6 +19,7 @@ use serde_json::json;
 
 use crate::conversation::faults::{Slow, polled};
 use crate::conversation::texts;
+use crate::odd::Odd;
 
 /// A conversation of either kind over this memory, with a payment that needs approval.
 pub(crate) enum Either {
@@ -28,7 +32,7 @@ const BOTH: [bool; 2] = [false, true];
 impl Either {
     pub(crate) fn new(
         is_async: bool,
-        memory: &Arc<DefaultChatMemory>,
+        memory: &Arc<impl ChatMemory + 'static>,
         model: Scripted,
         paid: &Arc<AtomicU32>,
     ) -> Self {
@@ -44,6 +48,30 @@ impl Either {
         } else {
             let prompt = MemoryPrompt::new(Arc::clone(memory));
             Self::Blocking(Conversation::new(prompt, model).tool(tool, pay))
+        }
+    }
+
+    pub(crate) fn tool(
+        self,
+        tool: Tool,
+        run: impl Fn(serde_json::Value) -> std::result::Result<String, ToolError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        match self {
+            Self::Blocking(it) => Self::Blocking(it.tool(tool, run)),
+            Self::Async(it) => Self::Async(it.tool(tool, run)),
+        }
+    }
+
+    pub(crate) fn approve_by(
+        self,
+        approver: impl Fn(&Call) -> Approval + Send + Sync + 'static,
+    ) -> Self {
+        match self {
+            Self::Blocking(it) => Self::Blocking(it.approve_by(approver)),
+            Self::Async(it) => Self::Async(it.approve_by(approver)),
         }
     }
 
@@ -76,9 +104,13 @@ impl Either {
     }
 
     pub(crate) fn recover(&self, silent_for: Duration) -> usize {
+        self.try_recover(silent_for).unwrap()
+    }
+
+    pub(crate) fn try_recover(&self, silent_for: Duration) -> Result<usize> {
         match self {
-            Self::Blocking(it) => it.recover(silent_for).unwrap(),
-            Self::Async(it) => polled(it.recover(silent_for), 2_000).unwrap().unwrap(),
+            Self::Blocking(it) => it.recover(silent_for),
+            Self::Async(it) => polled(it.recover(silent_for), 2_000).unwrap(),
         }
     }
 }
@@ -287,12 +319,185 @@ fn a_turn_that_runs_one_call_is_busy_for_the_other_button() {
     }
 }
 
+fn called<const N: usize>(calls: [(&str, &str); N]) -> Message {
+    Message::ai_calls(calls.map(|(id, tool)| ToolCall::new(id, tool, "{}")))
+}
+
+/// An answer looked something up and wanted to pay, and the process died before the look-up was
+/// written down. `recover` said each time anew that it had ended the turn; the button and a retry
+/// of the request were busy for ever.
+#[test]
+fn a_call_beside_a_repeatable_one_of_a_dead_process_can_be_decided_on() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let request = || Turn::from("Look and pay.").with_id("request 1");
+        let look = || Tool::new("look", "Looks.").repeatable();
+        let mut dying = prompt.turn(request());
+        dying = dying.tools([look(), Tool::new("pay", "Pays.").needing_approval()]);
+        dying.next(&prompt).unwrap();
+        dying.answer(called([("c1", "look"), ("c2", "pay")])).unwrap();
+        dying.next(&prompt).unwrap(); // it looks, and its process dies
+
+        let conversation = Either::new(is_async, &memory, Scripted::new().says("Paid."), &paid)
+            .tool(look(), |_| Ok("30 EUR".to_owned()));
+        let busy = conversation.approve(&conversation.waiting()[0]).unwrap_err();
+        assert!(matches!(busy.kind(), ErrorKind::Busy { .. }), "{busy:?}");
+        assert_eq!(conversation.recover(Duration::ZERO), 1);
+        assert_eq!(conversation.recover(Duration::ZERO), 0, "it waits for a person");
+        let again = conversation.say(request()).unwrap();
+        assert_eq!((again.ended, again.waiting()), (Ended::Parked, &*conversation.waiting()));
+        assert_eq!(conversation.approve(&again.waiting()[0]).unwrap().text(), "Paid.");
+        let stored = texts(&memory);
+        assert!(stored[2].starts_with("The process died. ") && stored[3] == "paid", "{stored:?}");
+        assert_eq!(paid.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// Three payments waited. The process died in the first, and then in the second: from then on each
+/// `recover` was an error, since nobody knew what had come of the first, and a service that begins
+/// with it did not start any more.
+#[test]
+fn a_process_may_die_in_one_call_after_the_other() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let model = Scripted::new().says(pays(3)).says("Paid.");
+        let conversation = Either::new(is_async, &memory, model, &paid);
+        conversation.say("Pay all.").unwrap();
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        for id in ["c1", "c2"] {
+            let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+            dying.approve(id).unwrap();
+            dying.next(&prompt).unwrap(); // it runs, and its process dies
+            assert_eq!(conversation.recover(Duration::ZERO), 1);
+        }
+        let waiting = conversation.waiting();
+        assert_eq!((waiting.len(), waiting[0].call.as_str()), (1, "c3"));
+        assert_eq!(conversation.approve(&waiting[0]).unwrap().text(), "Paid.");
+        let stored = texts(&memory);
+        assert!(stored[2..4].iter().all(|it| it.starts_with("The process died. ")), "{stored:?}");
+        assert_eq!(stored[4], "paid");
+    }
+}
+
+/// A process died in a turn that was not to be stored behind others, and another tab had said
+/// something since: each `recover` was a conflict, and the turns behind it in the list were left.
+#[test]
+fn a_dead_turn_that_was_to_fail_where_others_append_is_ended() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        for on_conflict in [OnConflict::Fail, OnConflict::Behind, OnConflict::Fail] {
+            let mut dying = prompt.turn(Message::user("Book.")).on_conflict(on_conflict);
+            dying = dying.tools([Tool::new("book", "Books.")]);
+            dying.next(&prompt).unwrap();
+            dying.answer(called([("c1", "book")])).unwrap();
+            dying.next(&prompt).unwrap();
+        }
+        memory.add(Message::user("the other tab")).unwrap();
+        let conversation = Either::new(is_async, &memory, Scripted::new(), &paid);
+        assert_eq!(conversation.recover(Duration::ZERO), 3);
+        assert!(prompt.unfinished().unwrap().is_empty());
+        assert_eq!(memory.next_position().unwrap(), 10);
+    }
+}
+
+/// One of three dead turns could not be taken over, for the disk was full for a moment: the others
+/// were left too.
+#[test]
+fn a_dead_turn_that_can_not_be_ended_leaves_the_others_no_worse() {
+    for is_async in BOTH {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        for _ in 0..3 {
+            let mut dying = prompt.turn(Message::user("Book."));
+            dying = dying.tools([Tool::new("book", "Books.")]);
+            dying.next(&prompt).unwrap();
+            dying.answer(called([("c1", "book")])).unwrap();
+            dying.next(&prompt).unwrap();
+        }
+        let conversation = Either::new(is_async, &memory, Scripted::new(), &Arc::default());
+        memory.fails.store(true, Ordering::Relaxed);
+        let error = conversation.try_recover(Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(memory.next_position().unwrap(), 6, "two of them have ended");
+        assert_eq!(conversation.recover(Duration::ZERO), 1);
+    }
+}
+
+/// The result of a report outgrew the slot, which still said that a payment waits. Somebody
+/// approved of it and it was paid; the process died, the payment was in the inbox, and was paid
+/// again. And where nobody had answered the turn was parked, and what came of the report was in no
+/// memory.
+#[test]
+fn a_call_is_not_approved_of_that_its_slot_would_let_run_again() {
+    for is_async in BOTH {
+        for approval in [Approval::Yes, Approval::Later] {
+            let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(3_000));
+            let paid = Arc::default();
+            let model = Scripted::new().says(called([("c1", "report"), ("c2", "pay")]));
+            let conversation = Either::new(is_async, &memory, model, &paid)
+                .tool(Tool::new("report", "Reports."), |_| Ok("x".repeat(4_000)))
+                .approve_by(move |_| approval.clone());
+            let error = conversation.say("Report and pay.").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(paid.load(Ordering::Relaxed), 0);
+            assert!(memory.slots().unwrap().is_empty());
+            let stored = memory.messages().unwrap();
+            assert_eq!((stored.len(), stored[2].text().len()), (4, 4_000));
+            assert!(stored[3].text().starts_with("Not run: "), "{}", stored[3].text());
+        }
+    }
+}
+
+/// A turn filled its slot but for some bytes: its call could be approved of and never refused, and
+/// where its process died nobody could write that down.
+#[test]
+fn a_call_of_a_turn_that_fills_its_slot_can_be_refused() {
+    for is_async in BOTH {
+        let mut parked = 0;
+        for slot in (600..2_400).step_by(20) {
+            let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(slot));
+            let model = Scripted::new().says(pays(2)).says("A pity.");
+            let conversation = Either::new(is_async, &memory, model, &Arc::default());
+            if conversation.say("Pay.").is_err() {
+                continue; // it has no room for a checkpoint
+            }
+            parked += 1;
+            let prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+            dying.approve("c1").unwrap();
+            dying.next(&prompt).unwrap(); // it runs, and its process dies
+            assert_eq!(conversation.recover(Duration::ZERO), 1);
+            let waiting = conversation.waiting().remove(0);
+            let why = "The user said that one payment of these is enough for today, thank you.";
+            assert_eq!(conversation.refuse(&waiting, why).unwrap().text(), "A pity.");
+        }
+        assert!(parked > 10, "{parked} fit");
+    }
+}
+
+/// A user said no to one of two payments. While the other one waited, the models of later turns
+/// were told that the first was done, with the refusal as its result.
+#[test]
+fn a_refused_call_is_not_told_as_done() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let model = Scripted::new().says(pays(2)).says("Hello.");
+        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        conversation.say("Pay both.").unwrap();
+        conversation.refuse(&conversation.waiting()[0], "Too dear.").unwrap();
+        conversation.say("Hi.").unwrap();
+        let told = model.asked()[1][0].text().into_owned();
+        assert!(told.contains(r#"pay {"n":2}: has not run"#), "{told}");
+        assert!(!told.contains(r#"{"n":1}"#) && !told.contains("dear"), "{told}");
+    }
+}
+
 /// A call waited for a person, and the answer of the memory to their approval got lost: nobody ran
 /// the call, and the button was dead.
 #[test]
 fn a_decision_whose_answer_gets_lost_stands() {
-    use crate::odd::Odd;
-
     let memory = Odd::new(DefaultChatMemory::new().limits());
     let model = Scripted::new().says(pays(1)).says("Done.");
     let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
@@ -301,6 +506,59 @@ fn a_decision_whose_answer_gets_lost_stands() {
     memory.loses.store(true, Ordering::Relaxed);
     assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Done.");
     assert_eq!(memory.messages().unwrap()[2].text(), "paid");
+}
+
+/// The answer of the memory to an approval got lost, and then it could not be read: the error said
+/// that nothing was changed, and the call was approved of.
+#[test]
+fn a_decision_of_which_nobody_knows_is_not_said_to_have_changed_nothing() {
+    for is_async in BOTH {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let model = Scripted::new().says(pays(1));
+        let conversation = Either::new(is_async, &memory, model, &Arc::default());
+        let parked = conversation.say("Pay.").unwrap();
+        let waiting = &parked.waiting()[0];
+        // One that was not written has changed nothing.
+        memory.is_unreadable.store(true, Ordering::Relaxed);
+        assert_eq!(conversation.approve(waiting).unwrap_err().kind(), ErrorKind::Storage);
+        memory.loses.store(true, Ordering::Relaxed);
+        let others = Arc::clone(&memory);
+        memory.meanwhile(true, move || others.is_unreadable.store(true, Ordering::Relaxed));
+        let error = conversation.approve(waiting).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        assert!(std::error::Error::source(&error).is_some());
+        assert_eq!(decided(conversation.approve(waiting)), Some(Decided::Approved));
+        assert_eq!(conversation.recover(Duration::ZERO), 1);
+    }
+}
+
+/// A payment ended after its turn had. Whoever decided second was told that nobody knows what came
+/// of it, while each prompt said so.
+#[test]
+fn who_decides_second_is_told_of_a_late_result() {
+    for is_async in BOTH {
+        for tabs in [0, 300] {
+            let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+            let prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let conversation = Either::new(is_async, &memory, Scripted::new().says(pays(1)), &paid);
+            let parked = conversation.say("Pay.").unwrap();
+            let adopt = || prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+            let mut first = adopt();
+            first.approve("c1").unwrap();
+            first.next(&prompt).unwrap(); // it runs
+            let mut second = adopt();
+            second.interrupt(OnInterrupt::Keep);
+            second.next(&prompt).unwrap();
+            for _ in 0..tabs {
+                memory.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+            }
+            let late = || decided(conversation.approve(&parked.waiting()[0]));
+            assert_eq!(late(), Some(Decided::OutcomeUnknown));
+            first.result("c1", Ok("paid")).unwrap();
+            first.next(&prompt).unwrap();
+            assert_eq!(late(), Some(Decided::Ran));
+        }
+    }
 }
 
 /// The conversation was cleared while a call waited.
@@ -357,6 +615,195 @@ fn what_the_user_adds_reaches_the_turn_that_runs() {
     assert_eq!(texts(&memory), ["A room.", "Here is one.", "And cheap.", "A cheap one."]);
     assert!(conversation.steer("Nobody hears.").is_err());
     steered.lock().unwrap().take();
+}
+
+/// What a model does when it is asked for the n-th time: it may steer its own turn, and stop it.
+type Act = fn(usize, &dyn Fn(&str), &Stopper) -> std::result::Result<Reply, ModelError>;
+
+/// Returns what is stored of a question to such a model, of at most one round of calls.
+fn steered(is_async: bool, act: Act) -> Vec<String> {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let turn = Turn::from("A room.").max_rounds(1);
+    let book = Tool::new("book", "Books.");
+    let asked = AtomicU32::new(0);
+    if is_async {
+        let own = Arc::new(Mutex::new(None::<Arc<Conversation<dyn AsyncChatMemory>>>));
+        let model = {
+            let own = Arc::clone(&own);
+            move |_: Asking<'static>| {
+                let own = Arc::clone(own.lock().unwrap().as_ref().unwrap());
+                let n = asked.fetch_add(1, Ordering::Relaxed) as usize;
+                let answer = act(n, &|text| own.steer(text).unwrap(), &own.stopper());
+                ready(answer)
+            }
+        };
+        let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
+        let conversation = Conversation::new_async(prompt, model);
+        let conversation = Arc::new(conversation.tool(book, |_: serde_json::Value| Ok("booked")));
+        *own.lock().unwrap() = Some(Arc::clone(&conversation));
+        let _ = polled(conversation.say(turn), 2_000).unwrap();
+        own.lock().unwrap().take();
+    } else {
+        let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
+        let model = {
+            let own = Arc::clone(&own);
+            move |_: &Asking<'_>| {
+                let own = Arc::clone(own.lock().unwrap().as_ref().unwrap());
+                let n = asked.fetch_add(1, Ordering::Relaxed) as usize;
+                act(n, &|text| own.steer(text).unwrap(), &own.stopper())
+            }
+        };
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
+        let conversation = Arc::new(conversation.tool(book, |_: serde_json::Value| Ok("booked")));
+        *own.lock().unwrap() = Some(Arc::clone(&conversation));
+        let _ = conversation.say(turn);
+        own.lock().unwrap().take();
+    }
+    texts(&memory)
+}
+
+/// A user added something, and then the answer broke off, the rounds were used up, the user stopped
+/// it or the model failed: what they had added was taken, and stored nowhere.
+#[test]
+fn what_the_user_adds_at_the_end_is_stored() {
+    let acts: [(Act, &[&str]); 4] = [
+        (
+            |_, steer, _| {
+                steer("And cheap.");
+                let mut reply = Reply::from("Half an");
+                reply.stop = Some(Stop::Broken);
+                Ok(reply)
+            },
+            &["A room.", "Half an", "And cheap."],
+        ),
+        (
+            |n, steer, _| {
+                if n == 1 {
+                    steer("And cheap.");
+                }
+                Ok(called([("c1", "book")]).into())
+            },
+            &[
+                "A room.",
+                "",
+                "booked",
+                "",
+                "Not run: a turn has at most 1 rounds of calls.",
+                "And cheap.",
+            ],
+        ),
+        (
+            |_, steer, stopper| {
+                steer("And cheap.");
+                stopper.stop();
+                Err("it was stopped".into())
+            },
+            &["A room.", "And cheap."],
+        ),
+        (
+            |n, steer, _| {
+                if n == 0 {
+                    return Ok(called([("c1", "book")]).into());
+                }
+                steer("And cheap.");
+                Err("overloaded".into())
+            },
+            &["A room.", "", "booked", "And cheap."],
+        ),
+    ];
+    for is_async in BOTH {
+        for (act, stored) in acts {
+            assert_eq!(steered(is_async, act), stored);
+        }
+    }
+}
+
+/// Somebody was asked whether a payment may be made, and the user added something meanwhile. The
+/// turn was parked, and what they had added was dropped.
+#[test]
+fn what_the_user_adds_to_a_turn_that_is_parked_is_kept() {
+    for is_async in BOTH {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let model = Scripted::new().says(pays(1)).says("Paid.");
+        let pay = || Tool::new("pay", "Pays.").needing_approval();
+        let told = Arc::new(AtomicU32::new(0));
+        let (parked, waiting) = if is_async {
+            let own = Arc::new(Mutex::new(None::<Arc<Conversation<dyn AsyncChatMemory>>>));
+            let (steers, times) = (Arc::clone(&own), Arc::clone(&told));
+            let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
+            let conversation = Conversation::new_async(prompt, model.clone())
+                .tool(pay(), |_: serde_json::Value| Ok("paid"))
+                .approve_by(move |_| {
+                    if times.fetch_add(1, Ordering::Relaxed) == 0 {
+                        steers.lock().unwrap().as_ref().unwrap().steer("And cheap.").unwrap();
+                    }
+                    Approval::Later
+                });
+            let conversation = Arc::new(conversation);
+            *own.lock().unwrap() = Some(Arc::clone(&conversation));
+            let parked = polled(conversation.say("Pay."), 2_000).unwrap().unwrap();
+            own.lock().unwrap().take();
+            (parked.ended, polled(conversation.waiting(), 2_000).unwrap().unwrap())
+        } else {
+            let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
+            let (steers, times) = (Arc::clone(&own), Arc::clone(&told));
+            let conversation =
+                Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model.clone())
+                    .tool(pay(), |_: serde_json::Value| Ok("paid"))
+                    .approve_by(move |_| {
+                        if times.fetch_add(1, Ordering::Relaxed) == 0 {
+                            steers.lock().unwrap().as_ref().unwrap().steer("And cheap.").unwrap();
+                        }
+                        Approval::Later
+                    });
+            let conversation = Arc::new(conversation);
+            *own.lock().unwrap() = Some(Arc::clone(&conversation));
+            let parked = conversation.say("Pay.").unwrap();
+            own.lock().unwrap().take();
+            (parked.ended, conversation.waiting().unwrap())
+        };
+        assert_eq!(parked, Ended::Parked);
+        let conversation = Either::new(is_async, &memory, model, &Arc::default());
+        assert_eq!(conversation.approve(&waiting[0]).unwrap().text(), "Paid.");
+        assert_eq!(texts(&memory), ["Pay.", "", "paid", "And cheap.", "Paid."]);
+    }
+}
+
+/// What a user added was too large for the memory: it was taken, and the turn that ran failed,
+/// whose answer was paid for.
+#[test]
+fn what_is_too_large_to_be_added_does_not_end_the_turn() {
+    for (limits, is_taken) in [
+        (DefaultChatMemory::new().limits().with_message(1_000), false),
+        // One is as large as the memory takes, and two are too much for one turn.
+        (DefaultChatMemory::new().limits().with_batch(4_000), true),
+    ] {
+        let memory = Odd::new(limits);
+        let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
+        let steers = Arc::clone(&own);
+        let model = move |_: &Asking<'_>| -> std::result::Result<&str, ModelError> {
+            let own = steers.lock().unwrap();
+            for _ in 0..2 {
+                let outcome = own.as_ref().unwrap().steer("x".repeat(2_000));
+                assert_eq!(outcome.is_ok(), is_taken);
+            }
+            Ok("A room.")
+        };
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
+        let conversation = Arc::new(conversation);
+        *own.lock().unwrap() = Some(Arc::clone(&conversation));
+        let done = conversation.say(Turn::from("A room.").max_rounds(2));
+        own.lock().unwrap().take();
+        if is_taken {
+            // What fits is there, and the rest is left out.
+            let texts: Vec<_> =
+                memory.messages().unwrap().iter().map(|it| it.text().len()).collect();
+            assert!(done.is_ok(), "{done:?}");
+            assert!(texts.contains(&2_000), "{texts:?}");
+        } else {
+            assert_eq!(done.unwrap().text(), "A room.");
+        }
+    }
 }
 
 /// A user gave a question up of which a call waited. It was stored all the same, as a turn that was

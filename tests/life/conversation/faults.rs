@@ -17,6 +17,7 @@ use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
     Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn, Unfinished,
+    Waiting,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
@@ -51,6 +52,8 @@ enum Step {
     Adopted,
     /// The user stops it.
     Stops,
+    /// Before it answers, the user adds something.
+    Steers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +81,8 @@ struct Plan {
     fails: Fails,
     /// What is left over is adopted after a restart.
     goes_on: bool,
+    /// First the turns of dead processes are ended, and what waits is decided on.
+    recovers: bool,
     /// It is adopted by two who share one copy of it.
     is_copied: bool,
     /// The turn is kept, and run again where its run is dropped or fails.
@@ -109,6 +114,7 @@ fn plans() -> impl Strategy<Value = Plan> {
         1 => Just(Step::Clears),
         1 => Just(Step::Adopted),
         1 => Just(Step::Stops),
+        1 => Just(Step::Steers),
     ];
     let approval = prop_oneof![
         Just(Approval::Yes),
@@ -129,7 +135,7 @@ fn plans() -> impl Strategy<Value = Plan> {
         adopted,
     });
     let fails = prop_oneof![1 => Just(Fails::default()), 1 => fails];
-    let later = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.3));
+    let later = (any::<bool>(), any::<bool>(), any::<bool>(), proptest::bool::weighted(0.3));
     (steps, drop_after, 1u32..4, on_conflict, approval, fails, later).prop_map(
         |(
             steps,
@@ -138,7 +144,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             on_conflict,
             approval,
             fails,
-            (goes_on, is_copied, is_kept),
+            (goes_on, recovers, is_copied, is_kept),
         )| Plan {
             steps,
             drop_after,
@@ -147,6 +153,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             approval,
             fails,
             goes_on,
+            recovers,
             is_copied,
             is_kept,
         },
@@ -317,6 +324,13 @@ struct State {
     forgotten: u64,
     asked: Option<Prompt>,
     stopper: Option<Stopper>,
+    /// Adds something to the turn that runs; returns whether it was taken.
+    steer: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
+    /// What the user has added, and how often.
+    added: Vec<String>,
+    times_added: u32,
+    /// True if a turn goes on without a checkpoint: what it does then is kept nowhere.
+    is_unkept: bool,
     /// Closed when the silent tool may end.
     silent: Option<Sender<()>>,
     /// The same for the async one.
@@ -339,6 +353,10 @@ impl World {
             forgotten: 0,
             asked: None,
             stopper: None,
+            steer: None,
+            added: Vec::new(),
+            times_added: 0,
+            is_unkept: false,
             silent: None,
             may_end: false,
             tasks: Vec::new(),
@@ -399,6 +417,17 @@ impl World {
                 }
                 Step::Adopted => {
                     self.adopt_and_end();
+                    continue;
+                }
+                Step::Steers => {
+                    let (steer, text) = {
+                        let mut state = self.0.lock().unwrap();
+                        state.times_added += 1;
+                        (state.steer.clone().unwrap(), format!("added {}", state.times_added))
+                    };
+                    if steer(&text) {
+                        self.0.lock().unwrap().added.push(text);
+                    }
                     continue;
                 }
                 Step::Stops => {
@@ -600,6 +629,29 @@ impl Either {
         }
     }
 
+    fn steer(&self, text: &str) -> bool {
+        match self {
+            Self::Blocking(it) => it.steer(text).is_ok(),
+            Self::Async(it) => it.steer(text).is_ok(),
+        }
+    }
+
+    fn recover(&self) -> Result<usize> {
+        match self {
+            Self::Blocking(it) => it.recover(Duration::ZERO),
+            Self::Async(it) => polled(it.recover(Duration::ZERO), ALL).unwrap(),
+        }
+    }
+
+    fn decide(&self, waiting: &Waiting, yes: bool) -> Result<Done> {
+        match (self, yes) {
+            (Self::Blocking(it), true) => it.approve(waiting),
+            (Self::Blocking(it), false) => it.refuse(waiting, "No."),
+            (Self::Async(it), true) => polled(it.approve(waiting), ALL).unwrap(),
+            (Self::Async(it), false) => polled(it.refuse(waiting, "No."), ALL).unwrap(),
+        }
+    }
+
     fn stopper(&self) -> Stopper {
         match self {
             Self::Blocking(it) => it.stopper(),
@@ -687,7 +739,10 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         let mut begun = left.iter().flat_map(Unfinished::calls);
         let is_known = stored.any(|call| call.arguments == *arguments)
             || begun.any(|call| call.arguments == *arguments && !call.needs_approval);
-        prop_assert!(is_known, "{} is denied", arguments);
+        prop_assert!(is_known || state.is_unkept, "{} is denied", arguments);
+        let mut begun = left.iter().flat_map(Unfinished::calls);
+        let waits = begun.any(|call| call.arguments == *arguments && call.needs_approval);
+        prop_assert!(!waits, "{} is said to wait", arguments);
     }
     Ok(())
 }
@@ -699,11 +754,11 @@ counted! {
     fn whatever_goes_wrong_what_is_stored_is_whole_and_the_next_turn_works(
         plans in proptest::collection::vec(plans(), 1..4),
         is_blocking in proptest::bool::weighted(0.3), is_parallel in proptest::bool::weighted(0.2),
-        slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..3_000], ids in 0u64..3,
-        has_id in any::<bool>(),
+        slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..5_000], ids in 0u64..3,
+        (has_id, is_unkept) in (any::<bool>(), proptest::bool::weighted(0.2)),
     ) {
         let world = World::new(slot);
-        world.0.lock().unwrap().ids = ids;
+        (world.0.lock().unwrap().ids, world.0.lock().unwrap().is_unkept) = (ids, is_unkept);
         // If nothing was seen, a clear takes nothing away.
         world.1.add_all([Message::user("before"), Message::ai("yes")]).unwrap();
         let conversation = if is_blocking {
@@ -711,20 +766,25 @@ counted! {
         } else {
             Either::Async(asynchronous(&world, is_parallel))
         };
+        let conversation = Arc::new(conversation);
         world.0.lock().unwrap().stopper = Some(conversation.stopper());
+        let own = Arc::downgrade(&conversation);
+        let steer = move |text: &str| own.upgrade().is_some_and(|it| it.steer(text));
+        world.0.lock().unwrap().steer = Some(Arc::new(steer));
         for (number, plan) in plans.iter().enumerate() {
             {
                 let mut state = world.0.lock().unwrap();
                 state.steps = plan.steps.iter().cloned().collect();
                 (state.approval, state.was_cleared) = (plan.approval.clone(), false);
+                state.added.clear();
             }
             let question = format!("question {number}");
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
             // What is not kept may be denied, so it is not begun.
-            let turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
+            let turn = if is_unkept { turn } else { turn.on_no_checkpoint(OnNoCheckpoint::Fail) };
             let turn = if has_id { turn.with_id(question.as_str()) } else { turn };
             *world.2.lock().unwrap() = plan.fails;
-            let is_kept = plan.is_kept && matches!(conversation, Either::Async(_));
+            let is_kept = plan.is_kept && matches!(*conversation, Either::Async(_));
             let said = if is_kept {
                 conversation.run_kept(&mut { turn }, plan.drop_after);
                 None
@@ -762,6 +822,17 @@ counted! {
                 }
                 _ => prop_assert!(times <= 1),
             }
+            // What the user added is stored with the turn.
+            if let Some(Ok(done)) = &said
+                && matches!(done.ended, Ended::Answered | Ended::Rounds | Ended::Interrupted)
+                && !done.positions.is_empty()
+            {
+                let all = world.1.all().unwrap();
+                for text in &world.0.lock().unwrap().added {
+                    let times = all.messages().filter(|it| it.text() == *text).count();
+                    prop_assert_eq!(times, 1, "{} in {:#?}", text, done.messages);
+                }
+            }
             // Only what can fail does.
             let can_fail = is_kept || plan.drop_after.is_some() || has_failed || slot < usize::MAX;
             if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && !can_fail {
@@ -797,6 +868,15 @@ counted! {
                 prop_assert!(told.iter().any(|it| it.contains(&line)), "{line} is not in {told:#?}");
             }
 
+            if plan.goes_on && plan.recovers {
+                conversation.recover().unwrap();
+                for waiting in world.prompt().waiting().unwrap() {
+                    let decided = conversation.decide(&waiting, plan.approval == Approval::Yes);
+                    let kind = decided.as_ref().map_err(Error::kind).err();
+                    prop_assert!(!matches!(kind, Some(ErrorKind::Busy { .. })), "{decided:?}");
+                }
+                check(&world)?;
+            }
             if plan.goes_on {
                 for unfinished in world.prompt().unfinished().unwrap() {
                     let mut turn = world.prompt().adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
@@ -823,7 +903,7 @@ counted! {
         // The tools that took too long end, and what came of them is stored behind their calls.
         world.0.lock().unwrap().silent = None;
         world.end_tasks();
-        if let Either::Async(conversation) = &conversation {
+        if let Either::Async(conversation) = &*conversation {
             let finish = || polled(conversation.finish(Duration::from_secs(60)), ALL).unwrap();
             let kept = finish();
             check(&world)?;
@@ -842,7 +922,7 @@ counted! {
                 prop_assert_eq!(told, usize::from(is_stored), "{}", n);
             }
         }
-        if let Either::Blocking(conversation) = &conversation {
+        if let Either::Blocking(conversation) = &*conversation {
             let kept = conversation.finish(Duration::from_secs(60));
             check(&world)?;
             let all = world.1.all().unwrap();
@@ -856,7 +936,7 @@ counted! {
             prop_assert_eq!(conversation.finish(Duration::from_secs(60)), 0);
             check(&world)?;
             let all = world.1.all().unwrap();
-            for arguments in world.0.lock().unwrap().ran.keys() {
+            for arguments in world.0.lock().unwrap().ran.keys().filter(|_| !is_unkept) {
                 let n = arguments.trim_matches(|it: char| !it.is_ascii_digit());
                 let told = all.messages().filter(|it| it.text() == format!("done {n}")).count();
                 prop_assert_eq!(told, 1, "{}: {:#?}", n, all.messages().collect::<Vec<_>>());

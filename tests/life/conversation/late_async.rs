@@ -10,7 +10,9 @@ use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
 use memory_prompt::memory::BoxFuture;
 use memory_prompt::turn::{Ended, OnInterrupt, Turn};
 use memory_prompt::wire::Event;
-use memory_prompt::{AsyncChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall};
+use memory_prompt::{
+    AsyncChatMemory, ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall,
+};
 use serde_json::{Value, json};
 
 use crate::conversation::faults::{ALL, Slow, polled};
@@ -86,6 +88,25 @@ fn what_comes_late_of_an_async_tool_is_stored() {
         let prompt = MemoryPrompt::new(Arc::clone(&memory));
         assert_eq!(prompt.preview().unwrap()[2].text(), "paid", "behind its call");
     }
+}
+
+/// A payment took too long, and the conversation was cleared; the same question paid again, too
+/// slowly too, and then the first payment ended: its result was stored as that of the second one.
+#[test]
+fn a_late_result_does_not_go_into_what_was_begun_anew() {
+    let call = || Message::ai_calls([ToolCall::new("call_0", "pay", "{}")]);
+    let model = Scripted::new().says(call()).says("Well.").says(call()).says("Well.");
+    let (memory, talk, may_end, tasks) = talk(model);
+    say(&talk, "Pay.");
+    let first = Tasks::new(Mutex::new(std::mem::take(&mut *tasks.lock().unwrap())));
+    memory.clear().unwrap();
+    say(&talk, "Pay.");
+    may_end.store(true, Ordering::Relaxed);
+    run(&first);
+    assert!(!texts(&memory).iter().any(|it| it == "paid"), "{:?}", texts(&memory));
+    run(&tasks);
+    assert_eq!(finish(&talk), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
 }
 
 /// Whoever gave up waiting, at whichever await, took the results with them.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Done, Ended, Next, OnInterrupt, Turn, Waiting};
+use memory_prompt::turn::{Ask, Done, Ended, Next, OnInterrupt, Turn, Waiting};
 use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt,
     Message, Result, Tool, ToolCall, Window,
@@ -29,8 +29,12 @@ enum Event {
     Decides(usize, usize, bool),
     /// The next answers of the model fail.
     ModelFails,
+    /// The same, and the answer of the memory gets lost, which can't be read then.
+    DecidesUnheard(usize, usize, bool),
     /// The process of the next call dies while it runs.
     Dies,
+    /// A process is sent the second request, and dies in the call beside those that wait.
+    DiesLooking,
     /// Others end what has not ended.
     Recovers,
     /// Somebody adopts what there is and ends it by hand.
@@ -47,8 +51,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         6 => (0usize..3).prop_map(Event::Asks),
         4 => (0usize..2).prop_map(Event::Looks),
         6 => (0usize..2, 0usize..3, any::<bool>()).prop_map(|(a, b, yes)| Event::Decides(a, b, yes)),
+        2 => (0usize..2, 0usize..3, any::<bool>())
+            .prop_map(|(a, b, yes)| Event::DecidesUnheard(a, b, yes)),
         1 => Just(Event::ModelFails),
-        1 => Just(Event::Dies),
+        2 => Just(Event::Dies),
+        1 => Just(Event::DiesLooking),
         2 => Just(Event::Recovers),
         1 => Just(Event::AdoptsAndEnds),
         2 => Just(Event::Loses),
@@ -102,9 +109,12 @@ impl Either {
     }
 }
 
+type Answer = Arc<dyn Fn(&Ask) -> std::result::Result<Message, ModelError> + Send + Sync>;
+
 struct World {
     memory: Arc<Odd>,
     facts: Arc<Mutex<Facts>>,
+    answer: Answer,
     conversation: Either,
     pages: [Vec<Waiting>; 2],
     /// The requests that were sent.
@@ -112,15 +122,19 @@ struct World {
     has_lost_a_writer: bool,
 }
 
-const QUESTIONS: [&str; 3] = ["Pay one.", "Pay two.", "Hi."];
+const QUESTIONS: [&str; 3] = ["Pay one.", "Look and pay three.", "Hi."];
+
+fn tools() -> [Tool; 2] {
+    [Tool::new("look", "Looks.").repeatable(), Tool::new("pay", "Pays.").needing_approval()]
+}
 
 impl World {
     fn new(is_async: bool) -> Self {
         let memory = Odd::new(DefaultChatMemory::new().limits());
         let facts: Arc<Mutex<Facts>> = Arc::default();
-        let answer = {
+        let answer: Answer = {
             let facts = Arc::clone(&facts);
-            move |ask: &memory_prompt::turn::Ask| -> std::result::Result<Message, ModelError> {
+            Arc::new(move |ask: &Ask| {
                 let mut facts = facts.lock().unwrap();
                 if facts.fails > 0 {
                     facts.fails -= 1;
@@ -128,18 +142,21 @@ impl World {
                 }
                 let question =
                     ask.prompt().iter().filter(|it| QUESTIONS.contains(&&*it.text())).last();
-                let times = match question.map(|it| it.text().into_owned()).as_deref() {
+                let question = question.map(|it| it.text().into_owned());
+                let times = match question.as_deref() {
                     Some("Pay one.") if ask.round() == 0 && !has_result(ask) => 1,
-                    Some("Pay two.") if ask.round() == 0 && !has_result(ask) => 2,
+                    Some("Look and pay three.") if ask.round() == 0 && !has_result(ask) => 3,
                     _ => return Ok(Message::ai("Done.")),
                 };
-                Ok(Message::ai_calls((0..times).map(|_| {
+                let look = (times > 1).then(|| ToolCall::new("look", "look", "{}"));
+                Ok(Message::ai_calls(look.into_iter().chain((0..times).map(|_| {
                     facts.calls += 1;
                     let n = facts.calls;
                     ToolCall::new(format!("c{n}"), "pay", json!({"n": n}).to_string())
-                })))
-            }
+                }))))
+            })
         };
+        let asked = Arc::clone(&answer);
         let pay = {
             let facts = Arc::clone(&facts);
             move |arguments: serde_json::Value| {
@@ -149,7 +166,8 @@ impl World {
                 Ok(format!("paid {n}"))
             }
         };
-        let tool = Tool::new("pay", "Pays.").needing_approval();
+        let looks = |_: serde_json::Value| Ok("seen");
+        let [look, tool] = tools();
         let conversation = if is_async {
             let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
             let model = move |ask: Asking<'static>| {
@@ -157,14 +175,16 @@ impl World {
                 async move { answer }
             };
             let prompt = prompt.window(Window::all());
-            Either::Async(Conversation::new_async(prompt, model).tool(tool, pay))
+            let conversation = Conversation::new_async(prompt, model);
+            Either::Async(conversation.tool(look, looks).tool(tool, pay))
         } else {
             let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
             let model = move |ask: &Asking<'_>| answer(ask);
-            Either::Blocking(Conversation::new(prompt, model).tool(tool, pay))
+            Either::Blocking(Conversation::new(prompt, model).tool(look, looks).tool(tool, pay))
         };
-        let (pages, asked) = ([Vec::new(), Vec::new()], Vec::new());
-        Self { memory, facts, conversation, pages, asked, has_lost_a_writer: false }
+        let (pages, answer) = ([Vec::new(), Vec::new()], asked);
+        let asked = Vec::new();
+        Self { memory, facts, answer, conversation, pages, asked, has_lost_a_writer: false }
     }
 
     fn prompt(&self) -> MemoryPrompt {
@@ -187,12 +207,19 @@ impl World {
                     self.pages[person] = waiting;
                 }
             }
-            Event::Decides(person, call, yes) => {
-                let Some(waiting) = self.pages[person].get(call).cloned() else { return Ok(()) };
-                let _ = self.conversation.decide(&waiting, yes);
+            Event::Decides(person, call, yes) => self.decide(person, call, yes)?,
+            Event::DecidesUnheard(person, call, yes) if call < self.pages[person].len() => {
+                self.memory.loses.store(true, Ordering::Relaxed);
+                let memory = Arc::clone(&self.memory);
+                self.memory
+                    .meanwhile(true, move || memory.is_unreadable.store(true, Ordering::Relaxed));
+                self.decide(person, call, yes)?;
+                self.memory.meanwhile(true, || ());
             }
+            Event::DecidesUnheard(..) => {}
             Event::ModelFails => self.facts.lock().unwrap().fails += 1,
             Event::Dies => self.die(),
+            Event::DiesLooking => self.die_looking(),
             Event::Recovers => _ = self.conversation.recover(),
             Event::AdoptsAndEnds => {
                 let prompt = self.prompt();
@@ -213,6 +240,43 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether this call waits, as the memory says now.
+    fn waits(&self, call: &Waiting) -> bool {
+        let is_unreadable = self.memory.is_unreadable.swap(false, Ordering::Relaxed);
+        let waiting = self.prompt().waiting().unwrap();
+        self.memory.is_unreadable.store(is_unreadable, Ordering::Relaxed);
+        waiting.iter().any(|it| (&it.turn, &it.call) == (&call.turn, &call.call))
+    }
+
+    /// A person decides. What is said to have changed nothing has not.
+    fn decide(
+        &mut self,
+        person: usize,
+        call: usize,
+        yes: bool,
+    ) -> std::result::Result<(), TestCaseError> {
+        let Some(waiting) = self.pages[person].get(call).cloned() else { return Ok(()) };
+        let waited = self.waits(&waiting);
+        if let Err(error) = self.conversation.decide(&waiting, yes)
+            && error.kind() == ErrorKind::Storage
+            && error.remains().is_none()
+        {
+            prop_assert_eq!(self.waits(&waiting), waited, "{:?}", error);
+        }
+        Ok(())
+    }
+
+    /// A process is sent the second request, and dies in what it looks up.
+    fn die_looking(&mut self) {
+        let prompt = self.prompt();
+        let mut turn = Turn::from(QUESTIONS[1]).with_id("request 1").tools(tools());
+        self.asked.push(1);
+        let Ok(Next::Ask(ask)) = turn.next(&prompt) else { return };
+        let Ok(answer) = (self.answer)(&ask) else { return };
+        turn.answer(answer).unwrap();
+        let _ = turn.next(&prompt);
     }
 
     /// Somebody approves of the first call that waits, and their process dies when it has paid.
@@ -270,7 +334,7 @@ impl World {
         prop_assert!(self.prompt().unfinished().unwrap().is_empty());
         for request in self.asked.clone() {
             let mut done = self.ask(request).unwrap();
-            for _ in 0..3 {
+            for _ in 0..4 {
                 let Some(waiting) = done.waiting().first().cloned() else { break };
                 done = self.conversation.decide(&waiting, true).unwrap();
             }
@@ -313,7 +377,7 @@ impl World {
     }
 }
 
-fn has_result(ask: &memory_prompt::turn::Ask) -> bool {
+fn has_result(ask: &Ask) -> bool {
     ask.prompt().iter().last().is_some_and(|it| it.as_tool().is_some())
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory_prompt::conversation::Scripted;
+use memory_prompt::error::Remains;
 use memory_prompt::turn::{Ended, Next, OnInterrupt, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
@@ -160,6 +161,95 @@ fn another_question_under_an_id_is_an_error() {
         conversation.say(Turn::from("Pay.").with_id("request 2")).unwrap();
         let error = conversation.say(Turn::from("Hi.").with_id("request 2")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+/// The turn of another question failed under the id, and was asked what is next once more, as a
+/// conversation does: it had the answer of the first question, or went on behind it.
+#[test]
+fn another_question_under_an_id_stays_an_error() {
+    for is_async in BOTH {
+        for is_answered in BOTH {
+            let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+            let prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let mut first = begun(&prompt);
+            first.result("c1", Ok("booked")).unwrap();
+            if is_answered {
+                let Next::Ask(_) = first.next(&prompt).unwrap() else { panic!() };
+                first.answer("Booked.").unwrap();
+            } else {
+                first.interrupt(OnInterrupt::Keep);
+            }
+            let Next::Done(_) = first.next(&prompt).unwrap() else { panic!() };
+            let stored = texts(&memory);
+
+            let mut other = request("Pay.");
+            for _ in 0..3 {
+                assert_eq!(other.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+            }
+            let conversation = Either::new(is_async, &memory, Scripted::new(), &paid);
+            let error = conversation.say(request("Pay.")).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.remains()),
+                (ErrorKind::Invalid, Some(Remains::Nothing))
+            );
+            assert_eq!(texts(&memory), stored);
+        }
+    }
+}
+
+/// A request went on behind what was stored of it, and waited. Its slot has no question then, and
+/// another question under the id was shown its calls.
+#[test]
+fn another_question_under_an_id_is_an_error_where_the_first_one_goes_on() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut first = begun(&prompt);
+        first.interrupt(OnInterrupt::Keep);
+        let Next::Done(_) = first.next(&prompt).unwrap() else { panic!() };
+        let model = Scripted::new().says(pays(1)).says("Paid.");
+        let conversation = Either::new(is_async, &memory, model, &paid);
+        let parked = conversation.say(request("Book.")).unwrap();
+        for _ in 0..2 {
+            let error = conversation.say(request("Hi.")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
+        let again = conversation.say(request("Book.")).unwrap();
+        assert_eq!((again.ended, again.waiting()), (Ended::Parked, parked.waiting()));
+        assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
+    }
+}
+
+/// A payment took too long, the model failed, and the payment ended. The client asked again, and
+/// its model alone was told that nobody knows what came of it: it paid once more, or said so.
+#[test]
+fn a_retry_knows_the_late_result_of_its_own_call() {
+    for is_async in BOTH {
+        for (has_come, tabs) in [(true, 0), (true, 1), (true, 300), (false, 1)] {
+            let memory = Arc::new(DefaultChatMemory::new());
+            let prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let mut first = begun(&prompt);
+            let mut adopted = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+            adopted.interrupt(OnInterrupt::Keep);
+            let Next::Done(_) = adopted.next(&prompt).unwrap() else { panic!() };
+            for _ in 0..tabs {
+                memory.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+            }
+            if has_come {
+                first.result("c1", Ok("booked")).unwrap();
+                let Next::Done(_) = first.next(&prompt).unwrap() else { panic!() };
+            }
+            let model = Scripted::new().says("Well.");
+            let conversation = Either::new(is_async, &memory, model.clone(), &Arc::default());
+            let done = conversation.say(request("Book.")).unwrap();
+            assert_eq!((done.ended, done.text().as_str()), (Ended::Answered, "Well."));
+            let sent = model.asked()[0].to_messages();
+            let told = |text: &str| sent.iter().any(|it| it.text().contains(text));
+            assert_eq!((told("booked"), told("not known")), (has_come, !has_come), "{sent:#?}");
+            // Without one it does not read what was said since.
+            assert!(has_come || !told("tab"));
+        }
     }
 }
 

@@ -93,14 +93,14 @@ fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
 /// one was an error, though the slot knew of it.
 #[test]
 fn a_call_of_which_the_slot_knows_stays_kept() {
-    let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(2_200));
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
     turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
     ask(&mut turn, &prompt);
     turn.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
     assert_eq!(call(&mut turn, &prompt).len(), 2);
-    turn.result("c1", Ok("x".repeat(1_000))).unwrap();
+    turn.result("c1", Ok("x".repeat(2_000))).unwrap();
     assert!(call(&mut turn, &prompt)[0].is_checkpointed());
 }
 

@@ -391,7 +391,7 @@ fn whatever_was_written_to_a_slot_can_be_adopted() {
     };
     let mut written = [0, 0];
     for size in 0..700 {
-        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_600));
+        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(7_700));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
         let turn = prompt.turn(Message::user("q".repeat(size))).tools(tools());
         let mut turn = turn.with_id(size.to_string());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -638,7 +639,7 @@ fn rounds() -> impl Strategy<Value = Vec<Vec<usize>>> {
 
 /// The largest slot: none, or one that a turn nearly fills, or outgrows.
 fn slots() -> impl Strategy<Value = usize> {
-    prop_oneof![2 => Just(usize::MAX), 3 => 700usize..2_500]
+    prop_oneof![2 => Just(usize::MAX), 3 => 700usize..4_500]
 }
 
 counted! {
@@ -752,9 +753,10 @@ fn an_approval_that_comes_twice_approves_of_one_call() {
     turn.approve("1_2").unwrap();
 }
 
-/// A memory of the five methods, and no others. The answer to its next append gets lost if so set.
+/// A memory of the five methods, and no others. The answer to its next append gets lost if so set
+/// first, and it panics behind it if so set second.
 #[derive(Debug, Default)]
-struct Five(DefaultChatMemory, AtomicBool);
+struct Five(DefaultChatMemory, AtomicBool, AtomicBool);
 
 impl ChatMemory for Five {
     fn id(&self) -> &MemoryId {
@@ -767,6 +769,9 @@ impl ChatMemory for Five {
         expected: Option<u64>,
     ) -> memory_prompt::Result<Range<u64>> {
         let appended = self.0.append(batch, expected)?;
+        if self.2.swap(false, Ordering::Relaxed) {
+            resume_unwind(Box::new("the memory's own")); // without a word on the terminal
+        }
         if self.1.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
         }
@@ -798,6 +803,43 @@ fn a_kept_turn_goes_on_over_a_memory_without_slots() {
     turn.result("c1", ok("Booked.")).unwrap();
     turn.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+}
+
+/// A memory that recognises no ids panicked behind the append of a turn, which was then stored once
+/// more.
+#[test]
+fn what_may_be_stored_before_a_panic_is_not_stored_again() {
+    let memory = Arc::new(Five::default());
+    let conversation =
+        Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), Scripted::new().says("Hello."));
+    memory.2.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| conversation.say("Hi."))).is_err());
+    assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
+}
+
+/// A run was given up in its last append, over a memory that recognises no ids, and its turn was
+/// run again: the question and the answer were stored twice.
+#[cfg(feature = "async")]
+#[test]
+fn what_may_be_stored_before_a_drop_is_not_stored_again() {
+    use crate::conversation::faults::{ALL, Slow, polled};
+
+    for drop_after in 0..40 {
+        let memory = Arc::new(Five::default());
+        let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
+        let model = Scripted::new().says("Hello.").says("Hello.");
+        let conversation = Conversation::new_async(prompt, model);
+        let mut turn = Turn::from("Hi.");
+        let first = polled(conversation.run(&mut turn, |_| {}), drop_after);
+        let again = polled(conversation.run(&mut turn, |_| {}), ALL).unwrap();
+        let is_told = again.as_ref().map_or_else(
+            |error| error.kind() == ErrorKind::Unacknowledged,
+            |done| done.text() == "Hello.",
+        );
+        assert!(is_told && (first.is_none() || again.is_ok()), "{drop_after}: {again:?}");
+        let stored = texts(&*memory);
+        assert!(stored == ["Hi.", "Hello."] || stored.is_empty() && again.is_err(), "{stored:?}");
+    }
 }
 
 /// The answer to the append of a whole turn got lost, over a memory that recognises no ids, and a

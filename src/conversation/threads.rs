@@ -1,0 +1,59 @@
+//! Tools on threads of their own, of blocking conversations.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::late::{Late, Pending};
+use super::observe::Span;
+use super::tools::{Handler, Outcome, panicked, run};
+use crate::memory::ChatMemory;
+use crate::turn::Call;
+
+/// A call that runs on a thread of its own.
+pub(super) struct Running {
+    pub(super) call: Call,
+    pub(super) comes: Arc<Pending>,
+    since: Instant,
+    pub(super) span: Span,
+}
+
+impl Running {
+    /// Begins it. If the system has no thread for it, it has failed.
+    pub(super) fn begin(
+        call: Call,
+        handler: Arc<Handler>,
+        span: Span,
+        late: &Late<dyn ChatMemory>,
+    ) -> Self {
+        let (comes, shared) = (Arc::new(Pending::default()), Arc::clone(&late.0));
+        let job = {
+            let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
+            move || {
+                let work = || span.run(Span::tell_outcome, || run(&*handler, &call));
+                let outcome = catch_unwind(AssertUnwindSafe(work)); // whoever listens may panic too
+                comes.end(outcome.unwrap_or_else(|panic| Err(panicked(&*panic))));
+                let settle = || shared.settle();
+                let _ = catch_unwind(AssertUnwindSafe(settle)); // it is still in the list then
+                shared.tell();
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
+            comes.end(Err(error.into()));
+        }
+        Self { call, comes, since: Instant::now(), span }
+    }
+
+    /// Waits for what comes of it; `None` if the time is up.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
+        let Pending { outcome, changed } = &*self.comes;
+        let mut outcome = outcome.lock();
+        let until = timeout.and_then(|timeout| self.since.checked_add(timeout));
+        match until {
+            None => changed.wait_while(&mut outcome, |it| it.is_none()),
+            Some(until) => _ = changed.wait_while_until(&mut outcome, |it| it.is_none(), until),
+        }
+        outcome.clone()
+    }
+}
