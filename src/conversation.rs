@@ -394,6 +394,12 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
+    /// Refuses to change what is current while a turn runs, unless this waits for its end.
+    fn must_rest(&self) -> Result<()> {
+        let runs = self.inboxes.lock().iter().any(|it| it.strong_count() > 0);
+        if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
+    }
+
     fn open_inbox(&self) -> Arc<Inbox> {
         let inbox = Arc::new(Inbox(Mutex::new(Some(Vec::new()))));
         let mut inboxes = self.inboxes.lock();
@@ -605,6 +611,10 @@ fn bury(turn: &mut Turn, dead: &Unfinished) -> Result<()> {
 /// The beginning of an answer: a question, or the decision on a call that waits.
 enum Begin<'a> {
     Asked(Box<Turn>),
+    /// The newest question, which is answered anew.
+    Regenerate,
+    /// A question in the place of the message at this position.
+    Edit(u64, Box<Turn>),
     Decided(&'a Waiting, Decision<'a>),
 }
 

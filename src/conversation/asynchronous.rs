@@ -247,7 +247,7 @@ impl Conversation<dyn AsyncChatMemory> {
         self.settings.watch.turn().run_async(Span::tell_turn, work).await
     }
 
-    async fn enter(&self) -> Result<Option<QueueTicket<'_>>> {
+    pub(super) async fn enter(&self) -> Result<Option<QueueTicket<'_>>> {
         match self.settings.when_busy {
             WhenBusy::Proceed => Ok(None),
             WhenBusy::Wait => Ok(Some(self.gate.enter().await)),

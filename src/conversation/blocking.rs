@@ -134,7 +134,7 @@ impl Conversation {
         self.late.finish(timeout)
     }
 
-    fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
+    pub(super) fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
         match self.settings.when_busy {
             WhenBusy::Proceed => Ok(None),
             WhenBusy::Wait => Ok(Some(self.gate.lock())),

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::observe::Span;
 use super::tools::{Handler, Outcome, panicked, run};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{ChatMemory, Limits};
+use crate::memory::{ChatMemory, Limits, On};
 use crate::message::{Message, ToolMessage};
 use crate::record::Incarnation;
 use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, Turn, Unwritten, excess, too_large};
@@ -94,6 +94,8 @@ struct Overdue {
     life: String,
     slot: String,
     began_at: u64,
+    /// The branch on which its turn was begun.
+    on: Option<On>,
     memory: Arc<dyn ChatMemory>,
     /// True while its owner runs the turn, or is to run it again and nobody else knows of it.
     waits: bool,
@@ -126,7 +128,7 @@ impl Overdue {
 
     /// Returns what the memory lacks of it in the end: the result where its tool has not ended.
     fn appended(&mut self) -> Result<Lacks> {
-        let mut stored = Stored::since(self.began_at);
+        let mut stored = Stored::since(self.began_at, self.on);
         while let Some(page) = stored.next() {
             stored.add_page(&self.memory.read_with(&page)?);
         }
@@ -334,6 +336,7 @@ impl Late {
             life: turn.life().to_owned(),
             slot: turn.slot(),
             began_at: turn.began_at(),
+            on: turn.on(),
             memory: Arc::clone(memory),
             waits,
         };

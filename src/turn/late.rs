@@ -2,7 +2,7 @@
 
 use super::state::{Seen, is_true};
 use super::{Call, ToolError};
-use crate::memory::{Append, Read, check_name};
+use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
 
@@ -68,6 +68,8 @@ pub(crate) struct Stored {
     floor: u64,
     /// The position where the next page ends; `None` for the newest one.
     before: Option<u64>,
+    /// The branch on which it is.
+    on: Option<On>,
     /// The conversation as its newest page showed it.
     seen: Option<Seen>,
     is_over: bool,
@@ -78,15 +80,15 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(crate) fn since(floor: u64) -> Self {
+    pub(crate) fn since(floor: u64, on: Option<On>) -> Self {
         let messages = Vec::new();
-        Self { floor, before: None, seen: None, is_over: false, is_whole: true, messages }
+        Self { floor, before: None, on, seen: None, is_over: false, is_whole: true, messages }
     }
 
     /// Returns the next page to be read; `None` once all is seen.
     pub(crate) fn next(&self) -> Option<Read> {
         let page = Read { before: self.before, ..Read::newest(PAGE) };
-        (!self.is_over).then_some(page)
+        (!self.is_over).then(|| page.on(self.on))
     }
 
     /// Takes what was read.

@@ -80,6 +80,8 @@ impl Turn {
     pub fn found(&mut self, appended: &Appended) {
         use RequestPlace::{Again, BehindCheckpoint, First, Newest, OldWhole, Question, Slot};
         let Look::Request(request) = &mut self.look else { return };
+        // It goes on where it was, and makes no branch once more.
+        self.state.on = appended.branch.or(self.state.on);
         let is_checkpoint = appended.positions.is_empty();
         request.place = match (request.place, appended.repeated) {
             (First, true) if is_checkpoint => BehindCheckpoint,
@@ -217,7 +219,7 @@ impl Turn {
             }
             None if is_forgetting => self.look = Look::Void,
             None => {
-                self.look = Look::First(Stored::since(self.began_at()));
+                self.look = Look::First(Stored::since(self.began_at(), self.on()));
                 if snapshot.end <= self.began_at() {
                     self.happen(Event::Unwritten);
                     self.look = Look::No;
@@ -415,7 +417,7 @@ impl Turn {
 
     /// Others have ended the turn: what this owner found out since may be lacking.
     pub(super) fn ended(&self) -> Look {
-        Look::Ended(Stored::since(self.began_at()), self.state.messages.len())
+        Look::Ended(Stored::since(self.began_at(), self.on()), self.state.messages.len())
     }
 
     /// The results that this owner has and the slot has not.

@@ -67,7 +67,8 @@ macro_rules! over {
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
                 let memory = self.memory();
                 let names = names(memory.slots()$($now)*?);
-                let snapshot = memory.read_with(&Read::newest(0).slots(names))$($now)*?;
+                let read = Read::newest(0).slots(names).on(unfinished.on());
+                let snapshot = memory.read_with(&read)$($now)*?;
                 let note = note_about(&snapshot, &slot_of(unfinished.id()));
                 let mut turn = unfinished.adopted(note, None)?;
                 turn.set_limits(memory.limits());

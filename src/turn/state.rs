@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Appended, MOST_NAME, check_name};
+use crate::memory::{Appended, MOST_NAME, On, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
@@ -142,6 +142,9 @@ pub(super) struct State {
     pub(super) before_temporaries: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seen: Option<Seen>,
+    /// The branch in the making that it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) on: Option<On>,
     /// The position of its question, where it goes on behind what is stored of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_at: Option<u64>,
@@ -208,6 +211,11 @@ pub(super) struct MadeCall<'a> {
 }
 
 impl State {
+    /// Returns the branch on which it was begun, where that is known.
+    pub(super) fn on(&self) -> Option<On> {
+        self.on.or_else(|| self.seen?.incarnation.map(On::branch))
+    }
+
     pub(super) fn new(question: Message) -> Self {
         Self {
             version: VERSION,
@@ -226,6 +234,7 @@ impl State {
             recalled: None,
             before_temporaries: None,
             seen: None,
+            on: None,
             asked_at: None,
             rounds: 0,
             most_rounds: 25,

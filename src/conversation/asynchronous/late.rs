@@ -14,7 +14,7 @@ use super::super::late::{MOST_KEPT, MOST_RUNNING, MOST_TRIES, may_pass, result};
 use super::super::observe::Span;
 use super::super::tools::Outcome;
 use crate::error::{ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, BoxFuture};
+use crate::memory::{AsyncChatMemory, BoxFuture, On};
 use crate::message::Message;
 use crate::record::Incarnation;
 use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, Turn, Unwritten};
@@ -28,6 +28,8 @@ struct Overdue {
     life: String,
     slot: String,
     began_at: u64,
+    /// The branch on which its turn was begun.
+    on: Option<On>,
     /// The id under which its result is appended.
     id: String,
     span: Span,
@@ -74,7 +76,7 @@ impl Overdue {
 
     /// Returns what the memory lacks of it in the end: the result where its task has not ended.
     async fn appended(&self) -> Result<Lacks> {
-        let mut stored = Stored::since(self.began_at);
+        let mut stored = Stored::since(self.began_at, self.on);
         while let Some(page) = stored.next() {
             stored.add_page(&self.memory.read_with(&page).await?);
         }
@@ -217,7 +219,8 @@ impl Late {
         let (life, slot, began_at) = (turn.life().to_owned(), turn.slot(), turn.began_at());
         let memory = Arc::clone(memory);
         let (id, state) = (format!("late:{}", Incarnation::random()), Mutex::new(state));
-        let overdue = Overdue { call, late, memory, life, slot, began_at, id, span, state };
+        let on = turn.on();
+        let overdue = Overdue { call, late, memory, life, slot, began_at, on, id, span, state };
         let overdue = Arc::new(overdue);
         self.0.put(Arc::clone(&overdue));
         overdue
