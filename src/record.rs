@@ -203,7 +203,8 @@ impl Records {
         (before, behind)
     }
 
-    /// Returns the same records at other positions: the one that stands at `from` will stand at `to`.
+    /// Returns the same records at other positions: the one that stands at `from` will stand at
+    /// `to`.
     pub(crate) fn moved(mut self, from: u64, to: u64) -> Self {
         for run in &mut self.runs {
             run.seq = run.seq - from + to;
