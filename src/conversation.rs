@@ -401,6 +401,12 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
+    /// Refuses to change what is current while a turn runs, unless this waits for its end.
+    fn must_rest(&self) -> Result<()> {
+        let runs = self.steers.lock().iter().any(|it| it.strong_count() > 0);
+        if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
+    }
+
     fn open_steers(&self, turn: &Turn) -> Arc<Steers> {
         let open = Arc::new(Steers(Mutex::new((!turn.is_over()).then(Vec::new))));
         let mut steers = self.steers.lock();
@@ -611,6 +617,10 @@ fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
 /// The beginning of an answer: a question, or the decision on a call that waits.
 enum Begin<'a> {
     Asked(Box<Turn>),
+    /// The newest question, which is answered anew.
+    Regenerate,
+    /// A question in the place of the message at this position.
+    Edit(u64, Box<Turn>),
     Decided(&'a Waiting, Decision<'a>),
 }
 

@@ -125,6 +125,7 @@ pub mod compose;
 pub mod conformance;
 pub mod conversation;
 pub mod error;
+pub mod history;
 pub mod inspect;
 pub mod memory;
 mod memory_prompt;
@@ -222,6 +223,8 @@ pub mod guide {
     pub mod comparison {}
     #[doc = include_str!("../docs/crashes-and-approval.md")]
     pub mod crashes_and_approval {}
+    #[doc = include_str!("../docs/history.md")]
+    pub mod history {}
     #[cfg(feature = "ureq")]
     #[doc = include_str!("../docs/http.md")]
     pub mod http {}

@@ -37,6 +37,7 @@ pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
 pub use read::Read;
+pub(crate) use read::{Fork, On};
 pub use slots::{Expected, SlotChange};
 pub(crate) use slots::{MOST_NAME, check_name};
 pub use token_window::TokenWindowChatMemory;
@@ -44,7 +45,7 @@ pub use token_window::TokenWindowChatMemory;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot, places};
-pub(crate) use append::unsupported;
+pub(crate) use append::{forgotten, unsupported};
 use read::Picked;
 
 /// One conversation, shared by whoever talks in it.

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+mod history;
 mod pins;
 mod reading;
 mod recall;
@@ -20,6 +21,7 @@ use crate::compose::{
     Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
 };
 use crate::error::Result;
+use crate::history::BranchView;
 use crate::memory::{ChatMemory, ChatMemoryExt, Read, share};
 use crate::message::{Message, Role};
 use crate::prompt::Prompt;
@@ -71,6 +73,8 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     /// The roles of those that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
     recall: Option<Recall>,
+    /// The memory once more, where it shows one branch of several.
+    branches: Option<Arc<BranchView<M>>>,
     /// Held for no longer than a composition takes, and only where it is of use.
     cache: Mutex<ComposerCache>,
 }
@@ -84,6 +88,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
             seen: 0,
             dropped: Vec::new(),
             recall: None,
+            branches: None,
             cache: Mutex::default(),
         }
     }
@@ -360,7 +365,10 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// says so. To keep them, [take](Self::take_temporaries) them first.
     #[doc(alias = "setMemory")]
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        self.replace_memory(share(memory))
+        let memory = share(memory);
+        let Some(before) = self.branches.take() else { return self.replace_memory(memory) };
+        self.show(before.anew(memory));
+        Arc::clone(before.memory())
     }
 }
 

@@ -183,6 +183,12 @@ pub(crate) fn around(position: u64) -> Range<u64> {
     position.saturating_sub(AROUND)..position.saturating_add(AROUND + 1)
 }
 
+/// Returns the position of the first message of the tool group of this one, or its own where it
+/// is in none. The snapshot has picked what stands [around] it.
+pub(crate) fn head_of(position: u64, snapshot: &Snapshot) -> u64 {
+    Pin::at(position, snapshot.picked(), snapshot.end).map_or(position, |pin| pin.at)
+}
+
 impl Pin {
     /// Returns a pin of the message at this position with the whole of its tool group.
     fn at(position: u64, records: &Records, end: u64) -> Result<Self> {

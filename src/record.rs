@@ -203,6 +203,15 @@ impl Records {
         (before, behind)
     }
 
+    /// Returns the same records at other positions: the one that stands at `from` will stand at
+    /// `to`.
+    pub(crate) fn moved(mut self, from: u64, to: u64) -> Self {
+        for run in &mut self.runs {
+            run.seq = run.seq - from + to;
+        }
+        self
+    }
+
     /// Returns the number of records.
     #[inline]
     pub fn len(&self) -> usize {

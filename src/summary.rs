@@ -183,6 +183,11 @@ impl Summaries {
         Ok([written(&Document { version: VERSION, current: Some(current) })?, held(earlier, most)?])
     }
 
+    /// Returns the content of the slot of the newest summary.
+    pub(crate) fn content(self) -> Result<Vec<u8>> {
+        written(&Document { version: VERSION, current: Some(self.current) })
+    }
+
     /// Returns the contents of both slots without the newest summary.
     pub(crate) fn undone(mut self, most: usize) -> Result<[Vec<u8>; 2]> {
         let current = self.earlier.pop();

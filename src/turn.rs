@@ -72,6 +72,7 @@
 //! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
 //! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
+mod anew;
 mod call;
 mod decision;
 mod history;

@@ -23,7 +23,7 @@ const FLOORS: &[&[&str]] = &[
     &["summary"],
     &["compose", "memory", "wire"],
     &["recall", "store"],
-    &["adapt"],
+    &["adapt", "history"],
     &["conformance"],
     &["memory_prompt"],
     &["inspect", "turn"],

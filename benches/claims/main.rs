@@ -20,6 +20,7 @@ mod compose;
 #[allow(dead_code)] // files are for SQLite
 mod folder;
 mod harness;
+mod history;
 #[path = "../common/messages.rs"]
 mod messages;
 #[cfg(all(feature = "postgres", feature = "tokio"))]
@@ -78,6 +79,9 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("recall: long questions", recall::long_questions_are_quick),
     ("recall: rotation", recall::conversations_in_rotation_are_quick),
     ("recall: off", recall::prompts_without_recall_cost_nothing),
+    ("history: branches", history::branches_cost_little),
+    #[cfg(feature = "sqlite")]
+    ("history: sqlite", history::branches_in_a_file_cost_little),
     ("stores: flat", stores::reads_are_flat),
     #[cfg(all(feature = "postgres", feature = "tokio"))]
     ("stores: postgres callers", postgres::many_callers_cost_little),

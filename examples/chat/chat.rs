@@ -5,42 +5,37 @@
 //! that server; `MODEL` names another model.
 
 mod server;
+mod tools;
 mod toy;
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_prompt::conversation::Conversation;
-use memory_prompt::turn::{Ended, OnInterrupt, ToolError};
+use memory_prompt::turn::{Ended, OnInterrupt, Turn};
 use memory_prompt::wire::Event;
 use memory_prompt::{ChatMemoryExt, MemoryPrompt, SqliteStore, Tool};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use serde_json::json;
 
-const HELP: &str = "/prompt /report /memory /window N /switch FILE /forget";
-
-#[derive(serde::Deserialize)]
-struct Sum {
-    expression: String,
-}
-
-fn calculate(Sum { expression }: Sum) -> Result<String, ToolError> {
-    let value = toy::value(&expression).filter(|it| it.is_finite());
-    Ok(value.ok_or("that can't be calculated")?.to_string())
-}
-
-fn clock(_: serde_json::Value) -> Result<String, ToolError> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    Ok(format!("{:02}:{:02} UTC", seconds / 3600 % 24, seconds / 60 % 60))
-}
+const HELP: &str = "/edit POSITION QUESTION, /regenerate, /undo, /branches [NUMBER], /memory, \
+    /prompt, /report, /window N, /switch FILE, /forget";
 
 fn show(event: Event) {
     if let Event::Text(piece) = event {
         print!("{piece}");
         let _ = io::stdout().flush();
     }
+}
+
+fn say(chat: &Conversation, turn: Turn) -> Result<(), Box<dyn Error>> {
+    match chat.stream(turn, show)? {
+        done if done.ended != Ended::Interrupted => {}
+        done if done.messages.is_empty() => print!(" (stopped, and forgotten)"),
+        _ => print!(" (stopped)"),
+    }
+    Ok(())
 }
 
 fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
@@ -56,6 +51,24 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
                 println!("{} {:?}: {}", it.seq(), it.message().role(), it.message().text());
             }
         }
+        ("/edit", what) => {
+            let (position, question) = what.split_once(' ').ok_or(HELP)?;
+            say(chat, chat.prompt().edit_turn(position.parse()?, question)?)?;
+        }
+        ("/regenerate", _) => say(chat, chat.prompt().regenerate()?)?,
+        ("/undo", _) => match chat.undo()? {
+            Some(position) => println!("taken back from {position} on"),
+            None => println!("there is nothing to take back"),
+        },
+        ("/branches", number) => {
+            let branches = chat.branches()?;
+            if let Some(to) = number.parse().ok().and_then(|it: usize| branches.get(it)) {
+                chat.switch(to)?;
+            }
+            for (i, it) in chat.branches()?.iter().enumerate() {
+                println!("{i}: {:?}{}", it.own, if it.is_current { ", current" } else { "" });
+            }
+        }
         ("/window", n) => {
             let n = n.parse()?;
             chat.prompt_mut().configure(|it| it.max_messages(n));
@@ -66,11 +79,7 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
         ("/forget", _) => chat.prompt().memory().clear()?,
         (command, _) if command.starts_with('/') => println!("{HELP}"),
         ("", _) => {}
-        _ => match chat.stream(line, show)? {
-            done if done.ended != Ended::Interrupted => {}
-            done if done.messages.is_empty() => print!(" (stopped, and forgotten)"),
-            _ => print!(" (stopped)"),
-        },
+        _ => say(chat, line.into())?,
     }
     Ok(())
 }
@@ -81,18 +90,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let keep =
         if arguments.any(|it| it == "forget") { OnInterrupt::Forget } else { OnInterrupt::Keep };
     let memory = SqliteStore::open(&file)?.memory("chat")?;
-    let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.");
+    let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").with_branches();
     let sum = json!({"type": "object", "required": ["expression"],
         "properties": {"expression": {"type": "string", "description": "as 3*4+1"}}});
     let mut chat = server::conversation(prompt, toy::model)
         .on_interrupt(keep)
-        .tool(Tool::new("calculator", "Calculates.").parameters(sum).repeatable(), calculate)
-        .tool(Tool::new("clock", "Tells the time.").repeatable(), clock);
+        .tool(Tool::new("calculator", "Calculates.").parameters(sum).repeatable(), tools::calculate)
+        .tool(Tool::new("clock", "Tells the time.").repeatable(), tools::clock);
     let (mut lines, history) = (DefaultEditor::new()?, format!("{file}.history"));
     let stopper = chat.stopper();
     ctrlc::set_handler(move || stopper.stop())?; // behind the editor, which takes Ctrl-C while it edits
     let _ = lines.load_history(&history); // there is none yet the first time
-    println!("{HELP}, kept in {}", std::fs::canonicalize(&file)?.display());
+    println!(
+        "Hello. Type a question, or {HELP}. It is kept in {}",
+        std::fs::canonicalize(&file)?.display()
+    );
     loop {
         let line = match lines.readline("> ") {
             Ok(line) => line,

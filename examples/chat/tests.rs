@@ -57,6 +57,25 @@ fn it_recalls_only_what_it_is_sent() {
     assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
 }
 
+/// What was said is said otherwise, and nothing of it is lost.
+#[test]
+fn it_edits_answers_anew_and_goes_back() {
+    let folder = Folder::new();
+    let file = folder.file("chat.db");
+    let mut chat = terminal(&file, "keep");
+    ask(&mut chat, "I am Ada", "I was sent 2 messages");
+    ask(&mut chat, "What is my name?", "You are Ada");
+    ask(&mut chat, "/edit 0 I am Bob", "I was sent 2 messages");
+    ask(&mut chat, "What is my name?", "You are Bob");
+    ask(&mut chat, "/regenerate", "You are Bob");
+    ask(&mut chat, "/undo", "taken back from 3 on");
+    ask(&mut chat, "/undo", "taken back from 2 on");
+    ask(&mut chat, "/undo", "taken back from 0 on");
+    ask(&mut chat, "What is my name?", "You are Ada");
+    ask(&mut chat, "/branches 1", "1: 0..4, current");
+    ask(&mut chat, "What is my name?", "You are Bob");
+}
+
 /// A line of bytes that are no text ended the chat, and the lines behind it were lost.
 #[test]
 fn it_goes_on_behind_what_is_no_text() {

@@ -16,9 +16,11 @@ use super::{
     is_left_open,
 };
 use crate::error::{ErrorKind, Result};
+use crate::history::{Branch, Page, Variant};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
+use crate::record::Incarnation;
 use crate::turn::{Call, Decision, Done, Ended, Next, Turn, Unfinished, Waiting};
 use crate::wire::Event;
 
@@ -131,6 +133,107 @@ macro_rules! over {
                 self.answer(Begin::Decided(waiting, Decision::Refuse(why)), |_| {})$($now)*
             }
 
+            /// Answers the newest question anew, on a branch of its own: see
+            /// [`history`](crate::history). If that fails, or nothing is answered, the former
+            /// answer stays current. A page is to be drawn anew from the first of the
+            /// [positions](Done::positions) on.
+            ///
+            /// To show the answer as it comes, [`stream`](Self::stream) the turn that
+            /// `prompt().regenerate()` begins.
+            ///
+            /// # Errors
+            ///
+            /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
+            /// [waits](super::WhenBusy::Wait); as `regenerate` of
+            /// [`MemoryPrompt`](crate::MemoryPrompt); and as [`say`](Self::say).
+            pub $($async)* fn regenerate(&self) -> Result<Done> {
+                self.must_rest()?;
+                self.answer(Begin::Regenerate, |_| {})$($now)*
+            }
+
+            /// Asks something else in the place of the message at this position, on a branch of its
+            /// own: see [`history`](crate::history). If that fails, or nothing is answered, what
+            /// was said before stays current. A page is to be drawn anew from the first of the
+            /// [positions](Done::positions) on.
+            ///
+            /// To show the answer as it comes, [`stream`](Self::stream) the turn that
+            /// `prompt().edit_turn(..)` begins.
+            ///
+            /// # Errors
+            ///
+            /// As [`regenerate`](Self::regenerate), and as `edit` of
+            /// [`MemoryPrompt`](crate::MemoryPrompt).
+            pub $($async)* fn edit(&self, position: u64, question: impl Into<Turn>) -> Result<Done> {
+                self.must_rest()?;
+                let question = Box::new(question.into());
+                self.answer(Begin::Edit(position, question), |_| {})$($now)*
+            }
+
+            /// Takes the newest turn or change back: see
+            /// [`BranchView::undo`](crate::history::BranchView::undo).
+            ///
+            /// # Errors
+            ///
+            /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
+            /// [waits](super::WhenBusy::Wait), here and below; and those of the view.
+            pub $($async)* fn undo(&self) -> Result<Option<u64>> {
+                self.must_rest()?;
+                let _held = self.enter()$($now)*?;
+                self.prompt.undo()$($now)*
+            }
+
+            /// Does again what was taken back last: see
+            /// [`BranchView::redo`](crate::history::BranchView::redo).
+            ///
+            /// # Errors
+            ///
+            /// As [`undo`](Self::undo).
+            pub $($async)* fn redo(&self) -> Result<Option<u64>> {
+                self.must_rest()?;
+                let _held = self.enter()$($now)*?;
+                self.prompt.redo()$($now)*
+            }
+
+            /// Makes the branch of a variant the current one: see
+            /// [`BranchView::switch`](crate::history::BranchView::switch).
+            ///
+            /// # Errors
+            ///
+            /// As [`undo`](Self::undo).
+            pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
+                self.must_rest()?;
+                let _held = self.enter()$($now)*?;
+                self.prompt.switch(to)$($now)*
+            }
+
+            /// Returns what was said in the place of the message at this position.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
+                self.prompt.variants(position)$($now)*
+            }
+
+            /// Returns the branches on which something was said, oldest first.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
+                self.prompt.branches()$($now)*
+            }
+
+            /// Returns the newest `n` messages of the current branch before this position, or at
+            /// its end, newest first: see [`BranchView::page`](crate::history::BranchView::page).
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
+                self.prompt.page(before, n)$($now)*
+            }
+
             /// Ends the turns of this conversation whose processes have died, and returns how many:
             /// those of which nothing was heard for longer than a turn may take, but for those that
             /// wait for approval. What they have done is kept; of what they had begun the outcome
@@ -168,6 +271,10 @@ macro_rules! over {
                     let _held = self.enter()$($now)*?;
                     let mut lent = match begin {
                         Begin::Asked(turn) => self.begin(*turn),
+                        Begin::Regenerate => self.begin(self.prompt.regenerate()$($now)*?),
+                        Begin::Edit(position, turn) => {
+                            self.begin(self.prompt.edit_turn(position, *turn)$($now)*?)
+                        }
                         Begin::Decided(waiting, decision) => {
                             self.resume(self.prompt.decide(waiting, decision)$($now)*?)
                         }

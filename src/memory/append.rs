@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use super::Limits;
+use super::read::On;
 use super::slots::{Expected, SlotChange, check_name, largest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
@@ -91,6 +92,9 @@ pub struct Append {
     pub since: Option<Since>,
     /// The time when the conversation was last active, in place of now.
     pub active: Option<SystemTime>,
+    /// The branch that it is for, where the memory shows [one of several](crate::history); the
+    /// current one unless set. Other memories do not look at it.
+    pub(crate) branch: Option<On>,
 }
 
 /// The part of a conversation that a caller has seen, and wants to be there still.
@@ -116,6 +120,8 @@ pub struct Appended {
     pub recognised: bool,
     /// True if the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
+    /// The branch on which it was appended before, where the memory shows one of several.
+    pub(crate) branch: Option<On>,
 }
 
 impl fmt::Debug for Append {
@@ -129,6 +135,7 @@ impl fmt::Debug for Append {
             .field("times", &self.times.len())
             .field("since", &self.since)
             .field("active", &self.active)
+            .field("branch", &self.branch)
             .finish()
     }
 }
@@ -314,7 +321,7 @@ impl Appended {
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory), who set what else there is to say.
     pub fn new(positions: Range<u64>) -> Self {
-        Self { positions, version: None, recognised: false, repeated: false }
+        Self { positions, version: None, recognised: false, repeated: false, branch: None }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::slots::check_slot;
 use crate::error::Result;
-use crate::record::{Records, Snapshot, Unreadable};
+use crate::record::{Incarnation, Records, Snapshot, Unreadable};
 
 /// The parts that are wanted of a conversation: the newest records, slots by name, and single
 /// records by position, all of one moment.
@@ -35,6 +37,38 @@ pub struct Read {
     pub slots: Vec<String>,
     /// The positions of the single records that are wanted.
     pub positions: Vec<u64>,
+    /// The branch that is wanted, where the memory shows [one of several](crate::history); the
+    /// current one unless set. Other memories do not look at it.
+    pub(crate) branch: Option<On>,
+}
+
+/// The branch on which something is read or appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct On {
+    /// The life of the conversation that it is.
+    pub(crate) id: Incarnation,
+    /// The way in which it is made where it is not there yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fork: Option<Fork>,
+}
+
+impl On {
+    /// A branch that is there.
+    pub(crate) fn branch(id: Incarnation) -> Self {
+        Self { id, fork: None }
+    }
+}
+
+/// A branch in the making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fork {
+    /// The branch that it is made on; none for the first one of a memory that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<Incarnation>,
+    /// The number of messages that both share.
+    pub(crate) at: u64,
+    /// The number of messages behind these which are given to it again and are stored already.
+    pub(crate) keep: u64,
 }
 
 impl Read {
@@ -62,6 +96,12 @@ impl Read {
     #[must_use]
     pub fn positions(mut self, positions: impl IntoIterator<Item = u64>) -> Self {
         self.positions.extend(positions);
+        self
+    }
+
+    /// Reads this branch, where the memory shows one of several.
+    pub(crate) fn on(mut self, branch: Option<On>) -> Self {
+        self.branch = branch;
         self
     }
 

@@ -218,6 +218,9 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         &mut self,
         memory: impl AsyncChatMemory + 'static,
     ) -> Arc<dyn AsyncChatMemory> {
-        self.replace_memory(share_async(memory))
+        let memory = share_async(memory);
+        let Some(before) = self.branches.take() else { return self.replace_memory(memory) };
+        self.show(before.anew(memory));
+        Arc::clone(before.memory())
     }
 }

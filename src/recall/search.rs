@@ -25,7 +25,7 @@ use super::{Candidate, Recall};
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::Read;
+use crate::memory::{On, Read};
 use crate::prompt::{NothingRecalled, Recalled};
 use crate::record::{Record, Records, Snapshot, places};
 
@@ -45,6 +45,8 @@ pub(crate) struct Search<'a> {
     /// The number of pages that came too late: another search had changed the index.
     late: u32,
     outcome: Outcome,
+    /// The branch that is searched.
+    on: Option<On>,
 }
 
 enum Stage {
@@ -83,7 +85,12 @@ impl<'a> Search<'a> {
             question.days = dates::asked(query, today);
         }
         let outcome = Outcome::default();
-        Self { recall, asked, index, question, stage, late: 0, outcome }
+        Self { recall, asked, index, question, stage, late: 0, outcome, on: None }
+    }
+
+    /// Searches this branch, where the memory shows one of several.
+    pub(crate) fn on(self, on: Option<On>) -> Self {
+        Self { on, ..self }
     }
 
     /// Returns how a search ended that is done.
@@ -130,7 +137,7 @@ impl<'a> Search<'a> {
     ) -> Result<Option<Found>> {
         loop {
             match self.next()? {
-                Wants::Read(wanted) => self.read(&read(&wanted)?)?,
+                Wants::Read(wanted) => self.read(&read(&wanted.on(self.on))?)?,
                 Wants::Done(found) => return Ok(found),
             }
         }
@@ -144,7 +151,7 @@ impl<'a> Search<'a> {
     ) -> Result<Option<Found>> {
         loop {
             match self.next()? {
-                Wants::Read(wanted) => self.read(&memory.read_with(&wanted).await?)?,
+                Wants::Read(wanted) => self.read(&memory.read_with(&wanted.on(self.on)).await?)?,
                 Wants::Done(found) => return Ok(found),
             }
         }

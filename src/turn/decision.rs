@@ -82,7 +82,7 @@ pub(super) fn find(waiting: &Waiting) -> Append {
 /// Returns the search of what is stored from there on, late results too; `None` if nothing was.
 pub(super) fn search(found: &Appended) -> Option<Stored> {
     let at = &found.positions;
-    (found.repeated && !at.is_empty()).then(|| Stored::since(at.start))
+    (found.repeated && !at.is_empty()).then(|| Stored::since(at.start, found.branch))
 }
 
 /// Returns what came of the call, where this was found.

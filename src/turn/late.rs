@@ -2,7 +2,7 @@
 
 use super::state::{Seen, is_true};
 use super::{Call, ToolError};
-use crate::memory::{Append, Read, check_name};
+use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
 
@@ -70,6 +70,8 @@ pub(crate) struct Stored {
     began: Option<Seen>,
     /// The position where the next page ends; `None` for the newest one.
     before: Option<u64>,
+    /// The branch on which it is.
+    on: Option<On>,
     /// The conversation as its newest page showed it.
     seen: Option<Seen>,
     is_over: bool,
@@ -80,11 +82,12 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn since(floor: u64) -> Self {
+    pub(super) fn since(floor: u64, on: Option<On>) -> Self {
         Self {
             floor,
             began: None,
             before: None,
+            on,
             seen: None,
             is_over: false,
             is_whole: true,
@@ -93,14 +96,14 @@ impl Stored {
     }
 
     /// Behind what the turn has seen.
-    pub(super) fn behind(began: Option<Seen>) -> Self {
-        Self { began, ..Self::since(began.map_or(0, |began| began.end)) }
+    pub(super) fn behind(began: Option<Seen>, on: Option<On>) -> Self {
+        Self { began, ..Self::since(began.map_or(0, |began| began.end), on) }
     }
 
     /// Returns the next page to be read; `None` once all is seen.
     pub(crate) fn next(&self) -> Option<Read> {
         let page = Read { before: self.before, ..Read::newest(PAGE) };
-        (!self.is_over).then_some(page)
+        (!self.is_over).then(|| page.on(self.on))
     }
 
     /// Takes what was read.

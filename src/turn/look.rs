@@ -89,6 +89,8 @@ impl Turn {
     pub fn found(&mut self, appended: &Appended) {
         use RequestPlace::{Again, BehindCheckpoint, First, Newest, OldWhole, Question, Slot};
         let Look::Request(request) = &mut self.look else { return };
+        // It goes on where it was, and makes no branch once more.
+        self.state.on = appended.branch.or(self.state.on);
         let is_checkpoint = appended.positions.is_empty();
         request.place = match (request.place, appended.repeated) {
             (First, true) if is_checkpoint => BehindCheckpoint,
@@ -337,7 +339,7 @@ impl Turn {
         self.state.seen = Some(Seen { end, ..Seen::of(snapshot) });
         self.prompts.begin_anew();
         let has_more = snapshot.end > end;
-        self.look = if has_more { Look::Behind(Stored::since(end)) } else { Look::No };
+        self.look = if has_more { Look::Behind(Stored::since(end, self.on())) } else { Look::No };
     }
 
     /// Goes on behind a late result of the calls that are stored of its id, where one has come: all

@@ -9,7 +9,7 @@ use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, OnConflict, OnNoCheckpoint, Step, Turn};
 use crate::compose::{Composer, ComposerCache};
 use crate::error::{Error, ErrorKind, Remains, Result};
-use crate::memory::{Append, Appended, Expected, Limits};
+use crate::memory::{Append, Appended, Expected, Limits, On};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Records, SlotVersion, Snapshot};
 
@@ -34,6 +34,16 @@ impl Turn {
         composer: &Composer,
         cache: &mut ComposerCache,
     ) -> Result<Step> {
+        let step = self.wanted(composer, cache)?;
+        Ok(if let Step::Read(read) = step { Step::Read(read.on(self.on())) } else { step })
+    }
+
+    /// Returns the branch on which it was begun, where that is known.
+    pub(crate) fn on(&self) -> Option<On> {
+        self.state.on()
+    }
+
+    fn wanted(&mut self, composer: &Composer, cache: &mut ComposerCache) -> Result<Step> {
         if let Doing::Done { .. } = &self.state.doing {
             return Ok(Step::Done(self.outcome(Ended::Interrupted)));
         }
@@ -359,7 +369,8 @@ impl Turn {
     }
 
     /// The append, only if the conversation goes on that the turn has seen.
-    pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
+    pub(super) fn on_what_was_seen(&self, mut append: Append) -> Append {
+        append.branch = self.on();
         // A memory that recognises ids knows this too.
         let seen = self.state.seen.filter(|_| self.limits.recognises_ids());
         seen.into_iter().fold(append, |append, seen| append.since(&seen.snapshot()))

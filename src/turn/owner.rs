@@ -179,7 +179,7 @@ impl Turn {
 
     /// Returns the search of what is stored of it.
     pub(crate) fn stored(&self) -> Stored {
-        Stored::behind(self.state.seen)
+        Stored::behind(self.state.seen, self.on())
     }
 
     /// Takes the answer of the model, and counts what it cost.

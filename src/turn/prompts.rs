@@ -226,7 +226,8 @@ pub(super) fn search<'a, M: ?Sized>(
     let is_asked =
         turn.state.recalled.is_some() || messages.iter().any(|message| message.as_ai().is_some());
     let base = turn.prompts.base.as_ref().filter(|_| !is_asked)?;
-    prompt.search(id, ask.prompt(), base, messages)
+    let search = prompt.search(id, ask.prompt(), base, messages)?;
+    Some(search.on(turn.on()))
 }
 
 /// Takes what was found, and composes the prompt once more. Should it not fit after all, what the

@@ -10,7 +10,7 @@ use super::{Next, Step, Turn, Unfinished, Waiting};
 use crate::error::{Decided, Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
+use crate::memory::{Append, Appended, ChatMemory, Expected, On, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::record::Snapshot;
 
@@ -40,14 +40,14 @@ macro_rules! over {
                 if !self.memory().limits().has_slots() {
                     return Ok(Vec::new());
                 }
-                unfinished_in(&self.turns()$($now)*?)
+                unfinished_in(&self.turns(None)$($now)*?)
             }
 
-            /// Reads the slots of turns.
-            $($async)* fn turns(&self) -> Result<Snapshot> {
+            /// Reads the slots of turns, as the branch shows them or the current one.
+            $($async)* fn turns(&self, on: Option<On>) -> Result<Snapshot> {
                 let slots = self.memory().slots()$($now)*?.into_iter().map(|(name, _)| name);
                 let names = slots.filter(|name| name.starts_with(PREFIX));
-                self.memory().read_with(&Read::newest(0).slots(names))$($now)*
+                self.memory().read_with(&Read::newest(0).slots(names).on(on))$($now)*
             }
 
             /// Takes a turn over from whoever began it: to go on with it, or to
@@ -70,7 +70,7 @@ macro_rules! over {
             /// ended meanwhile, or somebody was faster, who may have been you; and as
             /// [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let note = note_about(&self.turns()$($now)*?, &slot_of(unfinished.id()));
+                let note = note_about(&self.turns(unfinished.on())$($now)*?, &slot_of(unfinished.id()));
                 let mut turn = unfinished.adopted(note, None)?;
                 turn.set_limits(self.memory().limits());
                 let mut take = adoption(&mut turn)?;
@@ -92,7 +92,7 @@ macro_rules! over {
                 let memory = self.memory();
                 let mut decided = Deciding { waiting, decision, tries: 0, turn: None };
                 loop {
-                    let snapshot = self.turns()$($now)*.map_err(|error| decided.unread(error))?;
+                    let snapshot = self.turns(None)$($now)*.map_err(|error| decided.unread(error))?;
                     let Some(mut take) = decided.adopt(&snapshot)? else { break };
                     let appended = memory.append_with(&mut take)$($now)*;
                     if let Some(mut turn) = decided.after_append(appended)? {

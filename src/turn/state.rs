@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Appended, MOST_NAME, check_name};
+use crate::memory::{Appended, MOST_NAME, On, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
@@ -134,6 +134,9 @@ pub(super) struct State {
     pub(super) before_temporaries: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seen: Option<Seen>,
+    /// The branch in the making that it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) on: Option<On>,
     /// The position of its question, where it goes on behind what is stored of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_at: Option<u64>,
@@ -218,6 +221,11 @@ pub(super) fn calls_among<'a>(
 }
 
 impl State {
+    /// Returns the branch on which it was begun, where that is known.
+    pub(super) fn on(&self) -> Option<On> {
+        self.on.or_else(|| self.seen?.incarnation.map(On::branch))
+    }
+
     pub(super) fn new(question: Message) -> Self {
         Self {
             version: VERSION,
@@ -236,6 +244,7 @@ impl State {
             recalled: None,
             before_temporaries: None,
             seen: None,
+            on: None,
             asked_at: None,
             rounds: 0,
             most_rounds: 25,

@@ -10,8 +10,9 @@ use super::state::{
     CallState, Event, Held, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::On;
 use crate::message::Message;
-use crate::record::{Slot, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 #[derive(Clone)]
@@ -102,6 +103,17 @@ impl Unfinished {
     /// Returns the time when it was written to its slot, where its owner noted that.
     pub fn since(&self) -> Option<SystemTime> {
         since(&self.state)
+    }
+
+    /// Returns the branch on which it was begun, where that is known.
+    pub(super) fn on(&self) -> Option<On> {
+        self.state.on()
+    }
+
+    /// Returns false if it was begun in another life of its conversation: on another branch.
+    fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
+        let begun = self.on().map(|on| on.id);
+        begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
     }
 
     /// Returns true if a call was handed out and has no result, as far as the slot says.
@@ -253,6 +265,8 @@ pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message>
     let others = snapshot.slots().iter().filter(|it| it.name() != own_slot);
     for slot in others.filter(|it| it.name().starts_with(PREFIX)) {
         match Unfinished::of(slot) {
+            // What was begun on another branch has not happened on this one.
+            Ok(turn) if !turn.is_of(snapshot.incarnation) => {}
             Ok(turn) => {
                 let calls = turn.calls();
                 lines.extend(calls.iter().map(|call| (turn.since(), call.line())));

@@ -41,6 +41,7 @@ mod asynchronous;
 mod conversation;
 mod conversation_spans;
 mod evicting;
+mod history;
 mod memory;
 mod transport;
 mod turn;

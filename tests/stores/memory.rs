@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use memory_prompt::conformance::{Countdown, FaultFixture, Fixture, StoreFixture};
+use memory_prompt::history::BranchView;
 use memory_prompt::{ChatMemory, ChatMemoryStore, DefaultChatMemory, InMemoryStore, Message};
 
 /// Memories without a store.
@@ -33,6 +34,29 @@ impl FaultFixture for Default {
 }
 
 memory_prompt::conformance!(default: Default, [memory, ids, slots, times, faults, slot_faults]);
+
+/// The view of branches, where there is one branch: a memory like any other, whatever view of it is
+/// asked.
+struct Viewed(Default);
+
+impl Fixture for Viewed {
+    const BACKEND: &'static str = "branch view";
+    const CASES: u32 = 256;
+    fn new() -> Self {
+        Self(Default::new())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(BranchView::new(self.0.memory(id)))
+    }
+}
+
+impl FaultFixture for Viewed {
+    fn fail_after(&self, steps: Option<u64>) {
+        self.0.fail_after(steps);
+    }
+}
+
+memory_prompt::conformance!(viewed: Viewed, [memory, ids, slots, times, faults, slot_faults]);
 
 struct InProcess(InMemoryStore);
 

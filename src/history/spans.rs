@@ -1,0 +1,99 @@
+//! Where the messages of a branch lie in the conversation that holds all branches.
+
+use std::ops::Range;
+
+use crate::record::{Records, Unreadable};
+
+/// Positions of the conversation that stand side by side on a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The first position in the conversation.
+    pub(super) from: u64,
+    /// The first position on the branch.
+    pub(super) at: u64,
+    pub(super) len: u64,
+}
+
+/// The spans of a branch, oldest first: they ascend in the conversation and have no gaps on the
+/// branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spans(pub(super) Vec<Span>);
+
+impl Span {
+    /// Returns the position behind it in the conversation.
+    pub(super) fn to(&self) -> u64 {
+        self.from + self.len
+    }
+
+    /// Returns these records of the conversation as those of the branch, without what is not of it.
+    pub(super) fn records(&self, records: &Records) -> Records {
+        let own = records.clone().split(self.from).1.split(self.to()).0;
+        own.moved(self.from, self.at)
+    }
+
+    /// Returns the unreadable rows of the conversation as those of the branch.
+    pub(super) fn unreadable(&self, rows: &[Unreadable]) -> impl Iterator<Item = Unreadable> {
+        let own = rows.iter().filter(|row| (self.from..self.to()).contains(&row.seq));
+        own.map(|row| Unreadable { seq: row.seq - self.from + self.at, error: row.error.clone() })
+    }
+}
+
+impl Spans {
+    /// Adds positions of the conversation behind all others.
+    pub(super) fn push(&mut self, positions: Range<u64>) {
+        let len = positions.end.saturating_sub(positions.start);
+        let (from, at) = (positions.start, self.len());
+        match self.0.last_mut() {
+            _ if len == 0 => {}
+            Some(last) if last.to() == from => last.len += len,
+            _ => self.0.push(Span { from, at, len }),
+        }
+    }
+
+    /// Returns the number of messages of the branch.
+    pub(super) fn len(&self) -> u64 {
+        self.0.last().map_or(0, |span| span.at + span.len)
+    }
+
+    /// Returns only what stands before this position of the branch.
+    pub(super) fn before(mut self, position: u64) -> Self {
+        self.0.retain(|span| span.at < position);
+        if let Some(last) = self.0.last_mut() {
+            last.len = last.len.min(position - last.at);
+        }
+        self
+    }
+
+    /// Returns the position in the conversation of what stands at this one of the branch.
+    pub(super) fn to_conversation(&self, position: u64) -> Option<u64> {
+        let span = self.0.iter().find(|span| position < span.at + span.len)?;
+        Some(span.from + position.checked_sub(span.at)?)
+    }
+
+    /// Returns the position on the branch of what stands at this one of the conversation.
+    pub(super) fn to_branch(&self, position: u64) -> Option<u64> {
+        let span = self.0.iter().find(|span| (span.from..span.to()).contains(&position))?;
+        Some(position - span.from + span.at)
+    }
+
+    /// Returns how many messages of the branch stand before this position of the conversation.
+    pub(super) fn count_before(&self, position: u64) -> u64 {
+        let before = |span: &Span| position.saturating_sub(span.from).min(span.len);
+        self.0.iter().map(before).sum()
+    }
+
+    /// Returns the position up to which both branches have the same messages.
+    pub(super) fn common(&self, other: &Self) -> u64 {
+        let mut common = 0;
+        for (one, two) in self.0.iter().zip(&other.0) {
+            if one.from != two.from || one.at != two.at {
+                break;
+            }
+            common = one.at + one.len.min(two.len);
+            if one.len != two.len {
+                break;
+            }
+        }
+        common
+    }
+}

@@ -1,0 +1,464 @@
+//! The view: one branch as a memory.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::change::{
+    BranchChange, Changing, FIRST, ToChange, is_complete, newest_question, place_in, variants,
+};
+use super::document::SLOT;
+use super::page::{Page, of_page};
+use super::reading::{BranchPlace, Known, PREFIX, Reading, Shared, Standing};
+use super::writing::{Came, Writing, locate, remember};
+use super::{Branch, Variant, WithinGroup};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{
+    Append, Appended, ChatMemory, Fork, Limits, MemoryId, On, Read, share, unsupported,
+};
+#[cfg(feature = "async")]
+use crate::memory::{AsyncChatMemory, BoxFuture, share_async};
+use crate::message::Message;
+use crate::pins::around;
+use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::summary;
+
+/// The current branch of a conversation, as a memory of its own.
+///
+/// Positions are those of the branch: they count from 0 and have no gaps, and what stands at one of
+/// them is another message on another branch. Each branch is a life of the conversation by itself:
+/// its snapshots have an [incarnation](Snapshot::incarnation) of their own, and what was begun on a
+/// branch, a turn or a summary, is stored there, whatever is current by then.
+///
+/// [`MemoryPrompt::with_branches`](crate::MemoryPrompt::with_branches) puts it around the memory of
+/// a prompt. By itself it is for those who show a branch without a prompt:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use memory_prompt::history::BranchView;
+/// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
+///
+/// let memory = Arc::new(DefaultChatMemory::new());
+/// let view = BranchView::new(Arc::clone(&memory));
+/// view.add_all([Message::user("Where is Oslo?"), Message::ai("In Sweden.")])?;
+/// assert_eq!(view.edit(1, Message::ai("In Norway."))?, 1);
+///
+/// let said: Vec<_> = view.messages()?.iter().map(|it| it.text().into_owned()).collect();
+/// assert_eq!(said, ["Where is Oslo?", "In Norway."]);
+/// assert_eq!(memory.len()?, 3); // nothing is rewritten
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// `evict` forgets what stands before the message of this position in the conversation, of all
+/// branches; `clear` clears all of them.
+pub struct BranchView<M: ?Sized = dyn ChatMemory> {
+    memory: Arc<M>,
+    shared: Mutex<Shared>,
+    within: WithinGroup,
+}
+
+impl<M: ?Sized> BranchView<M> {
+    fn over(memory: Arc<M>) -> Self {
+        let shared = Shared { known: Arc::new(Known::nothing()), seen: None };
+        Self { memory, shared: Mutex::new(shared), within: WithinGroup::default() }
+    }
+
+    /// Returns the memory that holds all branches.
+    pub fn memory(&self) -> &Arc<M> {
+        &self.memory
+    }
+
+    /// Sets what becomes of an edit in the middle of a tool group.
+    #[must_use]
+    pub fn within_groups(mut self, within: WithinGroup) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch):
+    /// where another tab has left it for another one, whatever is read or changed here is an
+    /// [`ErrorKind::SlotConflict`], until the page is drawn anew. What is changed here is followed.
+    #[must_use]
+    pub fn expecting(self, branch: Incarnation) -> Self {
+        self.shared.lock().seen = Some(branch);
+        self
+    }
+
+    /// Returns the settings, for a view of another memory.
+    pub(crate) fn anew(&self, memory: Arc<M>) -> Self {
+        Self::over(memory).within_groups(self.within)
+    }
+}
+
+/// Refuses branches over a memory that can't keep them.
+fn check(limits: &Limits) -> Result<()> {
+    if !limits.has_slots() {
+        return Err(unsupported("branches", "slots", "append_with"));
+    }
+    if !limits.recognises_ids() {
+        return Err(unsupported("branches", "ids of appends", "append_with"));
+    }
+    Ok(())
+}
+
+/// Returns whether a memory can keep branches.
+fn keeps(limits: &Limits) -> bool {
+    check(limits).is_ok()
+}
+
+/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
+/// and awaited over an async one.
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+        impl BranchView<$over> {
+            /// Puts a message in the place of the one at this position: on a new branch, which has
+            /// what stands before it and is the current one from now on. Returns the position from
+            /// which on a page is to be drawn anew: that of the message, or of the call of its
+            /// [tool group](WithinGroup).
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::Invalid`] where there is no message at the position,
+            /// [`ErrorKind::SlotConflict`] where somebody else has changed the branches meanwhile,
+            /// [`ErrorKind::Unsupported`] where the memory has no slots or ids, and whatever else
+            /// it returns. Nothing was changed then.
+            pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
+                let message = message.into();
+                if message.is_system() {
+                    let text = "a system message has no position";
+                    return Err(Error::invalid("edit", text));
+                }
+                let change = BranchChange::Edit(position, Box::new(message), self.within);
+                let drawn = self.changed(change)$($now)*?;
+                Ok(drawn.unwrap_or(position))
+            }
+
+            /// Takes the newest step back: the newest turn, or the edit, the new answer or the
+            /// switch behind which no turn has begun. Returns the position from which on a page is
+            /// to be drawn anew; `None` if there is nothing to take back.
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn undo(&self) -> Result<Option<u64>> {
+                self.changed(BranchChange::Undo)$($now)*
+            }
+
+            /// Does again what was taken back last, unless something else was said or done since.
+            /// Returns the position from which on a page is to be drawn anew; `None` if there is
+            /// nothing.
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn redo(&self) -> Result<Option<u64>> {
+                self.changed(BranchChange::Redo)$($now)*
+            }
+
+            /// Makes the branch of this variant the current one. Returns the position from which on
+            /// a page is to be drawn anew; `None` if it is the current one.
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit), and [`ErrorKind::Invalid`] where there is no such branch.
+            pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
+                let to = to.into();
+                self.changed(BranchChange::Switch(to))$($now)*
+            }
+
+            /// Returns what was said in the place of the message at this position, in the order in
+            /// which it was said; the message itself is among them. Empty where there is none.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
+                check(&self.memory.limits())?;
+                let (_, at) = self.seen(&Read::newest(0))$($now)*?;
+                Ok(variants(&at, position))
+            }
+
+            /// Returns the branches on which something was said, oldest first, and the current one.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
+                check(&self.memory.limits())?;
+                let (_, at) = self.seen(&Read::newest(0))$($now)*?;
+                Ok(branches(&at))
+            }
+
+            /// Returns the newest `n` messages of the current branch before this position, or at
+            /// its end: what a page shows, newest first. It is the list of which prompts are made.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
+                let mut read = Read::newest(n);
+                read.before = before;
+                if !keeps(&self.memory.limits()) {
+                    return of_page(&self.memory.read_with(&read)$($now)*?, None);
+                }
+                let read = read.slots([summary::SLOT]);
+                let (seen, at) = self.seen(&read)$($now)*?;
+                of_page(&seen, Some(&at))
+            }
+
+            /// Returns the branch in the making on which the newest question is answered anew, and
+            /// that question.
+            pub(crate) $($async)* fn regenerating(&self) -> Result<(On, Message)> {
+                check(&self.memory.limits())?;
+                let mut n = FIRST;
+                loop {
+                    let (seen, at) = self.seen(&Read::newest(n))$($now)*?;
+                    if let Some((last, _)) = newest_question(&seen) {
+                        let on = fork(&at, last.seq(), 1);
+                        return Ok((on, last.message().clone()));
+                    }
+                    if is_complete(&seen) {
+                        let text = "there is no question that could be answered anew";
+                        return Err(Error::invalid("regenerate", text));
+                    }
+                    n *= 4;
+                }
+            }
+
+            /// Returns the branch in the making on which something else is asked in the place of
+            /// the message at this position.
+            pub(crate) $($async)* fn editing(&self, position: u64) -> Result<On> {
+                check(&self.memory.limits())?;
+                let read = Read::newest(0).positions(around(position));
+                let (seen, at) = self.seen(&read)$($now)*?;
+                Ok(fork(&at, place_in(&seen, position, self.within)?, 0))
+            }
+
+            $($async)* fn changed(&self, change: BranchChange) -> Result<Option<u64>> {
+                check(&self.memory.limits())?;
+                let mut changing = Changing::new(change);
+                loop {
+                    let (seen, at) = self.seen(&changing.read())$($now)*?;
+                    let (mut append, document, drawn) = match changing.make(&seen, &at)? {
+                        ToChange::Nothing => return Ok(None),
+                        ToChange::Further => continue,
+                        ToChange::Write(append, document, drawn) => (append, document, drawn),
+                    };
+                    match self.memory.append_with(&mut append)$($now)* {
+                        Ok(appended) => {
+                            remember(&self.shared, &at, document, appended.version);
+                            return Ok(Some(drawn));
+                        }
+                        Err(error) if matches!(error.kind(), ErrorKind::Conflict { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+
+            /// Reads a branch.
+            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
+                let mut reading = Reading::new(&self.shared, read);
+                loop {
+                    let snapshot = self.memory.read_with(&reading.next())$($now)*?;
+                    if let Some(seen) = reading.take_read(snapshot)? {
+                        return Ok(seen);
+                    }
+                }
+            }
+
+            $($async)* fn read_on(&self, read: &Read) -> Result<Snapshot> {
+                if !keeps(&self.memory.limits()) {
+                    return self.memory.read_with(read)$($now)*;
+                }
+                read.check()?;
+                self.seen(read)$($now)*.map(|(snapshot, _)| snapshot)
+            }
+
+            $($async)* fn append_on(&self, append: &mut Append) -> Result<Appended> {
+                let limits = self.memory.limits();
+                if !keeps(&limits) {
+                    return self.memory.append_with(append)$($now)*;
+                }
+                let mut writing = Writing::default();
+                loop {
+                    let (seen, at) = self.seen(&Writing::read(append))$($now)*?;
+                    let mut made = writing.make(append, (&seen, &at), &limits)?;
+                    let outcome = self.memory.append_with(&mut made)$($now)*;
+                    match writing.came(outcome, append, &at, &self.shared)? {
+                        Came::Done(appended) => return Ok(appended),
+                        Came::Again => {}
+                        Came::Before(mut appended) => {
+                            let (_, at) = self.seen(&Writing::read(append))$($now)*?;
+                            locate(&mut appended, &at);
+                            return Ok(appended);
+                        }
+                    }
+                }
+            }
+
+            $($async)* fn evict_on(&self, before: u64) -> Result<u64> {
+                if !keeps(&self.memory.limits()) {
+                    return self.memory.evict(before)$($now)*;
+                }
+                let (_, at) = self.seen(&Read::newest(0))$($now)*?;
+                let last = before.min(at.spans.len()).checked_sub(1);
+                let Some(last) = last.and_then(|it| at.spans.to_conversation(it)) else {
+                    return Ok(0);
+                };
+                self.memory.evict(last + 1)$($now)*
+            }
+
+            $($async)* fn slots_on(&self) -> Result<Vec<(String, SlotVersion)>> {
+                let mut all = self.memory.slots()$($now)*?;
+                all.retain(|(name, _)| name != SLOT && !name.starts_with(PREFIX));
+                Ok(all)
+            }
+        }
+    };
+}
+
+over!(dyn ChatMemory, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await]);
+
+/// Returns a branch in the making that shares so many messages with the one that was read.
+fn fork(at: &Standing, shared: u64, keep: u64) -> On {
+    let from = at.known.id(at.line);
+    On { id: Incarnation::random(), fork: Some(Fork { from, at: shared, keep }) }
+}
+
+/// Returns the branches on which something was said, and the current one.
+fn branches(at: &Standing) -> Vec<Branch> {
+    let document = &at.known.document;
+    if at.known.version.is_none() {
+        let branch = at.known.id(BranchPlace::Line(0)).map(|id| (id, 0..at.spans.len()));
+        let branch = branch.map(|(id, own)| Branch { id, own, is_current: true });
+        return branch.into_iter().collect();
+    }
+    let lines = document.lines().iter().enumerate();
+    let shown = lines.filter(|(i, line)| *i == document.current || !line.is_empty());
+    let branches = shown.filter_map(|(i, line)| {
+        let own = line.begins()..document.spans(i, at.end).len();
+        Some(Branch {
+            id: at.known.id(BranchPlace::Line(i))?,
+            own,
+            is_current: i == document.current,
+        })
+    });
+    branches.collect()
+}
+
+impl BranchView {
+    /// Returns the current branch of this conversation.
+    pub fn new(memory: impl ChatMemory + 'static) -> Self {
+        Self::over(share(memory))
+    }
+}
+
+#[cfg(feature = "async")]
+impl BranchView<dyn AsyncChatMemory> {
+    /// Returns the current branch of this conversation.
+    pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
+        Self::over(share_async(memory))
+    }
+}
+
+impl ChatMemory for BranchView {
+    fn id(&self) -> &MemoryId {
+        self.memory.id()
+    }
+
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        let mut append = Append { expected, ..Append::default() };
+        append.messages.clone_from(batch);
+        let appended = self.append_on(&mut append)?;
+        batch.clear();
+        Ok(appended.positions)
+    }
+
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.read_on(&Read { before, ..Read::newest(n) })
+    }
+
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.evict_on(before)
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.memory.clear()
+    }
+
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.append_on(append)
+    }
+
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.read_on(read)
+    }
+
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.slots_on()
+    }
+
+    fn limits(&self) -> Limits {
+        self.memory.limits()
+    }
+}
+
+#[cfg(feature = "async")]
+impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
+    fn id(&self) -> &MemoryId {
+        self.memory.id()
+    }
+
+    fn append<'a>(
+        &'a self,
+        batch: &'a mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<Range<u64>>> {
+        Box::pin(async move {
+            let mut append = Append { expected, ..Append::default() };
+            append.messages.clone_from(batch);
+            let appended = self.append_on(&mut append).await?;
+            batch.clear();
+            Ok(appended.positions)
+        })
+    }
+
+    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+        Box::pin(async move { self.read_on(&Read { before, ..Read::newest(n) }).await })
+    }
+
+    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(self.evict_on(before))
+    }
+
+    fn clear(&self) -> BoxFuture<'_, Result<()>> {
+        self.memory.clear()
+    }
+
+    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+        Box::pin(self.append_on(append))
+    }
+
+    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+        Box::pin(self.read_on(read))
+    }
+
+    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+        Box::pin(self.slots_on())
+    }
+
+    fn limits(&self) -> Limits {
+        self.memory.limits()
+    }
+}
+
+impl<M: fmt::Debug + ?Sized> fmt::Debug for BranchView<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BranchView").field("memory", &&*self.memory).finish_non_exhaustive()
+    }
+}

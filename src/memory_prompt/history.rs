@@ -1,0 +1,135 @@
+//! Branches of a prompt: what is said anew, and what was said in its place.
+
+use std::sync::Arc;
+
+use super::MemoryPrompt;
+use crate::error::{Error, Result};
+use crate::history::{Branch, BranchView, Page, Variant};
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::ChatMemory;
+use crate::message::Message;
+use crate::record::Incarnation;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Returns the view of the branches of the conversation.
+    pub(crate) fn view(&self) -> Result<&Arc<BranchView<M>>> {
+        self.branches.as_ref().ok_or_else(|| {
+            let text = "this prompt has no branches: build it, and all others of the \
+                        conversation, `with_branches`";
+            Error::invalid("branches", text)
+        })
+    }
+}
+
+macro_rules! over {
+    ($over:ty, $new:ident, [$($async:tt)*], [$($now:tt)*]) => {
+        impl MemoryPrompt<$over> {
+            /// Keeps branches of the conversation: what is [edited](Self::edit),
+            /// [answered anew](Self::regenerate) or [undone](Self::undo) stays in the memory, and
+            /// the prompt is made of the current branch alone, with its own pins and summary. See
+            /// [`history`](crate::history).
+            ///
+            /// The [memory](Self::memory) of the prompt is a [`BranchView`] then. A prompt that is
+            /// built without this sends all branches in a row: so build all prompts of a
+            /// conversation the same way. While there is one branch, reads ask for one slot more
+            /// and appends look at it before.
+            #[must_use]
+            pub fn with_branches(self) -> Self {
+                self.with_branches_by(|view| view)
+            }
+
+            /// Keeps branches as [`with_branches`](Self::with_branches) does, by a view with
+            /// [settings](BranchView): which branch the user [saw](BranchView::expecting), say.
+            #[must_use]
+            pub fn with_branches_by(
+                mut self,
+                set: impl FnOnce(BranchView<$over>) -> BranchView<$over>,
+            ) -> Self {
+                let memory = match &self.branches {
+                    Some(view) => Arc::clone(view.memory()),
+                    None => Arc::clone(&self.memory),
+                };
+                self.show(set(BranchView::$new(memory)));
+                self
+            }
+
+            pub(super) fn show(&mut self, view: BranchView<$over>) {
+                let view = Arc::new(view);
+                self.replace_memory(Arc::<BranchView<$over>>::clone(&view));
+                self.branches = Some(view);
+            }
+
+            /// Puts a message in the place of the one at this position, on a new branch that is
+            /// the current one from now on; returns the position from which on a page is to be
+            /// drawn anew. To ask the model as well see [`edit_turn`](Self::edit_turn).
+            ///
+            /// # Errors
+            ///
+            /// As [`BranchView::edit`], and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built [`with_branches`](Self::with_branches), here and below.
+            pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
+                self.view()?.edit(position, message)$($now)*
+            }
+
+            /// Takes the newest turn or change back: see [`BranchView::undo`].
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn undo(&self) -> Result<Option<u64>> {
+                self.view()?.undo()$($now)*
+            }
+
+            /// Does again what was taken back last: see [`BranchView::redo`].
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn redo(&self) -> Result<Option<u64>> {
+                self.view()?.redo()$($now)*
+            }
+
+            /// Makes the branch of a variant the current one: see [`BranchView::switch`].
+            ///
+            /// # Errors
+            ///
+            /// As [`BranchView::switch`].
+            pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
+                self.view()?.switch(to)$($now)*
+            }
+
+            /// Returns what was said in the place of the message at this position.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
+                self.view()?.variants(position)$($now)*
+            }
+
+            /// Returns the branches on which something was said, oldest first.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
+                self.view()?.branches()$($now)*
+            }
+
+            /// Returns the newest `n` messages of the current branch before this position, or at
+            /// its end, newest first: see [`BranchView::page`].
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
+                self.view()?.page(before, n)$($now)*
+            }
+        }
+    };
+}
+
+over!(dyn ChatMemory, new, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, new_async, [async], [.await]);

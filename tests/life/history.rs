@@ -1,0 +1,384 @@
+//! Branches: edits, new answers, undo, and what a page shows of them.
+
+#[cfg(feature = "sqlite")]
+mod kills;
+#[cfg(all(feature = "async", feature = "sqlite"))]
+mod model;
+
+use std::sync::Arc;
+
+use memory_prompt::conversation::{Asking, ModelError, Scripted, WhenBusy};
+use memory_prompt::history::{BranchView, Page, WithinGroup};
+use memory_prompt::message::AiMessage;
+use memory_prompt::summary::{Compaction, CompactionPolicy};
+use memory_prompt::turn::{Ended, Turn};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    Prompt, Tool, ToolCall, Window,
+};
+use serde_json::json;
+
+fn branched(memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
+    MemoryPrompt::new(Arc::clone(memory)).window(Window::all()).with_branches()
+}
+
+fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = branched(&memory);
+    (memory, prompt)
+}
+
+/// What a page shows, oldest first.
+fn shown(page: &Page) -> Vec<String> {
+    page.entries.iter().rev().map(|it| it.message.text().into_owned()).collect()
+}
+
+fn said(prompt: &MemoryPrompt) -> Vec<String> {
+    let page = shown(&prompt.page(None, usize::MAX).unwrap());
+    let sent: Prompt = prompt.preview().unwrap();
+    let sent: Vec<_> = sent.iter().map(|it| it.text().into_owned()).collect();
+    assert_eq!(page, sent, "a page shows what the model is sent");
+    page
+}
+
+fn talk(prompt: &MemoryPrompt) {
+    for (question, answer) in [("q0", "a1"), ("q2", "a3")] {
+        prompt.add_all([Message::user(question), Message::ai(answer)]).unwrap();
+    }
+}
+
+#[test]
+fn an_edit_keeps_what_was_said() {
+    let (memory, prompt) = shared();
+    talk(&prompt);
+    assert_eq!(prompt.edit(2, Message::user("q2 anew")).unwrap(), 2);
+    prompt.add(Message::ai("a3 anew")).unwrap();
+    assert_eq!(said(&prompt), ["q0", "a1", "q2 anew", "a3 anew"]);
+    assert_eq!(memory.len().unwrap(), 6);
+
+    let variants = prompt.variants(2).unwrap();
+    assert_eq!(variants.iter().map(|it| it.is_current).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(prompt.switch(variants[0]).unwrap(), Some(2));
+    assert_eq!(said(&prompt), ["q0", "a1", "q2", "a3"]);
+    assert_eq!(prompt.switch(variants[0]).unwrap(), None);
+    prompt.add(Message::user("q4")).unwrap();
+    assert_eq!(said(&prompt), ["q0", "a1", "q2", "a3", "q4"]);
+    prompt.switch(variants[1]).unwrap();
+    assert_eq!(said(&prompt), ["q0", "a1", "q2 anew", "a3 anew"]);
+    assert_eq!(prompt.branches().unwrap().len(), 2);
+
+    let error = prompt.edit(4, Message::user("?")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.to_string(), "edit: there is no message at position 4");
+}
+
+#[test]
+fn undo_takes_back_turns_and_changes_in_the_order_in_which_they_were_made() {
+    let (_, prompt) = shared();
+    talk(&prompt);
+    prompt.edit(0, Message::user("x0")).unwrap();
+    prompt.add(Message::ai("x1")).unwrap();
+    prompt.add_all([Message::user("x2"), Message::ai("x3")]).unwrap();
+    assert_eq!(said(&prompt), ["x0", "x1", "x2", "x3"]);
+    assert_eq!(prompt.undo().unwrap(), Some(2)); // the turn
+    assert_eq!(said(&prompt), ["x0", "x1"]);
+    assert_eq!(prompt.undo().unwrap(), Some(0)); // the edit
+    assert_eq!(said(&prompt), ["q0", "a1", "q2", "a3"]);
+    assert_eq!(prompt.undo().unwrap(), Some(2));
+    assert_eq!(prompt.undo().unwrap(), Some(0));
+    assert_eq!(prompt.undo().unwrap(), None);
+    assert_eq!(said(&prompt), Vec::<String>::new());
+    for back in [&["q0", "a1"][..], &["q0", "a1", "q2", "a3"], &["x0", "x1"]] {
+        prompt.redo().unwrap().unwrap();
+        assert_eq!(said(&prompt), back);
+    }
+    prompt.add_all([Message::user("y2"), Message::ai("y3")]).unwrap();
+    assert_eq!(prompt.redo().unwrap(), None, "something else was said since");
+    assert_eq!(said(&prompt), ["x0", "x1", "y2", "y3"]);
+    assert_eq!(prompt.page(None, 9).unwrap().entries[1].variants, 2, "x2 and y2");
+}
+
+/// A service lost the answer that was there when the model failed to give another one.
+#[test]
+fn a_new_answer_that_fails_leaves_the_former_one() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().says("one").fails("overloaded").says("two");
+    let conversation = Conversation::new(prompt, model);
+    conversation.say("count").unwrap();
+    assert_eq!(conversation.regenerate().unwrap_err().kind(), ErrorKind::Model);
+    assert_eq!(said(conversation.prompt()), ["count", "one"]);
+    assert_eq!(memory.len().unwrap(), 2);
+
+    let done = conversation.regenerate().unwrap();
+    assert_eq!((done.text(), done.positions), ("two".into(), 0..2));
+    assert_eq!(said(conversation.prompt()), ["count", "two"]);
+    assert_eq!(memory.len().unwrap(), 3, "the question is not stored again");
+    let page = conversation.page(None, 9).unwrap();
+    let variants = page.entries.iter().map(|it| (it.variant, it.variants));
+    assert_eq!(variants.collect::<Vec<_>>(), [(2, 2), (1, 1)]);
+    assert_eq!(conversation.undo().unwrap(), Some(1));
+    assert_eq!(said(conversation.prompt()), ["count", "one"]);
+}
+
+/// A tool that is not repeatable had run when the model failed: what has happened is kept, on the
+/// branch of the answer that came to nothing, and a person still sees the former one.
+#[test]
+fn what_a_failed_answer_has_done_is_kept_aside() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().says("one").calls("pay", json!({})).fails("overloaded");
+    let conversation =
+        Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), |()| Ok("paid"));
+    conversation.say("pay").unwrap();
+    conversation.regenerate().unwrap_err();
+    assert_eq!(said(conversation.prompt()), ["pay", "one"]);
+    let branches = conversation.branches().unwrap();
+    assert_eq!(branches.iter().map(|it| it.is_current).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(conversation.switch(&branches[1]).unwrap(), Some(1));
+    let said = shown(&conversation.page(None, 9).unwrap());
+    assert_eq!(said, ["pay", "", "paid"]);
+    assert_eq!(memory.len().unwrap(), 4);
+}
+
+#[test]
+fn a_new_answer_that_waits_for_a_person_becomes_current_once_it_is_there() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().says("one").calls("pay", json!({})).says("paid it");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+    conversation.say("pay").unwrap();
+    let parked = conversation.regenerate().unwrap();
+    assert_eq!(parked.ended, Ended::Parked);
+    assert_eq!(shown(&conversation.page(None, 9).unwrap()), ["pay", "one"]);
+
+    // Another process, which knows nothing but the memory.
+    let model = Scripted::new().says("paid it");
+    let later = Conversation::new(branched(&memory), model)
+        .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+    let waiting = later.waiting().unwrap();
+    assert_eq!(later.approve(&waiting[0]).unwrap().text(), "paid it");
+    assert_eq!(shown(&later.page(None, 9).unwrap()), ["pay", "", "paid", "paid it"]);
+    assert_eq!(later.undo().unwrap(), Some(1));
+    assert_eq!(shown(&later.page(None, 9).unwrap()), ["pay", "one"]);
+}
+
+/// While a turn ran in one tab another one edited: the answer was stored behind the edit, on a
+/// branch whose question it did not answer.
+#[test]
+fn a_turn_belongs_to_the_branch_on_which_it_was_begun() {
+    let (memory, prompt) = shared();
+    talk(&prompt);
+    let other = branched(&memory);
+    let model = move |ask: &Asking<'_>| -> Result<String, ModelError> {
+        if ask.prompt().len() == 5 {
+            other.edit(0, Message::user("x0"))?;
+            other.add(Message::ai("x1"))?;
+        }
+        Ok("a5".to_owned())
+    };
+    let conversation = Conversation::new(prompt, model);
+    assert_eq!(conversation.say("q4").unwrap().positions, 4..6);
+    assert_eq!(said(conversation.prompt()), ["x0", "x1"]);
+    conversation.switch(conversation.variants(0).unwrap()[0]).unwrap();
+    assert_eq!(said(conversation.prompt()), ["q0", "a1", "q2", "a3", "q4", "a5"]);
+}
+
+#[test]
+fn a_tab_that_shows_another_branch_is_told() {
+    let (memory, prompt) = shared();
+    talk(&prompt);
+    let branch = prompt.page(None, 9).unwrap().branch.unwrap();
+    let tab = || {
+        let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
+        prompt.with_branches_by(|view| view.expecting(branch))
+    };
+    let first = tab();
+    first.edit(2, Message::user("x2")).unwrap();
+    first.add(Message::ai("x3")).unwrap(); // its own change is followed
+    let second = tab();
+    assert_eq!(second.edit(2, Message::user("?")).unwrap_err().kind(), ErrorKind::SlotConflict);
+    let error = second.add(Message::user("?")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SlotConflict);
+    assert_eq!(said(&first), ["q0", "a1", "x2", "x3"]);
+}
+
+#[test]
+fn an_edit_while_a_turn_runs_is_busy() {
+    let (memory, prompt) = shared();
+    let conversation = Arc::new(std::sync::OnceLock::<Conversation>::new());
+    let own = Arc::clone(&conversation);
+    let model = move |_: &Asking<'_>| -> Result<String, ModelError> {
+        let conversation = own.get().unwrap();
+        for error in [conversation.undo().unwrap_err(), conversation.regenerate().unwrap_err()] {
+            assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
+        }
+        Ok("a1".to_owned())
+    };
+    let built = Conversation::new(prompt, model).when_busy(WhenBusy::Proceed);
+    let conversation = conversation.get_or_init(|| built);
+    conversation.say("q0").unwrap();
+    assert_eq!(memory.len().unwrap(), 2);
+    assert_eq!(conversation.undo().unwrap(), Some(0));
+}
+
+#[test]
+fn an_edit_in_a_tool_group_goes_to_its_edge() {
+    let call = Message::from(AiMessage::from_parts([ToolCall::new("c1", "now", "{}")]));
+    let result = Message::tool("c1", "now", "noon");
+    let group = [Message::user("q0"), call, result, Message::ai("a3")];
+    let (memory, prompt) = shared();
+    prompt.add_all(group).unwrap();
+    assert_eq!(prompt.edit(2, Message::ai("no idea")).unwrap(), 1);
+    assert_eq!(said(&prompt), ["q0", "no idea"]);
+    prompt.undo().unwrap();
+
+    let strict = BranchView::new(memory).within_groups(WithinGroup::Fail);
+    let error = strict.edit(2, Message::ai("?")).unwrap_err();
+    assert_eq!(error.to_string(), "edit: the message at position 2 is a result of the call at 1");
+    assert_eq!(strict.edit(1, Message::ai("?")).unwrap(), 1);
+}
+
+#[test]
+fn pins_summaries_and_system_messages_are_of_their_branch() {
+    let (_, prompt) = shared();
+    let prompt = prompt.with_pins().with_summary();
+    talk(&prompt);
+    prompt.add(Message::system("Be brief.")).unwrap();
+    prompt.pin(0).unwrap();
+    prompt.pin(3).unwrap();
+    let due = |text: &'static str| move |_: &Compaction| Ok::<_, std::io::Error>(text.to_owned());
+    let policy = CompactionPolicy::messages(1, 1).unwrap();
+    assert!(prompt.compact(&policy, &due("two were said")).unwrap());
+    assert_eq!(prompt.summary().unwrap().unwrap().covers, 2);
+
+    prompt.edit(3, Message::ai("x3")).unwrap();
+    assert_eq!(prompt.pins().unwrap(), [0], "3 is another message here");
+    assert_eq!(prompt.summary().unwrap().unwrap().covers, 2);
+    prompt.pin(2).unwrap();
+    prompt.add(Message::system("Be long.")).unwrap();
+    let branches = prompt.branches().unwrap();
+    prompt.edit(1, Message::ai("y1")).unwrap();
+    assert_eq!(prompt.summary().unwrap(), None, "it covers what is left");
+    assert_eq!(prompt.memory().system().unwrap().unwrap().text(), "Be long.", "set before");
+
+    prompt.switch(&branches[0]).unwrap();
+    assert_eq!(prompt.pins().unwrap(), [0, 3]);
+    assert_eq!(prompt.memory().system().unwrap().unwrap().text(), "Be brief.");
+    prompt.switch(&branches[1]).unwrap();
+    assert_eq!(prompt.pins().unwrap(), [0, 2]);
+    assert_eq!(prompt.memory().system().unwrap().unwrap().text(), "Be long.");
+    let names = prompt.memory().slots().unwrap();
+    assert!(names.iter().all(|it| it.0.starts_with("prompt:") && it.0 != "prompt:branches"));
+}
+
+#[test]
+fn an_append_that_comes_again_is_where_it_was() {
+    use memory_prompt::memory::Append;
+    let (memory, prompt) = shared();
+    talk(&prompt);
+    prompt.edit(2, Message::user("x2")).unwrap();
+    let update = || Append::new([Message::ai("x3")]).with_id("4711").expecting(3);
+    let first = prompt.memory().append_with(&mut update()).unwrap();
+    assert_eq!(first.positions, 3..4);
+    prompt.add(Message::user("x4")).unwrap();
+    let again = prompt.memory().append_with(&mut update()).unwrap();
+    assert!(again.repeated);
+    assert_eq!(again.positions, 3..4);
+    let mut other = Append::new([Message::ai("?")]).expecting(3);
+    let error = prompt.memory().append_with(&mut other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 3, actual: 5 });
+    assert_eq!(other.messages.len(), 1);
+    assert_eq!(memory.len().unwrap(), 7);
+}
+
+/// A request came again when its turn had been left: it was asked a second time.
+#[test]
+fn a_request_that_comes_again_is_answered_where_it_was() {
+    let (memory, prompt) = shared();
+    let conversation = Conversation::new(prompt, Scripted::new().says("one").says("two"));
+    let first = || Turn::from("count").with_id("r1");
+    let second = || Turn::from("count again").with_id("r2");
+    assert_eq!(conversation.say(first()).unwrap().text(), "one");
+    assert_eq!(conversation.edit(0, second()).unwrap().text(), "two");
+    let stored = memory.len().unwrap();
+    assert_eq!(conversation.say(first()).unwrap().text(), "one");
+    assert_eq!(conversation.edit(0, second()).unwrap().text(), "two");
+    assert_eq!(memory.len().unwrap(), stored);
+    assert_eq!(said(conversation.prompt()), ["count again", "two"]);
+    assert_eq!(conversation.branches().unwrap().len(), 2);
+}
+
+#[test]
+fn a_memory_without_slots_says_so() {
+    #[derive(Debug)]
+    struct Plain(DefaultChatMemory);
+    impl ChatMemory for Plain {
+        fn id(&self) -> &memory_prompt::memory::MemoryId {
+            self.0.id()
+        }
+        fn append(
+            &self,
+            batch: &mut Vec<Message>,
+            expected: Option<u64>,
+        ) -> memory_prompt::Result<std::ops::Range<u64>> {
+            self.0.append(batch, expected)
+        }
+        fn read(
+            &self,
+            before: Option<u64>,
+            n: usize,
+        ) -> memory_prompt::Result<memory_prompt::record::Snapshot> {
+            self.0.read(before, n)
+        }
+        fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
+            self.0.evict(before)
+        }
+        fn clear(&self) -> memory_prompt::Result<()> {
+            self.0.clear()
+        }
+    }
+    let prompt = MemoryPrompt::new(Plain(DefaultChatMemory::new())).with_branches();
+    talk(&prompt);
+    assert_eq!(shown(&prompt.page(None, 2).unwrap()), ["q2", "a3"]);
+    let error = prompt.edit(0, Message::user("?")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let without = MemoryPrompt::new(DefaultChatMemory::new());
+    assert_eq!(without.undo().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// A fork of one's own copied everything: 0.7 s and 3.7 MiB for each new answer on 10,000 messages.
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_new_answer_on_a_long_history_copies_none_of_it() {
+    use memory_prompt::SqliteStore;
+    use memory_prompt::store::Durability;
+    let folder = crate::folder::Folder::new();
+    let store = SqliteStore::options().durability(Durability::Process);
+    let memory = store.open(folder.file("chat.db")).unwrap().memory("ada").unwrap();
+    let memory: Arc<dyn ChatMemory> = Arc::new(memory);
+    let said = |i: u64| {
+        let text = format!("message {i} of a long conversation");
+        if i % 2 == 0 { Message::user(text) } else { Message::ai(text) }
+    };
+    memory.add_all((0..10_000).map(said)).unwrap();
+    let another = |_: &Asking<'_>| Ok::<_, ModelError>("another one".to_owned());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_branches();
+    let conversation = Conversation::new(prompt, another);
+    let median = |work: &dyn Fn()| {
+        let mut times: Vec<_> = (0..50)
+            .map(|_| {
+                let began = std::time::Instant::now();
+                work();
+                began.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        times[25]
+    };
+    let anew = median(&|| drop(conversation.regenerate().unwrap()));
+    assert_eq!(memory.len().unwrap(), 10_050, "an answer each, and nothing else");
+    let slot = memory.slot("prompt:branches").unwrap().unwrap().content().len();
+    assert!(slot < 50 * 200, "{slot} bytes");
+    assert_eq!(conversation.page(None, 1).unwrap().entries[0].variants, 51);
+    let said = median(&|| drop(conversation.say("And then?").unwrap()));
+    println!("a new answer {anew:?}, a turn {said:?}, {slot} bytes of branches after 50");
+}
