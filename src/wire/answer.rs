@@ -78,11 +78,8 @@ impl Answer {
         word: Option<String>,
     ) -> Self {
         let word = word.filter(|word| is_word(word));
-        let stop = Stop::of(
-            word.as_deref(),
-            message.has_tool_calls(),
-            refusals(&message).next().is_some(),
-        );
+        let refuses = refusals(&message).next().is_some();
+        let stop = Stop::of(word.as_deref(), message.has_tool_calls(), refuses);
         let metadata = Metadata::default();
         Self { message, usage, stop, stop_word: word, metadata, provider }
     }
@@ -113,20 +110,10 @@ impl Answer {
     /// Returns the answer of which a stream that broke off has left this.
     pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
         // Unsigned, it can't go back: the end of it, with the signature, did not come.
-        let parts = message.parts();
-        let is_kept =
-            |part: &&AiPart| !matches!(part, AiPart::Reasoning(r) if r.signature.is_none());
-        let message = if parts.iter().all(|part| is_kept(&part)) {
-            message
-        } else {
-            let rest = AiMessage::from_parts(parts.iter().filter(is_kept).cloned());
-            message
-                .attributes()
-                .iter()
-                .fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
-        };
-        let metadata = Metadata::default();
-        Self { message, usage, stop: Stop::Broken, stop_word: None, metadata, provider }
+        let is_unsigned =
+            |part: &AiPart| matches!(part, AiPart::Reasoning(it) if it.signature.is_none());
+        let message = message.without(is_unsigned).unwrap_or(message);
+        Self { stop: Stop::Broken, ..Self::new(provider, message, usage, None) }
     }
 
     /// The same answer, given by another server that speaks the format.
@@ -288,10 +275,10 @@ pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
 /// Returns the error of an answer that was stopped, or never begun, for the reason of this word,
 /// which is named where it is known.
 pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
-    const BESIDE: [&str; 5] =
+    const TOLD_AS_WELL: [&str; 5] =
         ["failed", "OTHER", "JAILBREAK", "NO_IMAGE", "BLOCK_REASON_UNSPECIFIED"];
     let is_known =
-        Stop::said_by(word) != Stop::Unknown || is_failure(word) || BESIDE.contains(&word);
+        Stop::said_by(word) != Stop::Unknown || is_failure(word) || TOLD_AS_WELL.contains(&word);
     let word = if is_known { word } else { "" };
     let kind = ErrorKind::Refused { code: Code::of(word), status: None, retryable };
     at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, beside, from_url, keep, keep_signed, list, other_part, with_one_system,
+    At, Fields, from_url, keep, keep_signed, list, other_part, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -227,13 +227,13 @@ impl History {
 fn system(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = SystemMessage::new(fields.joined("content", "input_text")?);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = UserMessage::new(fields.content("content", part)?);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
@@ -248,7 +248,7 @@ fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result
         // Nothing else says so.
         rest.insert("custom".to_owned(), Value::Bool(true));
     }
-    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
+    Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
 }
 
 fn part(value: Value, at: At) -> Result<Part> {
