@@ -317,7 +317,9 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
             fields.take("type");
             call(fields, "arguments")?.into()
         }
-        Some("custom_tool_call") => call(fields, "input")?.into(),
+        Some("custom_tool_call") if !fields.peek("call_id").is_some_and(kinds::is_hosted) => {
+            call(fields, "input")?.into()
+        }
         Some("image_generation_call") if fields.peek("result").is_some() => picture(fields)?.into(),
         Some(kind) => {
             let is_result = matches!(kind, "function_call_output" | "custom_tool_call_output");
