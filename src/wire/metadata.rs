@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+use super::answer::is_empty;
 use super::common::{Fields, kept};
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Format;
@@ -119,12 +120,15 @@ impl Beside {
         let mut sources = Vec::new();
         collect(&rest, &LISTED_AT, &mut sources);
         let mut message = message;
-        if !sources.is_empty()
+        // A message that says nothing is empty, whatever stood beside it.
+        let is_said = !is_empty(&message);
+        if is_said
+            && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)
         {
             message = message.with_attribute(SOURCES, list);
         }
-        if let (Some(value), Format::Anthropic) = (rest.get("container"), format) {
+        if let (Some(value), Format::Anthropic, true) = (rest.get("container"), format, is_said) {
             let kept = Attributes::from_iter([("container".to_owned(), value.clone())]);
             message = message.with_attribute(super::anthropic::ATTRIBUTE, kept);
         }
