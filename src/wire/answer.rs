@@ -78,11 +78,8 @@ impl Answer {
         word: Option<String>,
     ) -> Self {
         let word = word.filter(|word| is_word(word));
-        let stop = Stop::of(
-            word.as_deref(),
-            message.has_tool_calls(),
-            refusals(&message).next().is_some(),
-        );
+        let refuses = refusals(&message).next().is_some();
+        let stop = Stop::of(word.as_deref(), message.has_tool_calls(), refuses);
         let metadata = Metadata::default();
         Self { message, usage, stop, stop_word: word, metadata, provider }
     }
@@ -113,20 +110,10 @@ impl Answer {
     /// Returns the answer of which a stream that broke off has left this.
     pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
         // Unsigned, it can't go back: the end of it, with the signature, did not come.
-        let parts = message.parts();
-        let is_kept =
-            |part: &&AiPart| !matches!(part, AiPart::Reasoning(r) if r.signature.is_none());
-        let message = if parts.iter().all(|part| is_kept(&part)) {
-            message
-        } else {
-            let rest = AiMessage::from_parts(parts.iter().filter(is_kept).cloned());
-            message
-                .attributes()
-                .iter()
-                .fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
-        };
-        let metadata = Metadata::default();
-        Self { message, usage, stop: Stop::Broken, stop_word: None, metadata, provider }
+        let is_unsigned =
+            |part: &AiPart| matches!(part, AiPart::Reasoning(it) if it.signature.is_none());
+        let message = message.without(is_unsigned).unwrap_or(message);
+        Self { stop: Stop::Broken, ..Self::new(provider, message, usage, None) }
     }
 
     /// The same answer, given by another server that speaks the format.
@@ -217,7 +204,9 @@ impl Stop {
     }
 
     fn said_by(word: &str) -> Self {
-        match word.to_ascii_lowercase().as_str() {
+        let word = word.to_ascii_lowercase();
+        // Google's server for OpenAI's format says why: `content_filter: SAFETY`.
+        match word.split_once(": ").map_or(&*word, |(kind, _)| kind) {
             "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
             "stop_sequence" => Self::Sequence,
             "tool_calls" | "tool_call" | "tool_use" | "function_call" => Self::Calls,
@@ -241,7 +230,8 @@ impl Stop {
             | "image_prohibited_content"
             | "image_recitation"
             | "image_other" => Self::Filtered,
-            "malformed_function_call"
+            "function_call_filter"
+            | "malformed_function_call"
             | "malformed_response"
             | "unexpected_tool_call"
             | "too_many_tool_calls"
@@ -288,11 +278,11 @@ pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
 /// Returns the error of an answer that was stopped, or never begun, for the reason of this word,
 /// which is named where it is known.
 pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
-    const BESIDE: [&str; 5] =
+    const TOLD_AS_WELL: [&str; 5] =
         ["failed", "OTHER", "JAILBREAK", "NO_IMAGE", "BLOCK_REASON_UNSPECIFIED"];
     let is_known =
-        Stop::said_by(word) != Stop::Unknown || is_failure(word) || BESIDE.contains(&word);
-    let word = if is_known { word } else { "" };
+        Stop::said_by(word) != Stop::Unknown || is_failure(word) || TOLD_AS_WELL.contains(&word);
+    let word = word.rsplit(": ").next().filter(|_| is_known).unwrap_or_default();
     let kind = ErrorKind::Refused { code: Code::of(word), status: None, retryable };
     at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
 }
@@ -314,7 +304,7 @@ fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether nothing at all has come of an answer, not even a thought.
-fn is_empty(message: &AiMessage) -> bool {
+pub(super) fn is_empty(message: &AiMessage) -> bool {
     message.as_text() == Some("") && message.attributes().is_empty()
 }
 

@@ -27,14 +27,14 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! # How messages become turns
+//! # How messages become entries
 //!
 //! - System messages are not among `messages`: [`system`] writes all of them. With a
 //!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message
 //!   stay in their place, with the role `system`.
 //! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
-//!   turn. In a user's turn the tool results come first, as the API demands.
-//! - A turn of one plain text is a string; every other is a list of blocks.
+//!   entry. In a user's entry the tool results come first, as the API demands.
+//! - An entry of one plain text is a string; every other is a list of blocks.
 //! - Blank texts, which the API refuses, are left out where something else is said. A user message
 //!   that says nothing else becomes `(empty message)`; an answer that says nothing is left out. A
 //!   blank tool result is a `tool_result` without content.
@@ -53,20 +53,21 @@
 //!
 //! If the format has no place for something, [`Messages::strict`] says so beforehand. Written
 //! anyway, audio, video and other documents become texts like `[video: not supported by this
-//! format]`; media in the model's own turn are left out, and so are custom messages; arguments that
-//! are not a JSON object become `{"arguments": ".."}`.
+//! format]`; media in the model's own entry are left out, and so are custom messages; arguments
+//! that are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
 //! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
 //!   an address, and which `text/` type a text document had: it is read back as `text/plain`;
-//! - which neighbours were one turn, and blank texts in them;
+//! - which neighbours were one entry, and blank texts in them;
 //! - the tool's name in a result, which is read back from the call before it;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! Reading drops `cache_control`, which belongs to a request and not to a message, and joins the
-//! blocks of a system text with an empty line. Of a response, content, usage and reason to stop are
-//! read.
+//! blocks of a system text with an empty line. What else a response says is told by its
+//! [`metadata`](crate::wire::Answer::metadata), and not kept with the message, but for its sources
+//! and its container.
 //!
 //! # Sources
 //!

@@ -98,7 +98,7 @@ pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
 }
 
 /// Returns the message with what stood beside its content, if anything did.
-pub(super) fn beside(message: impl Into<Message>, key: &str, rest: Attributes) -> Message {
+pub(super) fn with_rest(message: impl Into<Message>, key: &str, rest: Attributes) -> Message {
     if rest.is_empty() { message.into() } else { with_attribute(message.into(), key, rest.into()) }
 }
 
@@ -108,15 +108,12 @@ pub(super) fn answered(parts: Vec<AiPart>, key: &str, rest: Attributes) -> AiMes
     if rest.is_empty() { ai } else { ai.with_attribute(key, rest) }
 }
 
-pub(super) fn with_attribute(message: Message, key: impl Into<String>, value: Value) -> Message {
-    match message {
-        Message::System(m) => m.with_attribute(key, value).into(),
-        Message::User(m) => m.with_attribute(key, value).into(),
-        Message::Ai(m) => m.with_attribute(key, value).into(),
-        Message::Tool(m) => m.with_attribute(key, value).into(),
-        // What stands beside its content is its content.
-        Message::Custom(_) => message,
+pub(super) fn with_attribute(mut message: Message, key: &str, value: Value) -> Message {
+    // What stands beside the content of a custom message is its content.
+    if let Some(details) = message.details_mut() {
+        details.get_or_insert_default().attributes.insert(key.to_owned(), value);
     }
+    message
 }
 
 /// Makes up ids for calls that came without. After a name of the answer's own they differ within a

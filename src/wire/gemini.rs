@@ -64,7 +64,8 @@
 //!
 //! On the way back, besides: a `response` that holds anything else than texts becomes the text of
 //! its JSON (and goes back as it came); the parts of a system instruction are joined with an empty
-//! line; of a response, the content, `usageMetadata` and `finishReason` are read.
+//! line. What else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and
+//! not kept with the message, but for its sources.
 //!
 //! # Sources
 //!
@@ -84,7 +85,6 @@ use crate::wire::borrowed::Object;
 use crate::wire::common::Sequence;
 use crate::wire::view::View;
 
-pub(super) use decode::LISTED;
 pub use decode::{answer, history};
 pub use stream::Stream;
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+use super::answer::is_empty;
 use super::common::{Fields, kept};
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Format;
@@ -33,7 +34,8 @@ pub struct Metadata {
     /// The id of the container in which Claude's code ran. Within a running turn it goes back by
     /// itself.
     pub container: Option<String>,
-    /// The sources of what is said, each once.
+    /// The sources that the answer cites, and what the provider's own searches have found, each
+    /// once.
     pub sources: Vec<Citation>,
     /// All else that stands beside the message and says why it ended, by the provider's own names:
     /// its `usage` as it is, `logprobs`, `groundingMetadata`, `context_management`.
@@ -74,13 +76,13 @@ impl Beside {
     /// Takes what was not read of a body, a choice or a piece. Later ones replace those of the same
     /// name; what they tell of each token is continued.
     pub(super) fn take(&mut self, fields: Fields) {
-        self.take_all(fields.rest());
-    }
-
-    pub(super) fn take_all(&mut self, fields: Attributes) {
-        for (key, value) in fields {
+        for (key, value) in fields.rest() {
             match (self.0.get_mut(&key), value) {
                 (Some(known), more) if LOGPROBS.contains(&&*key) => extend(known, more),
+                // Claude tells the half of it first.
+                (Some(Value::Object(known)), Value::Object(more)) if key == "usage" => {
+                    known.extend(more);
+                }
                 (_, value) => drop(self.0.insert(key, value)),
             }
         }
@@ -115,18 +117,22 @@ impl Beside {
         let cost = rest.get("usage").and_then(|usage| usage.get("cost"));
         let cost = cost.map(|cost| cost.get("total_cost").unwrap_or(cost));
         let cost = cost.and_then(|cost| cost.as_number().cloned());
-        let mut sources = beside(&rest);
+        let mut sources = Vec::new();
+        collect(&rest, &LISTED_AT, &mut sources);
         let mut message = message;
-        if !sources.is_empty()
+        // A message that says nothing is empty, whatever stood beside it.
+        let is_said = !is_empty(&message);
+        if is_said
+            && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)
         {
             message = message.with_attribute(SOURCES, list);
         }
-        if let (Some(value), Format::Anthropic) = (rest.get("container"), format) {
+        if let (Some(value), Format::Anthropic, true) = (rest.get("container"), format, is_said) {
             let kept = Attributes::from_iter([("container".to_owned(), value.clone())]);
             message = message.with_attribute(super::anthropic::ATTRIBUTE, kept);
         }
-        within(&message, &mut sources);
+        add_named_within(&message, &mut sources);
         (message, Metadata { id, model, cost, container, sources, attributes: rest })
     }
 }
@@ -150,7 +156,7 @@ fn extend(known: &mut Value, more: Value) {
 
 /// The ways to the sources that a provider lists beside the message, through each element of lists:
 /// Perplexity's and xAI's addresses, and what an answer of Google's is grounded in.
-const BESIDE: [&[&str]; 8] = [
+const LISTED_AT: [&[&str]; 8] = [
     &["search_results"],
     &["citations"],
     &["groundingMetadata", "groundingChunks", "web"],
@@ -172,14 +178,8 @@ const WITHIN: [&[&str]; 6] = [
     &["item", "results"],
 ];
 
-fn beside(fields: &Attributes) -> Vec<Citation> {
-    let mut sources = Vec::new();
-    collect(fields, &BESIDE, &mut sources);
-    sources
-}
-
 /// Adds the sources that stand within a message.
-fn within(message: &AiMessage, sources: &mut Vec<Citation>) {
+fn add_named_within(message: &AiMessage, sources: &mut Vec<Citation>) {
     let of_message = kept(super::openai::ATTRIBUTE, message.attributes());
     let of_parts = message.parts().iter().filter_map(|part| match part {
         AiPart::Content(Part::Text(text)) => text.extra.values().find_map(Value::as_object),

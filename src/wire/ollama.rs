@@ -51,8 +51,8 @@
 //! - Whether a tool result is an error; an image's type, name and detail (the type is told from the
 //!   data again where it can be).
 //!
-//! On the way back, besides: the `index` of a call, which is its place. Of a response's body
-//! the message, the counts of tokens and the reason to stop are read.
+//! On the way back, besides: the `index` of a call, which is its place. What else a response
+//! says is told by its [`metadata`](crate::wire::Answer::metadata), and not kept with the message.
 
 mod decode;
 mod encode;

@@ -76,8 +76,9 @@
 //!   each.
 //!
 //! On the way back, besides: whether a system message was `system` or `developer`, and its division
-//! into parts (they are joined with an empty line); the parts of a list without any. Of a
-//! response's body the message, the usage and the reason to stop are read.
+//! into parts (they are joined with an empty line); the parts of a list without any. What
+//! else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and not kept
+//! with the message, but for its sources.
 
 mod calls;
 mod decode;

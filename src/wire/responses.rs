@@ -69,8 +69,9 @@
 //!   name where it has none in the format.
 //!
 //! On the way back, besides: that two answers in a row were two; whether a system message was
-//! `system` or `developer`, and its division into parts (they are joined with an empty line). Of a
-//! response's body the output, the usage and the status are read.
+//! `system` or `developer`, and its division into parts (they are joined with an empty line). What
+//! else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and not kept
+//! with the message, but for its sources.
 
 mod decode;
 mod encode;

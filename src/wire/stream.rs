@@ -40,8 +40,8 @@ pub trait Pieces: Default {
     fn len(&self) -> usize;
 
     /// Returns a piece with the names that the format knows.
-    fn named(piece: Value) -> Value {
-        piece
+    fn named(piece: Value, _at: At) -> Result<Value> {
+        Ok(piece)
     }
 
     /// Takes a piece.
@@ -139,10 +139,7 @@ impl<P: Pieces> FormatStream<P> {
             }
             data => {
                 let piece = unlisted(top.parse(data)?);
-                if P::NAMESAKE == Provider::Gemini && piece.is_array() {
-                    return Err(top.error(super::gemini::LISTED));
-                }
-                let piece = Fields::of(P::named(piece), top)?;
+                let piece = Fields::of(P::named(piece, top)?, top)?;
                 refused(&piece, P::OWN)?;
                 // Behind a `[DONE]` that is no end, all that can be told is an error.
                 if !end.is_over {

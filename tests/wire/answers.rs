@@ -74,6 +74,23 @@ fn usage_means_the_same_everywhere() {
                 "completion_tokens_details": {"reasoning_tokens": 100}}),
             [Some(9), None, None, Some(104), Some(100)],
         ),
+        // Of Google's, most of what is billed was not counted: it stands in the total alone.
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 103}),
+            [Some(9), None, None, Some(94), Some(93)],
+        ),
+        // Of Perplexity's the part was more than the whole.
+        (
+            json!({"prompt_tokens": 33, "completion_tokens": 7395, "total_tokens": 7428,
+                "reasoning_tokens": 73825}),
+            [Some(33), None, None, Some(81220), Some(73825)],
+        ),
+        // A gateway to Claude counts what its cache knows in the total alone.
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113,
+                "cache_read_input_tokens": 100}),
+            [Some(9), Some(100), None, Some(4), None],
+        ),
         (
             json!({"prompt_tokens": 9, "prompt_cache_hit_tokens": 7}),
             [Some(9), Some(7), None, None, None],
@@ -192,6 +209,34 @@ fn nothing_for_a_reason_is_no_answer() {
     assert_eq!(refusal(blocked), (Some("RECITATION"), None, false));
     // What failed on the way is half an answer, whatever is there of it.
     assert!(refusal(openai::answer(said(&json!("network_error")))).2);
+}
+
+/// The words of an error could be had only if they stood in a text of `message`.
+#[test]
+fn what_a_provider_says_of_an_error_can_be_had() {
+    let model = "model \"llama9\" not found, try pulling it first";
+    let bodies = [
+        (json!({"error": model}), model),
+        (json!({"code": "The caller has no permission", "error": "No credits"}), "No credits"),
+        (json!({"detail": [{"loc": ["body"], "msg": "Field required"}]}), "Field required"),
+        (json!({"object": "error", "message": {"detail": [{"msg": "Extra"}]}}), "Extra"),
+        (json!({"error": {"message": ["One", "Two"]}}), "Two"),
+        (json!({"error": "Not Found", "message": "No such model"}), "No such model"),
+    ];
+    for (body, said) in bodies {
+        for provider in [Provider::OpenAi, Provider::Ollama] {
+            let mut stream = wire::Stream::of(provider);
+            let streamed = stream.push(&body.to_string()).unwrap_err();
+            for error in [wire::answer(provider, &body).unwrap_err(), streamed] {
+                let told = error.provider_message().unwrap_or_default();
+                assert!(told.contains(said), "{provider}: {body}: {told:?}");
+                assert!(!error.to_string().contains(said), "{error}");
+            }
+        }
+    }
+    // What says only that there was one says nothing more.
+    let error = openai::answer(json!({"error": true})).unwrap_err();
+    assert_eq!(error.provider_message(), None);
 }
 
 #[test]

@@ -52,4 +52,5 @@ mod rows;
 mod schemas;
 mod servers;
 mod taken;
+mod twins;
 mod whole;

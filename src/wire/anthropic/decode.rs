@@ -14,8 +14,8 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::base64;
 use crate::wire::common::{
-    At, Fields, TextOrList, beside, content_of, keep, keep_signed, objects, other_part,
-    text_or_list, with_one_system,
+    At, Fields, TextOrList, content_of, keep, keep_signed, objects, other_part, text_or_list,
+    with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -110,7 +110,7 @@ impl Reader {
                 let ai = assistant(&mut fields)?;
                 let calls = ai.tool_calls();
                 self.tools.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
-                self.read.push(beside(ai, ATTRIBUTE, fields.rest()));
+                self.read.push(with_rest(ai, ATTRIBUTE, fields.rest()));
                 Ok(())
             }
             "system" => {
@@ -150,12 +150,12 @@ impl Reader {
             if !changes.is_empty() {
                 kept.insert(TOOL_CHANGES.to_owned(), changes.into());
             }
-            self.read.push(beside(SystemMessage::new(texts.join("\n\n")), ATTRIBUTE, kept));
+            self.read.push(with_rest(SystemMessage::new(texts.join("\n\n")), ATTRIBUTE, kept));
         }
         Ok(())
     }
 
-    /// A user's turn: results are messages of their own, and so is what stands between them.
+    /// A user's entry: results are messages of their own, and so is what stands between them.
     fn user(&mut self, mut fields: Fields) -> Result<()> {
         let (mut parts, mut has_results) = (Vec::new(), false);
         let content = fields.required("content")?;
@@ -174,14 +174,14 @@ impl Reader {
             Ok(())
         })?;
         if let TextOrList::Text(text) = read {
-            self.read.push(beside(UserMessage::new(text), ATTRIBUTE, fields.rest()));
+            self.read.push(with_rest(UserMessage::new(text), ATTRIBUTE, fields.rest()));
             return Ok(());
         }
         if has_results && parts.is_empty() {
             return fields.end();
         }
         let content = if has_results { content_of(parts) } else { Content::from(parts) };
-        self.read.push(beside(UserMessage::new(content), ATTRIBUTE, fields.rest()));
+        self.read.push(with_rest(UserMessage::new(content), ATTRIBUTE, fields.rest()));
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Reader {
         let is_error = fields.flag("is_error")?;
         let name = self.tools.get(&id).cloned().unwrap_or_default();
         let tool = ToolMessage::new(id, name, content).with_error(is_error);
-        Ok(beside(tool, ATTRIBUTE, fields.rest()))
+        Ok(with_rest(tool, ATTRIBUTE, fields.rest()))
     }
 }
 
@@ -219,7 +219,8 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
         Some("thinking") => {
             fields.take("type");
             let text = fields.required_text("thinking")?;
-            let signature = fields.text("signature")?;
+            // Servers that sign nothing write an empty one.
+            let signature = fields.text("signature")?.filter(|it| !it.is_empty());
             Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, fields.rest()) }.into())
         }
         Some(REDACTED) => {
@@ -232,9 +233,7 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
             fields.take("type");
             let id = fields.required_text("id")?;
             let name = fields.required_text("name")?;
-            let Some(arguments) = fields.object_text("input")? else {
-                return Err(fields.at.key("input").error("missing"));
-            };
+            let arguments = fields.object_text("input")?.unwrap_or_else(|| "{}".to_owned());
             let extra = keep(FORMAT, fields.rest());
             Ok(ToolCall { id, name, arguments, signature: None, extra }.into())
         }
@@ -242,7 +241,7 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
     }
 }
 
-/// One block of a user's turn, or of a result.
+/// One block of a user's entry, or of a result.
 fn part(mut fields: Fields) -> Result<Part> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {

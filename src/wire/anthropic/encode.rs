@@ -47,8 +47,8 @@ impl MessageFormat for Options {
             said.plain = None;
             true
         });
-        let turns = written.chunk_by_mut(|(_, a), (_, b)| a.role == b.role);
-        turns.map(|turn| self::turn(turn).into()).collect()
+        let entries = written.chunk_by_mut(|(_, a), (_, b)| a.role == b.role);
+        entries.map(|said| entry(said).into()).collect()
     }
 
     fn refuses(reasoning: &Reasoning) -> Option<&'static str> {
@@ -63,7 +63,7 @@ impl Marks for Options {}
 struct Said<'s> {
     role: &'static str,
     is_result: bool,
-    /// The text of a message that is nothing else: alone in its turn it is a string.
+    /// The text of a message that is nothing else: alone in its entry it is a string.
     plain: Option<&'s str>,
     /// The blocks, each with true if the API takes a cache mark.
     blocks: Vec<(Object<'s>, bool)>,
@@ -113,7 +113,7 @@ impl<'s> Said<'s> {
 }
 
 /// Neighbours on one side, results first.
-fn turn<'s>(said: &mut [(usize, Said<'s>)]) -> Object<'s> {
+fn entry<'s>(said: &mut [(usize, Said<'s>)]) -> Object<'s> {
     let role = said.first().map_or("user", |(_, said)| said.role);
     let content: BorrowedValue<'s> = if let [(_, Said { plain: Some(text), .. })] = said {
         (*text).into()

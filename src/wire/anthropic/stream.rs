@@ -45,18 +45,18 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.input, answer.usage.output), (Stop::End, Some(9), Some(4)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = FormatStream<Turn>;
+pub type Stream = FormatStream<Blocks>;
 
 /// The part of an answer that has come.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct Blocks {
     /// In the order in which they came, with their index.
     blocks: Vec<(usize, StreamedBlock)>,
     /// The id of the message, where it has begun.
     begun: Option<String>,
 }
 
-impl Pieces for Turn {
+impl Pieces for Blocks {
     const NAMESAKE: Provider = Provider::Anthropic;
     const READ: &'static str = "read anthropic stream";
     const OWN: &'static [&'static str] = &["type"];
@@ -73,17 +73,11 @@ impl Pieces for Turn {
         }
         match &*kind {
             "message_start" => {
-                let message = self.begin(&mut event)?;
-                end.usage.tells(Usage::anthropic(&message["usage"]));
-                end.says(stop_word(message.get("stop_reason").cloned()));
-                if let Some(fields) = message.as_object() {
-                    let own = ["content", "stop_reason"];
-                    let beside = fields
-                        .iter()
-                        .filter(|(key, value)| !own.contains(&key.as_str()) && !value.is_null());
-                    end.beside.take_all(beside.map(|(k, v)| (k.clone(), v.clone())).collect());
-                }
-                self.begin_with(message, event.at.key("message").key("content"), events)?;
+                let mut message = self.begin(&mut event)?;
+                end.usage.tells(message.get("usage").map_or_else(Usage::default, Usage::anthropic));
+                end.says(stop_word(message.take("stop_reason")));
+                self.begin_with(message.take("content"), message.at.key("content"), events)?;
+                end.beside.take(message);
             }
             "content_block_start" => self.open(event, events)?,
             "content_block_delta" => self.add(event, events)?,
@@ -129,7 +123,7 @@ impl Pieces for Turn {
     }
 }
 
-impl Turn {
+impl Blocks {
     /// The ids of the provider's own calls that have their result.
     fn answered(&self) -> Vec<String> {
         self.blocks.iter().filter_map(|(_, block)| block.answers()).collect()
@@ -141,12 +135,10 @@ impl Turn {
     }
 
     /// The message begins. Returns it as far as it has come.
-    fn begin(&mut self, event: &mut Fields) -> Result<Value> {
+    fn begin(&mut self, event: &mut Fields) -> Result<Fields> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
-        if !message.is_object() {
-            return Err(event.at.key("message").error(expected("an object", &message)));
-        }
-        let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
+        let message = Fields::of(message, event.at.key("message"))?;
+        let id = message.peek("id").unwrap_or_default();
         match &self.begun {
             Some(begun) if begun != id || id.is_empty() => {
                 return Err(event.at.error("a second `message_start`"));
@@ -159,13 +151,12 @@ impl Turn {
 
     /// Takes the blocks that a message begins with: each is whole. Where a program of Claude's
     /// calls a tool, they are all that comes.
-    fn begin_with(&mut self, mut message: Value, at: At, events: &mut Events) -> Result<()> {
-        let blocks = match message["content"].take() {
-            _ if !self.blocks.is_empty() => return Ok(()), // repeated
-            Value::Array(blocks) => blocks,
-            Value::String(text) => vec![json!({"type": "text", "text": text})],
-            Value::Null => return Ok(()),
-            other => return Err(at.error(expected("an array", &other))),
+    fn begin_with(&mut self, said: Option<Value>, at: At, events: &mut Events) -> Result<()> {
+        let blocks = match said.filter(|_| self.blocks.is_empty()) {
+            None => return Ok(()), // or repeated
+            Some(Value::Array(blocks)) => blocks,
+            Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
+            Some(other) => return Err(at.error(expected("an array", &other))),
         };
         for (i, block) in blocks.into_iter().enumerate() {
             let fields = Fields::of(block, at.index(i))?;

@@ -13,8 +13,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, Ids, answered, beside, content_of, each, keep, keep_signed, objects, other_part,
-    put_back, with_one_system,
+    At, Fields, Ids, answered, content_of, each, keep, keep_signed, objects, other_part, put_back,
+    with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -48,11 +48,7 @@ use crate::wire::usage::Usage;
 /// chooses, and passes its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
-    let body = unlisted(top.parse(json)?);
-    if body.is_array() {
-        return Err(top.error(LISTED));
-    }
-    let mut body = camel_fields(body, top)?;
+    let mut body = Fields::of(named(unlisted(top.parse(json)?), top)?, top)?;
     refused(&body, &["candidates"])?;
     let mut calls = Calls::default();
     if body.has("parts") || body.has("role") {
@@ -78,8 +74,13 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Ok(answer.beside(Beside::of([body, candidate])))
 }
 
-/// If a stream was asked for, and no events.
-pub(in crate::wire) const LISTED: &str = "a list of answers: ask for `alt=sse`";
+/// Returns a body or a chunk with its names in camel case; a stream that is no events is an error.
+pub(super) fn named(body: Value, at: At) -> Result<Value> {
+    match body {
+        Value::Array(_) => Err(at.error("a list of answers: ask for `alt=sse`")),
+        body => Ok(camel(body)),
+    }
+}
 
 /// The error of a body without a candidate: it is a response all the same where it tells of the
 /// prompt, or what it cost.
@@ -308,7 +309,7 @@ impl Reader {
         let mut inner = response.rest();
         inner.extend(shape.map(|shape| (SHAPE.to_owned(), shape.into())));
         put_back(&mut rest, "functionResponse", inner);
-        Ok(beside(tool, ATTRIBUTE, rest))
+        Ok(with_rest(tool, ATTRIBUTE, rest))
     }
 }
 
@@ -351,7 +352,7 @@ fn with_media(content: Content, media: Vec<Value>, at: At) -> Result<Content> {
 }
 
 fn user(parts: Vec<Part>, rest: Attributes) -> Message {
-    beside(UserMessage::new(content_of(parts)), ATTRIBUTE, rest)
+    with_rest(UserMessage::new(content_of(parts)), ATTRIBUTE, rest)
 }
 
 /// One part of an answer; `None` if it is empty.

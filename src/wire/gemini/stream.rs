@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ATTRIBUTE;
-use super::decode::{self, Calls, camel, camel_fields, candidate, check_role, usage};
+use super::decode::{self, Calls, camel_fields, candidate, check_role, usage};
 use super::pieces::Arguments;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
@@ -73,8 +73,8 @@ impl Pieces for Chunks {
         self.parts.len()
     }
 
-    fn named(chunk: Value) -> Value {
-        camel(chunk)
+    fn named(chunk: Value, at: At) -> Result<Value> {
+        decode::named(chunk, at)
     }
 
     fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {

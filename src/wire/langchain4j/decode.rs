@@ -66,7 +66,7 @@ fn read(mut fields: Fields) -> Result<Message> {
 /// The message with its attributes, and with what stood beside them.
 fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields) -> Message {
     let all = own.into_iter().chain(beside(fields.rest()));
-    all.fold(message.into(), |message, (key, value)| with_attribute(message, key, value))
+    all.fold(message.into(), |message, (key, value)| with_attribute(message, &key, value))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, answered, beside, expected, keep, objects, put_back, sniff, with_one_system,
+    At, Fields, Ids, answered, expected, keep, objects, put_back, sniff, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -117,12 +117,12 @@ pub(super) fn ids(created_at: Option<&str>) -> Ids {
 
 fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    Ok(beside(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    Ok(beside(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
 }
 
 fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Message> {
@@ -136,7 +136,7 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    Ok(beside(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
 }
 
 /// Returns the other fields of a message that calls nothing. Clients with one type for all messages

@@ -11,8 +11,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, Stop, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, TextOrList, answered, beside, expected, from_url, keep, objects, other_part,
-    put_back, text_or_list, with_one_system,
+    At, Fields, Ids, TextOrList, answered, expected, from_url, keep, objects, other_part, put_back,
+    text_or_list, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -68,10 +68,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     refused(&choice, &["message"])?;
     let word = stop_word(choice.take("finish_reason"));
     let message = match choice.object("message")? {
-        // Azure leaves it out where it has filtered all of it.
-        None if Stop::of(word.as_deref(), false, false) == Stop::Filtered => AiMessage::new(""),
         Some(message) => ai(message, &mut ids)?,
-        None => return Err(choice.at.key("message").error("missing")),
+        // Azure and Google leave it out where they have filtered all of it.
+        None => match Stop::of(word.as_deref(), false, false) {
+            Stop::Filtered | Stop::Malformed => AiMessage::new(""),
+            _ => return Err(choice.at.key("message").error("missing")),
+        },
     };
     let answer = Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)?;
     Ok(answer.beside(Beside::of([choice, body])))
@@ -153,13 +155,13 @@ fn message(mut fields: Fields, i: usize, asked: Option<&AiMessage>) -> Result<Me
 fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.joined("content", "text")?);
     let message = fields.text("name")?.into_iter().fold(message, SystemMessage::with_name);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(fields.content("content", part)?);
     let message = fields.text("name")?.into_iter().fold(message, UserMessage::with_name);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn tool(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
@@ -168,7 +170,7 @@ fn tool(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     let named = fields.text("name")?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
-    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
+    Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
 /// The deprecated result of a `function_call`.
@@ -177,7 +179,7 @@ fn function(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.name == name));
     let id = call.map(|call| call.id.clone()).unwrap_or_default();
     let content = fields.text("content")?.unwrap_or_default();
-    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
+    Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
 fn part(value: Value, at: At) -> Result<Part> {

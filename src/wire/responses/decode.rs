@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, beside, from_url, keep, keep_signed, list, other_part, with_one_system,
+    At, Fields, from_url, keep, keep_signed, list, other_part, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -227,13 +227,13 @@ impl History {
 fn system(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = SystemMessage::new(fields.joined("content", "input_text")?);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     fields.take("type");
     let message = UserMessage::new(fields.content("content", part)?);
-    Ok(beside(message, ATTRIBUTE, fields.rest()))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest()))
 }
 
 fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
@@ -248,7 +248,7 @@ fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result
         // Nothing else says so.
         rest.insert("custom".to_owned(), Value::Bool(true));
     }
-    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
+    Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
 }
 
 fn part(value: Value, at: At) -> Result<Part> {
@@ -317,7 +317,9 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
             fields.take("type");
             call(fields, "arguments")?.into()
         }
-        Some("custom_tool_call") => call(fields, "input")?.into(),
+        Some("custom_tool_call") if !fields.peek("call_id").is_some_and(kinds::is_hosted) => {
+            call(fields, "input")?.into()
+        }
         Some("image_generation_call") if fields.peek("result").is_some() => picture(fields)?.into(),
         Some(kind) => {
             let is_result = matches!(kind, "function_call_output" | "custom_tool_call_output");

@@ -36,7 +36,8 @@ impl Item {
     }
 
     fn begin(&mut self, events: &mut Events) {
-        if self.input().is_some() && self.call.is_none() {
+        let is_asked = input_key(&self.value).is_some() && !kinds::is_hosted(self.text("call_id"));
+        if is_asked && self.call.is_none() {
             self.call = Some(events.call(self.text("call_id"), self.text("name")));
         }
     }
@@ -70,13 +71,13 @@ impl Item {
     pub(super) fn finish(&mut self, value: Value, at: At, events: &mut Events) -> Result<()> {
         if self.is_done {
             // Some servers say it twice.
-            let is_same = blocks(&value).eq(blocks(&self.value))
-                && Self::input_of(&value) == Self::input_of(&self.value);
+            let is_same =
+                blocks(&value).eq(blocks(&self.value)) && input_of(&value) == input_of(&self.value);
             return if is_same { Ok(()) } else { Err(unlike(at)) };
         }
         let shown: String = self.said.values().map(|(_, text)| text.as_str()).collect();
         let whole: String = blocks(&value).map(|(_, text)| text).collect();
-        let input = Self::input_of(&value).unwrap_or_default();
+        let input = input_of(&value).unwrap_or_default();
         if !whole.starts_with(&shown) || !input.starts_with(&self.arguments) {
             return Err(unlike(at));
         }
@@ -142,7 +143,7 @@ impl Item {
             let content: Vec<Value> = self.said.into_values().map(block).collect();
             return Some(json!({"type": "message", "role": "assistant", "content": content}));
         }
-        let key = self.input().map(|(key, _)| key)?;
+        let key = input_key(&self.value)?;
         let is_whole = key == "arguments" && is_object(&self.arguments);
         if is_broken && !is_whole {
             return None;
@@ -151,27 +152,27 @@ impl Item {
         Some(self.value)
     }
 
-    /// Under which name a call has its arguments, and those; `None` if it is none.
-    fn input(&self) -> Option<(&'static str, &str)> {
-        let key = match self.text("type") {
-            "function_call" => "arguments",
-            "custom_tool_call" => "input",
-            _ => return None,
-        };
-        Some((key, self.text(key)))
-    }
-
-    fn input_of(value: &Value) -> Option<&str> {
-        match value.get("type")?.as_str()? {
-            "function_call" => value.get("arguments")?.as_str(),
-            "custom_tool_call" => value.get("input")?.as_str(),
-            _ => None,
-        }
+    /// The names by which an event may call it.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        ["id", "call_id"].map(|key| self.text(key)).into_iter().filter(|name| !name.is_empty())
     }
 
     fn text(&self, key: &str) -> &str {
         self.value.get(key).and_then(Value::as_str).unwrap_or_default()
     }
+}
+
+/// The field of a call that holds what it asks for; `None` if it is none.
+fn input_key(item: &Value) -> Option<&'static str> {
+    match item.get("type")?.as_str()? {
+        "function_call" => Some("arguments"),
+        "custom_tool_call" => Some("input"),
+        _ => None,
+    }
+}
+
+fn input_of(item: &Value) -> Option<&str> {
+    item.get(input_key(item)?)?.as_str()
 }
 
 fn unlike(at: At) -> Error {

@@ -66,6 +66,12 @@ pub(super) fn call(item: &Value) -> Option<ToolCall> {
     Some(ToolCall { extra, ..ToolCall::new(id, kind.tool, asks.to_string()) })
 }
 
+/// Returns whether a call of a custom tool by this id is one of xAI's own searches, which it has
+/// answered itself.
+pub(super) fn is_hosted(id: &str) -> bool {
+    id.starts_with("xs_call")
+}
+
 /// Returns the ids of the calls of an answer whose outputs it holds too: the provider ran them.
 pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let id = |item: &Value| {

@@ -60,19 +60,20 @@ impl Pieces for Items {
 
     fn take(&mut self, mut event: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         let Some(kind) = event.text("type")? else { return Ok(()) };
-        match kind.strip_prefix("response.").unwrap_or(&kind) {
+        let kind = kind.strip_prefix("response.").unwrap_or(&kind);
+        match kind {
             "output_item.added" => {
-                let value = event.take("item").unwrap_or_default();
-                item(&mut self.items, &mut event)?.announce(value, events);
+                let item = item(&mut self.items, &mut event)?;
+                item.announce(event.take("item").unwrap_or_default(), events);
             }
             "output_text.delta" | "refusal.delta" => {
                 let block = number(&mut event, "content_index")?;
                 let piece = event.required_text("delta")?;
-                let is_refusal = kind.ends_with("refusal.delta");
-                open(&mut self.items, &mut event)?.says(block, is_refusal, &piece, events);
+                let item = open(&mut self.items, &mut event)?;
+                item.says(block, kind == "refusal.delta", &piece, events);
             }
             "reasoning_summary_text.delta" | "reasoning_text.delta" => {
-                let is_summary = kind.contains("summary");
+                let is_summary = kind == "reasoning_summary_text.delta";
                 let key = if is_summary { "summary_index" } else { "content_index" };
                 let block = number(&mut event, key)?;
                 let piece = event.required_text("delta")?;
@@ -83,13 +84,11 @@ impl Pieces for Items {
                 open(&mut self.items, &mut event)?.adds_arguments(&piece, events);
             }
             "output_item.done" => {
-                let value = event.required("item")?;
                 let item = item(&mut self.items, &mut event)?;
-                item.finish(value, event.at.key("item"), events)?;
+                item.finish(event.required("item")?, event.at.key("item"), events)?;
             }
             "completed" | "incomplete" | "failed" | "cancelled" => {
-                let word = kind.trim_start_matches("response.");
-                self.end(event.required_object("response")?, word, end, events)?;
+                self.end(event.required_object("response")?, kind, end, events)?;
             }
             _ => {}
         }
@@ -149,13 +148,24 @@ fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'
     if item.is_done() { Err(event.at.error("a piece of an item that is done")) } else { Ok(item) }
 }
 
-/// The item that an event is about: the last one, where it does not say.
+/// The item that an event is about: the one that it numbers or names, or else the last one.
 fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let index = match items.last_key_value() {
-        Some((last, _)) if !event.has("output_index") => *last,
+        Some((last, newest)) if !event.has("output_index") => place(items, *last, newest, event),
         _ => number(event, "output_index")?,
     };
     Ok(items.entry(index).or_default())
+}
+
+/// The place of an item without a number, as llama.cpp sends them.
+fn place(items: &BTreeMap<u64, Item>, last: u64, newest: &Item, event: &Fields) -> u64 {
+    let item = event.get("item");
+    let field = |key: &str| item?.get(key)?.as_str();
+    let name = event.peek("item_id").or_else(|| field("id")).or_else(|| field("call_id"));
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return last };
+    let known = items.iter().rev().find(|(_, it)| it.names().any(|it| it == name));
+    let begins = item.is_some() && (newest.is_done() || newest.names().next().is_some());
+    known.map_or_else(|| last + u64::from(begins), |(place, _)| *place)
 }
 
 /// An index; 0 if there is none.
