@@ -39,11 +39,11 @@ use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::prompt::{Draft, Prompt};
 use crate::provider::Provider;
-use crate::record::{Records, Snapshot};
+use crate::record::{Record, Records, Snapshot};
 use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
-use crate::window::{NotReady, ToolGroups, Window};
+use crate::window::{NotReady, ToolGroups, Window, last_question};
 pub use budget::Budget;
 use budget::CountedBudget;
 pub(crate) use cache::ComposerCache;
@@ -51,6 +51,7 @@ use choose::{Choice, MessageRoom};
 pub use clear::Clear;
 use clear::Clearing;
 use copies::Copies;
+use counts::Form;
 use extras::Extras;
 pub use notice::Notice;
 use system::System;
@@ -127,6 +128,8 @@ struct Case<'a> {
     extras: &'a Extras,
     /// The rule by which the history is cleared, where it is.
     clearing: Clearing<'a>,
+    /// The places of the question that is not cut.
+    spared: &'a [usize],
     temporaries: Temporaries<'a>,
 }
 
@@ -424,6 +427,7 @@ impl Composer {
                         draft.report.held.start = snapshot.start;
                         draft.report.stored += 1;
                         draft.report.sent += 1;
+                        draft.system_record = Some(snapshot.start);
                         return Ok(ready(draft, &mut with_system.records));
                     }
                     Err(NotReady::Failed(error)) if draft.is_ok() => return Err(error),
@@ -448,16 +452,21 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
-        cache: Option<&mut ComposerCache>,
+        mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
         let extras = self.extras(snapshot)?;
-        let clearing = self.clearing(snapshot, &extras)?;
-        let case = Case { composer: self, snapshot, extras: &extras, clearing, temporaries };
+        let whole = cache.as_deref_mut().map(|cache| &mut cache.whole);
+        let clearing = self.clearing(snapshot, &extras, whole)?;
+        let spares = self.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let question = || last_question(&snapshot.records, 0, snapshot.records.len()).0;
+        let spared = &*if spares { question() } else { Vec::new() };
+        let extras = &extras;
+        let case = Case { composer: self, snapshot, extras, clearing, spared, temporaries };
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
-        let choice = case.choose(&mut self.message_room(&extras))?;
+        let choice = case.choose(&mut self.message_room(extras))?;
         let system = self.system_message(snapshot, temporaries.messages);
         Ok(case.drafted(system, choice, cache.map(|cache| &mut cache.copies))?)
     }
@@ -485,6 +494,12 @@ impl Composer {
 }
 
 impl Case<'_> {
+    /// Returns the form in which a record is sent that stands in this place.
+    fn form(&self, place: usize, record: &Record<'_>) -> Form {
+        let whole = self.spared.binary_search(&place).is_ok();
+        Form { whole, cleared: self.clearing.of(record) }
+    }
+
     /// Assembles what was chosen, and shapes it for the provider.
     fn drafted(
         self,
@@ -526,6 +541,9 @@ impl fmt::Debug for Composer {
             .finish()
     }
 }
+
+/// The place of a record that is not among the newest ones.
+const NOWHERE: usize = usize::MAX;
 
 /// The number of records that a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;

@@ -59,6 +59,10 @@ pub(crate) struct Draft {
     pub(crate) pieces: Pieces,
     pub(crate) cacheable: usize,
     pub(crate) report: Report,
+    /// True if the reach of the window back to a summary decides where the history begins.
+    pub(crate) by_reach: bool,
+    /// The position of the record that is the system message.
+    pub(crate) system_record: Option<u64>,
     tools: Option<Arc<[Tool]>>,
 }
 
@@ -89,7 +93,7 @@ pub enum Origin {
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
     Note,
-    /// A note of the user that earlier messages are not shown: see
+    /// A notice, in the user's name, that earlier messages are not shown: see
     /// [`Notice`](crate::compose::Notice).
     Notice,
     /// A temporary message.

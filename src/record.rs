@@ -41,7 +41,8 @@ pub struct Record<'a> {
 
 /// Records in the order of their positions: a consistent view that costs next to nothing to hold.
 ///
-/// Positions ascend. They have no gaps unless the memory can't read one of its rows.
+/// Positions ascend. They have no gaps unless the memory can't read one of its rows; those that
+/// were picked by position do.
 #[derive(Clone, Default)]
 pub struct Records {
     runs: Vec<Run>,
@@ -396,7 +397,7 @@ impl Snapshot {
         run.map_or(self.end, |(run, i)| run.seq + i as u64)
     }
 
-    /// Returns the position of the oldest of these records.
+    /// Returns the position of the oldest of these records; the end where there is none.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
         self.records.runs.first().map_or(self.end, |run| run.seq)
@@ -420,11 +421,7 @@ impl Snapshot {
     /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
-        if self.unreadable.is_empty() {
-            self.oldest()
-        } else {
-            self.oldest_row_read().unwrap_or(self.end)
-        }
+        self.oldest_row_read().unwrap_or(self.end)
     }
 
     /// Returns whether the memory holds nothing older than what was read.

@@ -177,7 +177,8 @@ impl Truncate {
     }
 
     /// Leaves the newest question whole: the user messages with which the newest turn begins are
-    /// not shortened, so that the order at the end of a pasted page is not lost.
+    /// not shortened, so that the order at the end of a pasted page is not lost. A processor sees
+    /// them all the same.
     ///
     /// Once the next turn begins, the question is shortened like any other message, and the
     /// prompt's cached prefix breaks there:
@@ -263,9 +264,14 @@ impl Truncate {
     }
 
     /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself
-    /// is cut, says where.
-    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<(Verdict, Option<Cutting>)> {
-        let cut = || match self.cut(message) {
+    /// is cut, says where. One that is to stay `whole` is not cut, but a processor decides on it.
+    pub(crate) fn judge(
+        &self,
+        message: &Message,
+        seq: u64,
+        whole: bool,
+    ) -> Result<(Verdict, Option<Cutting>)> {
+        let cut = || match self.cut(message).filter(|_| !whole) {
             None => (Verdict::Keep, None),
             Some((copy, cutting)) => (Verdict::Replace(copy), Some(cutting)),
         };
@@ -288,7 +294,7 @@ impl Truncate {
                 );
                 Err(Error::new(ErrorKind::Truncate, "truncate", text))
             }
-            Verdict::Replace(new) if self.bounded => {
+            Verdict::Replace(new) if self.bounded && !whole => {
                 Ok((Verdict::Replace(self.shorten(&new).unwrap_or(new)), None))
             }
             Verdict::Keep if self.bounded => Ok(cut()),

@@ -37,10 +37,11 @@ use crate::record::{Snapshot, places};
 ///   `last(n)` still sends `n`. Only the newest group and the question stay in any case. In a
 ///   `stepped` window nothing gives way. [`exactly`](Self::exactly) switches this off.
 ///
-/// Both are looked for among the 64 records before the window and four times as many as it reads at
-/// first, and past the application's own records a window looks no further than 1,024 of them.
-/// Where such a search ends without success, the [report](crate::Report::search_ended) says so. A
-/// running [`Turn`](crate::Turn) knows where its question stands, and never loses it.
+/// Both are looked for among the records before the window: 64, and four times as many as it reads
+/// at first. For `last(10)` these are 104, under a token budget at most 320. Past the application's
+/// own records a window looks no further than 1,024 of them. Where such a search ends without
+/// success, the [report](crate::Report::search_ended) says so. A running [`Turn`](crate::Turn)
+/// knows where its question stands, and never loses it.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -101,6 +102,9 @@ pub(crate) struct WindowStart {
     pub(crate) start: usize,
     /// True if records of the application took so much room that the search for others ended.
     pub(crate) ended: bool,
+    /// True if the window has room for more than there is: it covers rows before the first record,
+    /// too.
+    pub(crate) takes_all: bool,
 }
 
 /// The reason why composing stops before there is a prompt.
@@ -202,8 +206,7 @@ impl Window {
     /// it; the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
     /// would be left behind its question, or the question is too far away or too large for a
     /// budget, what was said before the first question that is sent is left out. A late result that
-    /// came
-    /// behind that question stays, and its call may then come first. With a
+    /// came behind that question stays, and its call may then come first. With a
     /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked
     /// for.
     #[must_use]
@@ -253,13 +256,13 @@ impl Window {
     pub(crate) fn start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
         let have = snapshot.records.len();
         match self.kind {
-            Kind::All if snapshot.is_complete() => Ok(WindowStart::at(0)),
+            Kind::All if snapshot.is_complete() => Ok(WindowStart::all()),
             Kind::All => Err(NotReady::ReadMore(usize::MAX)),
             Kind::Last(0) | Kind::Turns(0) => Ok(WindowStart::at(have)),
             Kind::Last(n) => nth_newest(snapshot, n),
             Kind::Turns(n) => turns::start(snapshot, n, bound),
             Kind::Stepped { low, step } => {
-                let WindowStart { start, ended, .. } = nth_newest(snapshot, low)?;
+                let WindowStart { start, ended, mut takes_all, .. } = nth_newest(snapshot, low)?;
                 let mark = snapshot.position(start);
                 let position = mark / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
@@ -268,7 +271,8 @@ impl Window {
                 // Back from the low mark: what lies between is at most a step.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.seq() >= position).count();
-                Ok(WindowStart { ended, ..WindowStart::at(start) })
+                takes_all |= position <= snapshot.start;
+                Ok(WindowStart { ended, takes_all, ..WindowStart::at(start) })
             }
         }
     }
@@ -285,7 +289,6 @@ impl Window {
         matches!(self.kind, Kind::Turns(_))
     }
 
-    /// Returns whether the user has to speak first.
     pub(crate) const fn wants_user_first(&self) -> bool {
         self.starting_with_user
     }
@@ -295,9 +298,10 @@ impl Window {
         self.exactly
     }
 
-    /// Returns whether this window sends no history at all, not even a question.
-    pub(crate) const fn sends_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Last(0) | Kind::Turns(0))
+    /// Returns whether this window is all that is sent of the history: no question before it, and
+    /// no more of what stands behind a summary.
+    pub(crate) const fn stands_alone(&self) -> bool {
+        self.exactly || matches!(self.kind, Kind::Last(0) | Kind::Turns(0))
     }
 }
 
@@ -336,7 +340,11 @@ pub(crate) fn more(have: usize) -> usize {
 
 impl WindowStart {
     const fn at(start: usize) -> Self {
-        Self { window_from: start, start, ended: false }
+        Self { window_from: start, start, ended: false, takes_all: false }
+    }
+
+    const fn all() -> Self {
+        Self { takes_all: true, ..Self::at(0) }
     }
 }
 
@@ -350,7 +358,8 @@ fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<WindowStart, NotReady> {
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
-        return Ok(WindowStart::at(start)); // as nearly always
+        // As nearly always.
+        return Ok(WindowStart { takes_all: have < n, ..WindowStart::at(start) });
     }
     let most = n.saturating_add(PASSED);
     let (mut sent, mut start) = (0, have);
@@ -362,9 +371,10 @@ fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<WindowStart, NotReady> {
         }
     }
     if have >= most {
-        Ok(WindowStart { ended: start > 0 || !complete, ..WindowStart::at(start) })
+        let ended = start > 0 || !complete;
+        Ok(WindowStart { ended, takes_all: !ended, ..WindowStart::at(start) })
     } else if complete {
-        Ok(WindowStart::at(0))
+        Ok(WindowStart::all())
     } else {
         Err(NotReady::ReadMore(if have < n { n } else { more(have).min(most) }))
     }

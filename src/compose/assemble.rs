@@ -5,13 +5,11 @@ mod pins;
 mod temporaries;
 
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::choose::Choice;
-use super::clear::Clearing;
 use super::copies::Change;
-use super::counts::Form;
-use super::extras::Extras;
 use super::sent_as::SentAs;
 use super::system::System;
 use super::{Case, Composer, Copies};
@@ -20,16 +18,13 @@ use crate::message::Message;
 use crate::pins::PinnedGroup;
 use crate::prompt::{Draft, LeftOut, Origin, Reason, SystemSource};
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::Truncate;
-use crate::window::{Fate, last_question};
+use crate::window::Fate;
 use groups::LastGroup;
 pub(super) use groups::no_result;
 
 /// A draft to which the parts of a prompt are added one by one.
 struct Assembler<'a> {
-    composer: &'a Composer,
-    snapshot: &'a Snapshot,
-    extras: &'a Extras,
+    case: Case<'a>,
     /// True once the summary is sent, or if there is none.
     has_summed: bool,
     /// The position of the provider's own compaction, with which the history begins.
@@ -37,7 +32,6 @@ struct Assembler<'a> {
     /// The positions of pinned records that are sent before the window, ascending.
     passed: Vec<u64>,
     choice: Choice<'a>,
-    clearing: Clearing<'a>,
     copies: Option<&'a mut Copies>,
     draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
@@ -49,15 +43,14 @@ struct Assembler<'a> {
     temporaries_at: Option<TemporariesAt>,
     /// The place of the note of a turn.
     noted_at: Option<usize>,
-    /// The places of the question that is not cut.
-    spared: Vec<usize>,
     /// The number of records from before the window that are sent, or dropped.
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
     /// among the temporaries.
     last_group: Option<LastGroup<'a>>,
-    /// The first group that is yet to be sent.
+    /// The first group that is yet to be sent, and those that went with a compaction before it.
     next_group: usize,
+    with_compaction: Range<usize>,
 }
 
 /// The places of a turn's temporaries: they keep the place of its first prompt, though later rounds
@@ -83,7 +76,7 @@ pub(super) fn assemble<'a>(
     copies: Option<&'a mut Copies>,
 ) -> Result<Box<Draft>> {
     let mut assembler = Assembler::new(case, system, choice, copies);
-    assembler.history(case.temporaries)?;
+    assembler.history()?;
     assembler.temporaries(case.temporaries.messages)?;
     if let Some(copies) = assembler.copies {
         copies.end();
@@ -98,25 +91,17 @@ impl<'a> Assembler<'a> {
         choice: Choice<'a>,
         mut copies: Option<&'a mut Copies>,
     ) -> Self {
-        let Case { composer, snapshot, extras, clearing, .. } = case;
         if let Some(copies) = &mut copies {
             copies.begin();
         }
-        let draft = Draft::begin(snapshot, system);
+        let draft = Draft::begin(case.snapshot, system);
         let history_at = draft.pieces.len();
-        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
-        let have = snapshot.records.len();
-        let question =
-            if spares { last_question(&snapshot.records, 0, have).0 } else { Vec::new() };
         Self {
-            composer,
-            snapshot,
-            extras,
-            has_summed: extras.summary.is_none(),
+            case,
+            has_summed: case.extras.summary.is_none(),
             compacted: None,
             passed: Vec::new(),
             choice,
-            clearing,
             copies,
             draft,
             history_at,
@@ -124,17 +109,18 @@ impl<'a> Assembler<'a> {
             has_pinned_user: false,
             temporaries_at: None,
             noted_at: None,
-            spared: question,
             earlier: 0,
             last_group: None,
             next_group: 0,
+            with_compaction: 0..0,
         }
     }
 
     /// Adds the records of the window, and what is sent before them. Temporaries stand before the
     /// record at their position, where they have one, and so does the note of a turn.
-    fn history(&mut self, temporaries: super::Temporaries<'a>) -> Result<()> {
-        let records = &self.snapshot.records;
+    fn history(&mut self) -> Result<()> {
+        let Case { snapshot, temporaries, .. } = self.case;
+        let records = &snapshot.records;
         let Choice { window_from, start, is_compacted, .. } = self.choice;
         let first = self.first_position();
         let mut pins = self.passed_pins();
@@ -177,7 +163,7 @@ impl<'a> Assembler<'a> {
                 self.leave_out(record, why);
                 continue;
             }
-            match self.choice.matches.group_at(place).filter(|_| self.checks_groups()) {
+            match self.choice.matches.group_at(place) {
                 Some(group) => self.group(group)?,
                 None => self.other(place, record, None)?,
             }
@@ -187,14 +173,9 @@ impl<'a> Assembler<'a> {
 
     /// Returns the position from which on the window covers everything.
     fn first_position(&self) -> u64 {
-        let snapshot = self.snapshot;
-        let Choice { window_from, is_full, .. } = self.choice;
-        // A window that takes more than there is covers the rows before the first record too. A
-        // budget reads less than that at first, and what was not read is not covered.
-        let most = self.composer.effective_window().first_read();
-        let takes_all = snapshot.is_complete() && most > snapshot.rows();
-        match snapshot.records.get(window_from) {
-            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
+        let snapshot = self.case.snapshot;
+        match snapshot.records.get(self.choice.window_from) {
+            _ if self.choice.takes_all => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),
             None => snapshot.end,
         }
@@ -203,7 +184,7 @@ impl<'a> Assembler<'a> {
     /// Adds what is sent before the window: pins, the summary, a notice, questions, and the groups
     /// that late results take along.
     fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
-        let records = &self.snapshot.records;
+        let records = &self.case.snapshot.records;
         let front = mem::take(&mut self.choice.front);
         let opening = front.first().and_then(|place| records.get(*place));
         self.extras_before(pins, opening.map_or(u64::MAX, |record| record.seq()))?;
@@ -211,8 +192,7 @@ impl<'a> Assembler<'a> {
         for place in front {
             let Some(record) = records.get(place) else { continue };
             self.extras_before(pins, record.seq())?;
-            let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
-            if let Some(group) = group {
+            if let Some(group) = self.choice.matches.group_at(place) {
                 self.group(group)?;
             } else {
                 self.close_calls()?;
@@ -227,7 +207,7 @@ impl<'a> Assembler<'a> {
     /// Reports the records that are not sent: those before the position `first`, and those that
     /// can't be read.
     fn report_unsent(&mut self, first: u64) {
-        let snapshot = self.snapshot;
+        let snapshot = self.case.snapshot;
         let covered = self.covered();
         let of_covered = self.sent_before(covered);
         let covered = covered.min(first).saturating_sub(snapshot.start).saturating_sub(of_covered);
@@ -235,6 +215,7 @@ impl<'a> Assembler<'a> {
         let before = first.saturating_sub(snapshot.start);
         let sent = self.earlier.saturating_add(pins);
         let older = before.saturating_sub(sent).saturating_sub(covered);
+        self.draft.by_reach = self.case.composer.begins_by_reach(self.case.extras, first);
         let report = &mut self.draft.report;
         report.window = first;
         report.covered = covered;
@@ -247,8 +228,8 @@ impl<'a> Assembler<'a> {
     /// Sends the provider's own compaction, with which the history begins, and its results. What is
     /// sent of before it stands behind it, temporaries at the top too. Returns the next place.
     fn compaction(&mut self, place: usize) -> Result<usize> {
-        let Some(record) = self.snapshot.records.get(place) else { return Ok(place) };
-        let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
+        let Some(record) = self.case.snapshot.records.get(place) else { return Ok(place) };
+        let group = self.choice.matches.group_at(place);
         if group.is_some_and(|group| self.waits(group)) {
             // Its results may be among the temporaries: nothing is put between.
             self.compacted = Some(record.seq());
@@ -256,7 +237,10 @@ impl<'a> Assembler<'a> {
             return Ok(place);
         }
         match group {
-            Some(group) => self.group(group)?,
+            Some(group) => {
+                self.group(group)?;
+                self.with_compaction = group..mem::take(&mut self.next_group);
+            }
             None => drop(self.message(place, record)?),
         }
         self.close_calls()?;
@@ -271,14 +255,14 @@ impl<'a> Assembler<'a> {
     /// Returns whether a group waits for results at the end of the history.
     fn waits(&self, group: usize) -> bool {
         let Some(group_of) = self.choice.matches.groups().get(group) else { return false };
-        let mut behind = self.snapshot.records.cursor(group_of.head + 1);
+        let mut behind = self.case.snapshot.records.cursor(group_of.head + 1);
         behind.pass(|message| message.is_tool() || message.is_private());
         behind.peek().is_none() && self.choice.matches.unanswered(group).next().is_some()
     }
 
     /// Says how much before the window, which opens at this position, is not shown.
     fn notice(&mut self, first: u64, front: &[usize]) -> Result<()> {
-        let oldest = self.snapshot.start.max(self.covered());
+        let oldest = self.case.snapshot.start.max(self.covered());
         let pins = &self.passed;
         let pins = pins.partition_point(|it| *it < first) - pins.partition_point(|it| *it < oldest);
         let not_shown = first.saturating_sub(oldest).saturating_sub(pins as u64);
@@ -287,7 +271,7 @@ impl<'a> Assembler<'a> {
             1 + matches.group_at(*place).map_or(0, |group| matches.answered(group) as u64)
         };
         let in_front: u64 = front.iter().map(chosen).sum(); // at the most
-        let notice = self.composer.notice_of(not_shown.saturating_sub(in_front));
+        let notice = self.case.composer.notice_of(not_shown.saturating_sub(in_front));
         if let Some((count, message)) = notice {
             self.close_calls()?;
             self.draft.report.notice = Some(count);
@@ -297,7 +281,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn checks_groups(&self) -> bool {
-        self.composer.checks_groups()
+        self.case.composer.checks_groups()
     }
 
     /// Shares the next records before the place `until`, as far as each is sent as it is, whatever
@@ -308,7 +292,7 @@ impl<'a> Assembler<'a> {
         let all_are_sent = self.choice.omitted.is_empty();
         rest.pass(|message| {
             let pass = start + passed < until
-                && sends_as_is(self.composer, message)
+                && sends_as_is(self.case.composer, message)
                 && (all_are_sent || self.choice.omits(start + passed).is_none());
             if pass && message.is_user() {
                 last_user = Some(passed);
@@ -371,10 +355,11 @@ impl<'a> Assembler<'a> {
     /// Sends a system message among the records in its place where the provider takes that; else
     /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
-        if self.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
+        if self.case.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
             self.close_calls()?;
-            self.draft.report.kept_systems.push(record.seq());
-            self.message(place, record)?;
+            if self.message(place, record)? {
+                self.draft.report.kept_systems.push(record.seq());
+            }
         } else {
             self.leave_out(record, Reason::SecondSystem);
         }
@@ -394,10 +379,9 @@ impl<'a> Assembler<'a> {
     /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
     /// cleared; `None` if the processor dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
-        let whole = self.spared.binary_search(&place).is_ok();
-        let form = Form { whole, cleared: self.clearing.of(&record) };
+        let form = self.case.form(place, &record);
         // What is spared this time is cut the next time.
-        let remembers = !whole;
+        let remembers = !form.whole;
         if remembers
             && let Some(known) =
                 self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
@@ -405,7 +389,7 @@ impl<'a> Assembler<'a> {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match self.composer.sent_as(&self.clearing, &record, form)? {
+        let copy = match self.case.composer.sent_as(&self.case.clearing, &record, form)? {
             SentAs::AsItIs => None,
             SentAs::Copy(copy, change) => Some((copy, change)),
             SentAs::Nothing => return Ok(None),

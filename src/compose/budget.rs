@@ -84,8 +84,7 @@ impl Budget {
     /// messages are of one size, and on average more; where they become much longer for good, a few
     /// moves in between are shorter. `high = 2 * low` suits a cached price of 0.1. Leave room
     /// between `high` and the budget for the system message and temporaries; where those need more,
-    /// the start moves for
-    /// that one build.
+    /// the start moves for that one build.
     ///
     /// Beside [`Clear`](crate::Clear) what is cleared counts less, and the start may move back for
     /// it. Its [step](crate::Clear::step) should be a power of two, of at least as many messages as
@@ -116,8 +115,10 @@ impl Budget {
 
     /// Returns the same budget, for which truncation cuts long messages shorter, down to a
     /// sixteenth of its limit, before any message is left out, and only as short as it takes. The
-    /// question that it otherwise
-    /// [spares](crate::Truncate::sparing_question) is cut too.
+    /// question that it otherwise [spares](crate::Truncate::sparing_question) is cut too.
+    ///
+    /// Once a conversation has outgrown the budget for good, all its long texts stay cut to a
+    /// sixteenth, and each build tries every length on the way: it is for conversations that end.
     ///
     /// Without truncation this changes nothing.
     #[must_use]
@@ -195,9 +196,11 @@ impl CountedBudget {
             shorter = shorter.as_ref().and_then(Truncate::shorter);
             let Some(truncate) = &shorter else { break };
             let composer = Composer { truncate: shorter.clone(), ..case.composer.clone() };
-            // Texts that are cut shorter have other counts, which are not remembered.
+            // Nothing is spared any more, and texts that are cut shorter have other counts, which
+            // are not remembered.
             let nothing = &mut ComposerCache::default();
-            tried = self.fit_giving_way(Case { composer: &composer, ..case }, nothing)?;
+            let case = Case { composer: &composer, spared: &[], ..case };
+            tried = self.fit_giving_way(case, nothing)?;
             if let Tried::Fits(draft) = &mut tried
                 && let Some(tokens) = &mut draft.report.tokens
             {
@@ -276,8 +279,9 @@ impl CountedBudget {
         let budget = self.budget.available();
         let pins = named(&extras.pinned);
         let of_tools = if tools == 0 { String::new() } else { format!(" ({tools} of tools)") };
+        let name = if self.budget.reserve > 0 { "budget without its reserve" } else { "budget" };
         let text = format!(
-            "what must be sent{pins} has {needed} tokens{of_tools}, and the budget is {budget}"
+            "what must be sent{pins} has {needed} tokens{of_tools}, and the {name} is {budget}"
         );
         Ok(Error::new(ErrorKind::Budget { needed, budget }, "compose", text).into())
     }

@@ -23,6 +23,8 @@ pub(super) struct Choice<'a> {
     /// The place from which on it sends them: between the two stand tool results whose call is
     /// older.
     pub(super) start: usize,
+    /// True if it covers what is before the first record, too.
+    pub(super) takes_all: bool,
     /// The places that are sent before the window, in order: questions, and tool groups that a late
     /// result takes along, by their calls.
     pub(super) front: Vec<usize>,
@@ -35,7 +37,7 @@ pub(super) struct Choice<'a> {
     pub(super) search_ended: Option<u64>,
     /// True if the history begins with the provider's own compaction of what was before it.
     pub(super) is_compacted: bool,
-    /// True if the room and not the window decided where the history begins.
+    /// True if the budget and not the window decided where the history begins.
     pub(super) is_full: bool,
 }
 
@@ -56,8 +58,10 @@ pub(super) enum Fit {
     Taken,
     /// It alone is left out.
     Omitted,
-    /// Neither it nor anything older is sent.
+    /// Neither it nor anything older is sent, for the budget is full.
     Ends,
+    /// Neither is, for the window has its number of messages.
+    WindowEnds,
 }
 
 /// The bound on how much of the history is sent.
@@ -75,7 +79,8 @@ pub(super) trait Room {
         matches: &Matches<'_>,
     ) -> Result<Fit>;
 
-    /// Returns the place where the history begins, if all units that end before `end` are too much.
+    /// Returns the place where the history begins, if the budget is full and all units that end
+    /// before `end` are too much.
     fn start(&self, end: usize) -> usize {
         end
     }
@@ -124,7 +129,7 @@ impl Room for MessageRoom {
         }
         self.taken += unit.members(matches);
         let is_full = self.most.is_some_and(|most| self.taken > most);
-        Ok(if is_full { Fit::Ends } else { Fit::Taken })
+        Ok(if is_full { Fit::WindowEnds } else { Fit::Taken })
     }
 
     fn pieces(&mut self, _: &Records, question: &[usize], _: &[usize]) -> Result<usize> {
@@ -145,12 +150,8 @@ struct Choosing<'a, 'r> {
     choice: Choice<'a>,
     /// The places of the newest turn's question, which is sent whatever gives way.
     owed: Vec<usize>,
-    /// The place where the running turn begins: its question is looked for as far back as that.
-    turn: usize,
-    /// The number of records to read, where that place is not among those that were read.
-    unread_turn: usize,
-    /// True if tool groups are looked at.
-    checks: bool,
+    /// The position where the running turn begins: its question is looked for as far back as that.
+    turn: Option<u64>,
     /// The start of the window, as far as there is room.
     window: WindowStart,
     /// The number of records to read, where the window starts before those that were read.
@@ -163,8 +164,6 @@ struct Choosing<'a, 'r> {
     /// The place from which on late results were matched; `None` if only results directly behind
     /// their calls were.
     matched: Option<usize>,
-    /// The place that the last walk reached: behind the newest member of the unit that it refused.
-    reached: usize,
 }
 
 impl<'a> Case<'a> {
@@ -173,9 +172,6 @@ impl<'a> Case<'a> {
         let Case { composer, snapshot, extras, temporaries, .. } = self;
         let bound = composer.search_bound();
         let have = snapshot.records.len();
-        let turn = temporaries.turn.filter(|position| *position >= snapshot.start);
-        let unread_turn = turn.filter(|position| *position < snapshot.oldest_row());
-        let turn = turn.and_then(|position| snapshot.records.place(position));
         let (window, unread) = match composer.window_start(snapshot, extras, bound) {
             Ok(window) => (window, None),
             // The window starts before what was read; or, where it counts turns, at the first one
@@ -184,12 +180,12 @@ impl<'a> Case<'a> {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if composer.effective_window().is_turns() { turn } else { 0 };
-                (WindowStart { window_from: start, start, ended: false }, Some(n))
+                (WindowStart { window_from: start, start, ..WindowStart::default() }, Some(n))
             }
             Err(stop) => return Err(stop),
         };
-        let WindowStart { window_from, start, ended } = window;
-        let mut choice = Choice { window_from, start, ..Choice::default() };
+        let WindowStart { window_from, start, ended, takes_all } = window;
+        let mut choice = Choice { window_from, start, takes_all, ..Choice::default() };
         if ended && (window_from > 0 || !snapshot.is_complete()) {
             choice.search_ended = snapshot.records.get(window_from).map(|record| record.seq());
         }
@@ -201,15 +197,12 @@ impl<'a> Case<'a> {
             room,
             choice,
             owed: Vec::new(),
-            turn: turn.map_or(usize::MAX, |(place, _)| place),
-            unread_turn: unread_turn.map_or(0, |position| places(snapshot.end - position)),
-            checks: composer.checks_groups(),
+            turn: temporaries.turn.filter(|position| *position >= snapshot.start),
             window,
             unread,
             bound,
             base,
             matched: None,
-            reached: start,
         }
         .run()
     }
@@ -262,7 +255,7 @@ impl Composer {
         }
     }
 
-    /// Returns whether the user has to speak first.
+    /// Returns whether the user has to speak first, for the window or for the provider.
     fn wants_user_first(&self) -> bool {
         self.effective_window().wants_user_first()
             || self.provider.is_some_and(|provider| provider.row().opens == Opens::WithUser)
@@ -273,7 +266,7 @@ impl<'a> Choosing<'a, '_> {
     fn run(mut self) -> Result<Choice<'a>, NotReady> {
         self.choose_window()?;
         let window = self.composer.effective_window();
-        if self.checks && !window.is_exact() && !window.sends_nothing() {
+        if self.composer.checks_groups() && !window.stands_alone() {
             self.question()?;
             // A summary is a message of the user, and a compaction opens a prompt as it is.
             let is_opened = self.is_compaction(self.choice.start);
@@ -289,11 +282,11 @@ impl<'a> Choosing<'a, '_> {
     /// Chooses the window, with the calls that its results take along.
     fn choose_window(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
-        if self.checks && self.room.is_budget() {
+        if self.composer.checks_groups() && self.room.is_budget() {
             // A late result may belong to any call, and the start of the window must not depend on
             // how much was read.
             self.choice.matches = Matches::directly_among(records);
-        } else if self.checks {
+        } else if self.composer.checks_groups() {
             self.choice.matches = Matches::among(records, self.window.start);
             self.matched = Some(self.window.start);
         }
@@ -302,22 +295,23 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Takes as much as there is room for beside the questions that are owed a place and `more`:
-    /// walks back with the late results that are known. Where the walk reaches further back than
-    /// they were matched, or holds a result whose call is further back, they are matched again from
-    /// as far back as may be
-    /// searched, and it walks again. Each round matches from further back, and none from before
-    /// that bound, so it ends.
+    /// Takes as much as there is room for, beside the questions that are owed a place and
+    /// `more_questions`.
+    ///
+    /// It walks back with the late results that are matched so far. If the walk goes further back
+    /// than they were matched, or meets a result whose call is further back, they are matched
+    /// again, from as far back as may be searched, and it walks again. Each round begins further
+    /// back than the one before, so it ends.
     fn fill(&mut self, more_questions: &[usize]) -> Result<(), NotReady> {
         let mut questions = [more_questions, &self.owed].concat();
         questions.sort_unstable();
         questions.dedup();
         loop {
-            self.walk(&questions)?;
-            if let Some(n) = self.unread.filter(|_| !self.choice.is_full) {
+            let refused = self.walk(&questions)?;
+            if let Some(n) = self.unread.filter(|_| refused.is_none()) {
                 return Err(NotReady::ReadMore(n.min(more(self.snapshot.records.len()))));
             }
-            let (start, reached) = (self.choice.start, self.reached);
+            let (start, reached) = (self.choice.start, refused.unwrap_or(self.window.start));
             if self.matched.is_some_and(|matched| reached < matched) {
                 self.base = Some(reached); // there is much more room than there was at first
             } else if !self.choice.matches.looks_back(reached) {
@@ -356,8 +350,7 @@ impl<'a> Choosing<'a, '_> {
         }
         // Of a conversation without tools the last n messages are sent and nothing else, unless
         // none of them is sent at all, or a turn runs: then they are what the user has added to it.
-        let is_running = self.turn < usize::MAX || self.unread_turn > 0;
-        let counts_messages = !is_running
+        let counts_messages = self.turn.is_none()
             && !self.room.is_budget()
             && self.extras.summary.is_none()
             && self.composer.effective_window().most().is_some();
@@ -445,15 +438,14 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Walks from the newest unit back as far as there is room beside these questions, in their
-    /// order.
-    fn walk(&mut self, questions: &[usize]) -> Result<()> {
+    /// order. Returns the place behind the newest member of the unit that is refused, if one is.
+    fn walk(&mut self, questions: &[usize]) -> Result<Option<usize>> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
         let none_before =
             matches.groups().first().is_none_or(|group| group.head >= self.window.start);
         let mut omitted = Vec::new();
-        let mut start = None;
-        self.reached = self.window.start;
+        let (mut refused, mut start, mut is_full) = (None, None, false);
         // Otherwise the window is as large as it may be, without a walk.
         if self.room.is_budget() || !questions.is_empty() || !none_before {
             let units = || units(self.composer, records, matches, self.window.start);
@@ -464,15 +456,18 @@ impl<'a> Choosing<'a, '_> {
             self.room.begin(records, &owed, matches)?;
             let mut end = records.len();
             for unit in units() {
-                let is_owed = owed.iter().any(|it| it.head == unit.head);
+                let is_owed = newest.is_some_and(|it| it.head == unit.head)
+                    || questions.binary_search(&unit.head).is_ok();
                 match self.room.fit(records, &unit, is_owed, matches)? {
                     Fit::Taken => {}
                     // Without it nothing would stand for what is before.
                     Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
-                    Fit::Omitted | Fit::Ends => {
+                    fit => {
                         // Results of a newer group may stand before its newest member.
-                        self.reached = unit.newest + 1;
-                        start = Some(self.room.start(end).max(self.reached));
+                        let reached = unit.newest + 1;
+                        is_full = fit != Fit::WindowEnds;
+                        let begins = if is_full { self.room.start(end) } else { end };
+                        (refused, start) = (Some(reached), Some(begins.max(reached)));
                         break;
                     }
                 }
@@ -480,13 +475,14 @@ impl<'a> Choosing<'a, '_> {
             }
         }
         let choice = &mut self.choice;
-        let WindowStart { window_from, start: of_window, .. } = self.window;
+        let WindowStart { window_from, start: of_window, takes_all, .. } = self.window;
         (choice.window_from, choice.start) = start.map_or((window_from, of_window), |it| (it, it));
+        choice.takes_all = takes_all && start.is_none();
         omitted.retain(|unit: &Unit| unit.newest >= choice.start);
         choice.omitted = omitted.iter().map(|unit| (unit.head, Reason::OverBudget)).collect();
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();
-        choice.is_full = start.is_some() && self.room.is_budget();
-        Ok(())
+        choice.is_full = is_full;
+        Ok(refused)
     }
 
     /// Returns whether the history may begin with this record, a compaction.
@@ -525,12 +521,20 @@ impl<'a> Choosing<'a, '_> {
 
     /// Returns the place where a search before the window ends.
     fn searched(&self) -> usize {
-        self.base().saturating_sub(self.bound).min(self.turn)
+        let turn = self.turn.and_then(|position| self.snapshot.records.place(position));
+        self.base().saturating_sub(self.bound).min(turn.map_or(usize::MAX, |(place, _)| place))
+    }
+
+    /// Returns the number of records to read for the running turn, where it begins before those
+    /// that were read.
+    fn unread_turn(&self) -> Option<usize> {
+        let unread = self.turn.filter(|position| *position < self.snapshot.oldest_row())?;
+        Some(places(self.snapshot.end - unread))
     }
 
     /// Returns whether all that may be searched before the window was read.
     fn is_searched(&self) -> bool {
-        (self.base() >= self.bound && self.unread_turn == 0) || self.snapshot.is_complete()
+        (self.base() >= self.bound && self.unread_turn().is_none()) || self.snapshot.is_complete()
     }
 
     /// Stops unless all that may be searched before the window was read.
@@ -539,7 +543,8 @@ impl<'a> Choosing<'a, '_> {
             return Ok(());
         }
         let behind = self.snapshot.records.len() - self.base();
-        Err(NotReady::ReadMore(behind.saturating_add(self.bound).max(self.unread_turn)))
+        let unread = behind.saturating_add(self.bound);
+        Err(NotReady::ReadMore(unread.max(self.unread_turn().unwrap_or(0))))
     }
 
     /// Stops where reading more may help; else notes that the search ended without success, if

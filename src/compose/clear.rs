@@ -7,6 +7,7 @@ mod settings;
 use std::sync::Arc;
 
 use super::Composer;
+use super::counts::Counts;
 use super::extras::Extras;
 use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
@@ -277,10 +278,13 @@ impl Composer {
         &'a self,
         snapshot: &Snapshot,
         extras: &'a Extras,
+        mut counts: Option<&mut Counts>,
     ) -> Result<Clearing<'a>, NotReady> {
         let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
-        let results = self.boundary(clear, snapshot, extras, ClearedPart::Result)?;
-        let media = self.boundary(clear, snapshot, extras, ClearedPart::Media)?;
+        let mut before = |what| self.boundary(clear, snapshot, extras, what, counts.as_deref_mut());
+        let results = before(ClearedPart::Result)?;
+        let media = before(ClearedPart::Media)?;
+        counts.into_iter().for_each(Counts::forget_unasked);
         let pinned = extras.pinned.members();
         Ok(Clearing { clear: Some(clear), results, media, pinned })
     }

@@ -25,7 +25,9 @@ impl Composer {
         records: &Records,
         window: &Result<(WindowStart, bool), NotReady>,
     ) -> Option<WindowStart> {
-        let row = self.provider.map(Provider::row).filter(|row| row.compacts)?;
+        if !self.provider.is_some_and(|provider| provider.row().compacts) {
+            return None;
+        }
         let from = match window {
             Ok((start, _)) => start.start,
             Err(NotReady::ReadMore(_)) if self.effective_window().is_turns() => {
@@ -36,7 +38,7 @@ impl Composer {
         };
         let places = (from..records.len()).rev();
         let mut newest = places.zip(records.messages().rev());
-        let (place, _) = newest.find(|(_, message)| holds_compaction(message, &row))?;
-        Some(WindowStart { window_from: place, start: place, ended: false })
+        let (place, _) = newest.find(|(_, message)| self.is_compaction(message))?;
+        Some(WindowStart { window_from: place, start: place, ..WindowStart::default() })
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Counts {
     summary: Option<(u64, usize)>,
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
-    /// The counts of the stand-ins for missing results, by the tool's name.
+    /// The counts of repairs, by the tool's name.
     repairs: BTreeMap<String, usize>,
     /// The count of the tools' definitions, by identity.
     tools: Option<(Arc<[Tool]>, Option<Provider>, usize)>,
@@ -42,7 +42,8 @@ struct Counted {
     /// place, and a conversation deleted and begun again, within a millisecond.
     hash: u64,
     form: Form,
-    tokens: usize,
+    /// None if it is not sent.
+    tokens: Option<usize>,
 }
 
 /// The part of a record's form that is decided before truncation: whether it is spared, and what of
@@ -63,14 +64,14 @@ struct Shared {
 }
 
 impl Counts {
-    /// Returns the count of a record as it is sent; the first time, `count` is asked. A message
-    /// that is not sent counts nothing.
+    /// Returns the count of a record as it is sent, none if it is not; the first time, `count` is
+    /// asked.
     pub(super) fn record(
         &mut self,
         record: Record<'_>,
         form: Form,
-        count: impl FnOnce() -> Result<usize>,
-    ) -> Result<usize> {
+        count: impl FnOnce() -> Result<Option<usize>>,
+    ) -> Result<Option<usize>> {
         let seq = record.seq();
         let hash = self.key.hash_one(record.message());
         self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
@@ -89,8 +90,8 @@ impl Counts {
     pub(super) fn pinned(
         &mut self,
         record: Record<'_>,
-        count: impl FnOnce() -> Result<usize>,
-    ) -> Result<usize> {
+        count: impl FnOnce() -> Result<Option<usize>>,
+    ) -> Result<Option<usize>> {
         let hash = self.key.hash_one(record.message());
         if let Some((known, asked)) = self.pinned.get_mut(&record.seq())
             && known.hash == hash
@@ -152,7 +153,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of the stand-in for a missing result of the tool `name`.
+    /// Returns the count of the repair for a call of the tool `name`.
     pub(super) fn repair(
         &mut self,
         name: &str,

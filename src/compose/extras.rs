@@ -17,7 +17,6 @@ pub(super) struct Extras {
     pub(super) summary: Option<SentSummary>,
 }
 
-/// The summary of a snapshot.
 pub(super) struct SentSummary {
     /// The position before which nothing else is sent.
     pub(super) covers: u64,
@@ -70,12 +69,10 @@ impl Composer {
         self
     }
 
-    /// Returns whether a read names slots.
     pub(crate) fn reads_slots(&self) -> bool {
         self.pins || self.summary
     }
 
-    /// Returns whether summaries are sent.
     pub(crate) fn sends_summary(&self) -> bool {
         self.summary
     }
@@ -86,7 +83,6 @@ impl Composer {
         self.reach.unwrap_or_else(by_window)
     }
 
-    /// Returns whether pins are sent.
     pub(crate) fn sends_pins(&self) -> bool {
         self.pins
     }
@@ -178,6 +174,13 @@ impl Composer {
         (end - reach).div_ceil(step).saturating_mul(step).clamp(covers, end)
     }
 
+    /// Returns whether a history that begins at this position does so for the reach of the window,
+    /// where no budget decides.
+    pub(super) fn begins_by_reach(&self, extras: &Extras, first: u64) -> bool {
+        !self.effective_window().stands_alone()
+            && extras.summary.as_ref().is_some_and(|summary| first >= summary.from)
+    }
+
     /// Returns the place where a window starts that has a summary before it, and whether that is
     /// not where the summary ends.
     pub(super) fn start_behind(
@@ -187,9 +190,8 @@ impl Composer {
         bound: usize,
     ) -> Result<(WindowStart, bool), NotReady> {
         let window = self.effective_window();
-        let by_itself = window.is_exact() || window.sends_nothing();
         let (mut start, from);
-        if by_itself {
+        if window.stands_alone() {
             start = window.start(snapshot, bound)?;
             from = summary.covers.max(snapshot.position(start.start));
         } else {
@@ -198,8 +200,9 @@ impl Composer {
             start = window.start(&uncovered, bound)?;
             from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
             start.ended &= from < summary.from;
+            start.takes_all |= from == summary.covers;
         }
-        if !by_itself && snapshot.oldest_row() > from && !snapshot.is_complete() {
+        if !window.stands_alone() && snapshot.oldest_row() > from && !snapshot.is_complete() {
             return Err(NotReady::ReadMore(places(snapshot.end - from)));
         }
         let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();

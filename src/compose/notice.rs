@@ -11,9 +11,8 @@ use crate::message::Message;
 /// A model that does not know that there is more can neither ask for it nor
 /// [search it](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that the
 /// line changes no more often than that; under a [budget](crate::Budget) it takes room only where
-/// it is sent. It counts positions, of which the application may keep
-/// some for itself. The summary and pins of what is older stand before it, and stay in a cache when
-/// it changes.
+/// it is sent. It counts positions, of which the application may keep some for itself. The summary
+/// and pins of what is older stand before it, and stay in a cache when it changes.
 ///
 /// ```
 /// use memory_prompt::compose::Notice;
@@ -38,8 +37,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Returns a notice in steps of 64: `[Earlier messages that are not shown: about
-    /// 128.]`.
+    /// Returns a notice in steps of 64: `[Earlier messages that are not shown: about 128.]`.
     pub fn new() -> Self {
         Self { text: TEXT.to_owned(), step: STEP }
     }

@@ -29,10 +29,9 @@ impl Composer {
         record: &Record<'_>,
         form: Form,
     ) -> Result<SentAs> {
-        let truncate = self.truncate.as_ref().filter(|_| !form.whole);
-        let judge = |message: &Message| {
-            truncate
-                .map_or(Ok((Verdict::Keep, None)), |truncate| truncate.judge(message, record.seq()))
+        let judge = |message: &Message| match &self.truncate {
+            Some(truncate) => truncate.judge(message, record.seq(), form.whole),
+            None => Ok((Verdict::Keep, None)),
         };
         let Some(what) = form.cleared else {
             return Ok(match judge(record.message())? {
@@ -44,7 +43,7 @@ impl Composer {
         let copy = clearing.copy(record, what);
         if what == ClearedPart::Result {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
-            let drops = truncate.is_some_and(Truncate::has_processor)
+            let drops = self.truncate.as_ref().is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;
             return Ok(if drops { SentAs::Nothing } else { cleared(record, copy) });
         }

@@ -31,7 +31,7 @@ pub enum Fate {
     Covered(u64),
     /// It is older than what is sent.
     BeforeWindow(Setting),
-    /// It is in the window, and is left out.
+    /// It was to be sent, and is left out.
     LeftOut(Reason),
     /// The memory holds it and can't read it.
     Unreadable,
@@ -88,7 +88,7 @@ impl Prompt {
             Fate::Question
         } else if let Some(it) = report.moved.iter().find(|it| it.seq == position) {
             Fate::Moved(it.call)
-        } else if self.sent_positions().any(|seq| seq == position) {
+        } else if self.sends(position) {
             Fate::Sent
         } else if report.recalled.iter().any(|it| it.seq == position) {
             Fate::Quoted
@@ -106,23 +106,29 @@ impl Prompt {
     /// Returns what became of a record before the window that is not sent by itself.
     fn fate_before_window(&self, position: u64) -> Fate {
         let report = self.report();
-        let covers = report.summary.max(report.compaction);
-        match covers.filter(|covers| position < *covers) {
+        match report.covers().filter(|covers| position < *covers) {
             Some(covers) => Fate::Covered(covers),
             None if report.over_budget > 0 => Fate::BeforeWindow(Setting::Budget),
-            None if report.older > 0 && report.summary.is_some() => {
-                Fate::BeforeWindow(Setting::Reach)
-            }
-            None if report.older > 0 => Fate::BeforeWindow(Setting::Window),
-            None => Fate::Sent, // the system record that begins the history
+            None if self.draft.by_reach => Fate::BeforeWindow(Setting::Reach),
+            None => Fate::BeforeWindow(Setting::Window),
         }
     }
 
     /// Returns the positions of all records that are sent.
-    pub(crate) fn sent_positions(&self) -> impl Iterator<Item = u64> {
-        let joined = self.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
+    pub(super) fn sent_positions(&self) -> impl Iterator<Item = u64> {
         let sent = self.with_origins().filter_map(|(origin, _)| origin.seq());
-        sent.chain(joined.filter_map(|it| it.seq))
+        sent.chain(self.joined_positions()).chain(self.draft.system_record)
+    }
+
+    /// Returns the positions of the records that were joined to the message before them.
+    pub(super) fn joined_positions(&self) -> impl Iterator<Item = u64> {
+        let joined = self.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
+        joined.filter_map(|it| it.seq)
+    }
+
+    /// Returns whether the record at this position is sent, itself or changed.
+    pub(super) fn sends(&self, position: u64) -> bool {
+        self.sent_positions().any(|seq| seq == position)
     }
 
     /// Returns the stretches before the window of which nothing is sent or named by itself.
@@ -134,7 +140,7 @@ impl Prompt {
         named.retain(|seq| *seq < report.window);
         named.push(report.window);
         named.sort_unstable();
-        let covers = report.summary.max(report.compaction).unwrap_or(0);
+        let covers = report.covers().unwrap_or(0);
         let (mut stretches, mut from) = (Vec::new(), report.held.start);
         for seq in named {
             let middle = covers.clamp(from, seq.max(from));
@@ -146,7 +152,6 @@ impl Prompt {
             }
             from = seq.saturating_add(1).max(from);
         }
-        stretches.retain(|(_, fate)| *fate != Fate::Sent);
         stretches
     }
 }

@@ -55,10 +55,11 @@ pub struct Report {
     /// The number of records older than the window; with a summary, those that it does not cover
     /// and that the window does not reach back to.
     pub older: u64,
-    /// The number of records older than what fits into the token budget, where that and not the
-    /// window decides.
+    /// The number of records older than what fits into the token budget, where that decides and not
+    /// the window.
     pub over_budget: u64,
-    /// The number of temporary messages in the prompt.
+    /// The number of temporary messages in the prompt; a system message, which is joined to the
+    /// other, is none.
     pub temporaries: usize,
     /// The source of the system message.
     pub system: SystemSource,
@@ -217,7 +218,7 @@ pub enum SystemSource {
     Temporary,
 }
 
-/// A message that the window covers and the prompt does not hold.
+/// A message that was to be sent, and that the prompt does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LeftOut {
@@ -396,6 +397,11 @@ pub enum Adaptation {
 }
 
 impl Report {
+    /// Returns the position before which a summary or a compaction stands for everything.
+    pub(super) fn covers(&self) -> Option<u64> {
+        self.summary.max(self.compaction)
+    }
+
     /// Returns whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use crate::message::Message;
 use crate::text::{deceives, first};
 
-/// Returns the name of the speaker, of a result that of its tool.
+/// Returns the name of the speaker, of a result that of its tool; none if it names none.
 pub(crate) fn speaker(message: &Message) -> Option<&str> {
     match message {
         Message::User(user) => user.name(),
         Message::Ai(ai) => ai.name(),
-        Message::Tool(tool) => Some(tool.tool_name()),
+        Message::Tool(tool) => Some(tool.tool_name()).filter(|name| !name.is_empty()),
         _ => None,
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn write_marked(text: &str, to: &mut String) {
 fn escape_hidden(character: char, to: &mut String) {
     match character {
         c if c.is_control() && c != '\t' || matches!(c, '\u{2028}' | '\u{2029}') || deceives(c) => {
-            let _ = write!(to, "\\u{:04x}", u32::from(c));
+            let _ = write!(to, "\\u{{{:x}}}", u32::from(c));
         }
         other => to.push(other),
     }

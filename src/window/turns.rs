@@ -55,10 +55,11 @@ pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Windo
             return Err(NotReady::ReadMore(more(records.len())));
         }
         if i == 1 && questions.question.is_empty() {
-            return Ok(WindowStart::at(nth_newest_unit(records, n)));
+            let unit = nth_newest_unit(records, n);
+            return Ok(unit.map_or(WindowStart::all(), WindowStart::at));
         }
         if i < n || questions.question.is_empty() {
-            return Ok(WindowStart::at(0)); // there are no more turns
+            return Ok(WindowStart::all()); // there are no more turns
         }
     }
     let start = questions.question.first().copied().unwrap_or(0);
@@ -66,14 +67,15 @@ pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Windo
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
         Ok(WindowStart::at(start))
     } else if snapshot.is_complete() {
-        Ok(WindowStart::at(0)) // what precedes the first turn of all, a greeting, belongs to it
+        Ok(WindowStart::all()) // what precedes the first turn of all, a greeting, belongs to it
     } else {
         Err(NotReady::ReadMore(places(snapshot.end.saturating_sub(snapshot.start))))
     }
 }
 
-/// Returns the place of the `n`th newest tool group or message that belongs to none.
-fn nth_newest_unit(records: &Records, n: usize) -> usize {
+/// Returns the place of the `n`th newest tool group or message that belongs to none; `None` if
+/// there are fewer.
+fn nth_newest_unit(records: &Records, n: usize) -> Option<usize> {
     let matches = Matches::among(records, 0);
     let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();
     let places = (0..records.len()).rev().zip(records.messages().rev());
@@ -85,10 +87,8 @@ fn nth_newest_unit(records: &Records, n: usize) -> usize {
         })
         .collect();
     units.sort_unstable_by(|a, b| b.cmp(a));
-    let newest = units.get(n - 1).copied();
+    let newest = units.get(n - 1).copied()?;
     // The window starts at the first member of that unit; what came late brings along the rest.
-    newest.map_or(0, |newest| {
-        let group = matches.groups().iter().find(|group| group.newest == newest);
-        group.map_or(newest, |group| group.head)
-    })
+    let group = matches.groups().iter().find(|group| group.newest == newest);
+    Some(group.map_or(newest, |group| group.head))
 }

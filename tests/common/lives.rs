@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseResult;
 
-use crate::model::{Kind, Settings, Tokens};
+use crate::model::{Kind, Processor, Settings, Tokens};
 use crate::notation;
 
 /// Words, and 3 tokens a message.
@@ -568,7 +568,8 @@ pub fn settings() -> BoxedStrategy<Settings> {
         1 => Just(ToolGroups::FailOnRepair),
         1 => Just(ToolGroups::Off),
     ];
-    let cut = (some(0.2, 1usize..20), any::<bool>());
+    let processor = some(0.15, select(vec![Processor::Drops, Processor::Redacts]));
+    let cut = (some(0.2, 1usize..20), any::<bool>(), processor, any::<bool>());
     let placement = prop_oneof![
         3 => Just(Placement::End),
         1 => Just(Placement::BeforeLastUser),
@@ -576,8 +577,9 @@ pub fn settings() -> BoxedStrategy<Settings> {
     ];
     let rest = (some(0.45, providers()), some(0.25, tokens()), some(0.2, "[a-z]{1,4}"));
     (window, groups, cut, placement, rest)
-        .prop_map(|((window, exactly, user_first), groups, (cut, sparing), placement, rest)| {
+        .prop_map(|((window, exactly, user_first), groups, cut, placement, rest)| {
             let (provider, tokens, system) = rest;
+            let (cut, sparing, processor, bounded) = cut;
             let set = window.is_some();
             let (exactly, user_first) = (exactly && set, user_first && set);
             Settings {
@@ -587,6 +589,8 @@ pub fn settings() -> BoxedStrategy<Settings> {
                 groups,
                 cut,
                 sparing,
+                processor,
+                bounded,
                 placement,
                 provider,
                 tokens,

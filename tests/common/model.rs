@@ -54,6 +54,34 @@ pub struct Tokens {
     pub cut_first: bool,
 }
 
+/// A processor of the application.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Processor {
+    Drops,
+    Redacts,
+}
+
+/// What it makes of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Processed {
+    Kept,
+    Dropped,
+    Replaced(Message),
+}
+
+impl Processor {
+    pub fn process(self, message: &Message) -> Processed {
+        let text = message.text();
+        match (self, message) {
+            (Self::Drops, _) if text.starts_with(['c', 's']) => Processed::Dropped,
+            (Self::Redacts, Message::User(_)) if text.contains('b') => {
+                Processed::Replaced(Message::user(text.replace('b', "#")))
+            }
+            _ => Processed::Kept,
+        }
+    }
+}
+
 /// Everything that is configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -65,6 +93,9 @@ pub struct Settings {
     /// The limit of truncation, in characters from the head.
     pub cut: Option<usize>,
     pub sparing: bool,
+    /// What decides in place of that limit, and whether the limit holds for it, too.
+    pub processor: Option<Processor>,
+    pub bounded: bool,
     pub placement: Placement,
     pub provider: Option<Provider>,
     pub tokens: Option<Tokens>,
@@ -80,6 +111,8 @@ impl Default for Settings {
             groups: ToolGroups::Repair,
             cut: None,
             sparing: false,
+            processor: None,
+            bounded: false,
             placement: Placement::End,
             provider: None,
             tokens: None,
@@ -97,6 +130,11 @@ impl Settings {
     /// Whether the rules about the question, giving way and the user first hold.
     fn kind_to_the_question(&self) -> bool {
         !self.exactly && self.groups != ToolGroups::Off
+    }
+
+    /// Whether anything is made shorter where it must be.
+    fn truncates(&self) -> bool {
+        self.cut.is_some() || self.processor.is_some()
     }
 
     fn wants_user_first(&self) -> bool {
@@ -174,6 +212,8 @@ pub enum Reason {
     SecondSystem,
     Blank,
     RestOfTurn,
+    Dropped,
+    GroupDropped,
 }
 
 /// One message of the prompt.
@@ -209,8 +249,8 @@ pub struct Expected {
     pub repaired: Vec<(u64, String)>,
     pub kept_systems: Vec<u64>,
     pub private: u64,
-    /// Whether the budget dropped anything by ending its walk.
-    pub walk_ended: bool,
+    /// Whether the budget, and not the window, decided where the history begins.
+    pub over_budget: bool,
     /// Whether a build that is strict may refuse this: where the rules do not say.
     pub may_fail: bool,
     pub tokens: Option<usize>,
@@ -436,9 +476,11 @@ struct Choice {
     units: Vec<Unit>,
     /// Beginnings that stand in front of the window.
     front: Vec<usize>,
-    /// Where the window begins, and whether something had to give way for that.
+    /// Where the window begins, and whether something had to give way for that: for the number of
+    /// messages, or for the budget.
     start: usize,
     moved: bool,
+    by_budget: bool,
     /// What a budget leaves out alone.
     too_large: Vec<Unit>,
     /// The question of the newest turn, which is sent whatever gives way.
@@ -813,7 +855,7 @@ impl Model<'_> {
         let mut order = choice.all.clone();
         order.sort_by_key(|unit| std::cmp::Reverse(unit.newest()));
         let (mut taken, mut count, mut end) = (Vec::new(), questions.len(), self.len());
-        (choice.start, choice.moved) = (opening.at, false);
+        (choice.start, choice.moved, choice.by_budget) = (opening.at, false, false);
         choice.too_large.clear();
         for unit in order {
             if !questions.contains(&unit.leader()) {
@@ -829,6 +871,7 @@ impl Model<'_> {
                     continue;
                 } else if !first && !fits {
                     (choice.start, choice.moved) = (end.max(unit.newest() + 1), true);
+                    choice.by_budget = true;
                     break;
                 }
                 count += unit.len();
@@ -903,7 +946,7 @@ impl Model<'_> {
     ) {
         let held = (choice.start..self.len()).rev().find(|i| is_beginning(self.messages[*i]));
         if let Some(held) = held.filter(|i| choice.too_large.iter().all(|it| it.leader() != *i)) {
-            if purse.is_none() || !choice.moved {
+            if !choice.by_budget {
                 choice.owed = vec![held];
                 return;
             }
@@ -967,8 +1010,9 @@ impl Model<'_> {
         }
         let kept: BTreeSet<usize> = choice.units.iter().map(Unit::leader).collect();
         let dropped = choice.all.iter().filter(|unit| !kept.contains(&unit.leader()));
-        told.dropped_repairs = dropped.clone().any(|unit| !unit.open.is_empty());
-        if purse.is_some_and(|purse| purse.cut_first) && dropped.count() > 0 {
+        told.dropped_repairs = dropped.into_iter().any(|unit| !unit.open.is_empty());
+        let is_over = choice.by_budget || !choice.too_large.is_empty();
+        if purse.is_some_and(|purse| purse.cut_first) && is_over {
             return Outcome::Undetermined("cut before anything is dropped");
         }
         let covers = if choice.moved { choice.start } else { opening.covers };
@@ -980,6 +1024,8 @@ impl Model<'_> {
         told.left_out.retain(|i, _| !members.contains(i) && *i >= covers);
         let older = (0..covers).filter(|i| !members.contains(i)).count() as u64;
         let private = (covers..self.len()).filter(|i| self.private(*i)).count() as u64;
+        self.drop_whole_units(&mut choice, &mut told);
+        let members: BTreeSet<usize> = choice.units.iter().flat_map(Unit::members).collect();
 
         choice.units = self.join(std::mem::take(&mut choice.units));
         let mut parts = self.messages_of(&choice, &spared);
@@ -1032,11 +1078,31 @@ impl Model<'_> {
             repaired: parts.repaired,
             kept_systems: parts.kept_systems,
             private,
-            walk_ended: choice.moved && settings.tokens.is_some(),
+            over_budget: choice.by_budget,
             may_fail,
             tokens,
             sent: parts.sent,
         }))
+    }
+
+    /// "The message is left out, and with it the tool group that it belongs to."
+    fn drop_whole_units(&self, choice: &mut Choice, told: &mut Told) {
+        for unit in &choice.units {
+            if unit.members().any(|i| self.drops(i)) {
+                let why = |i| if self.drops(i) { Reason::Dropped } else { Reason::GroupDropped };
+                told.left_out.extend(unit.members().map(|i| (i, why(i))));
+            }
+        }
+        choice.units.retain(|unit| !unit.members().any(|i| self.drops(i)));
+    }
+
+    fn drops(&self, i: usize) -> bool {
+        self.processed(i) == Processed::Dropped
+    }
+
+    fn processed(&self, i: usize) -> Processed {
+        let processor = self.settings.processor;
+        processor.map_or(Processed::Kept, |processor| processor.process(self.messages[i]))
     }
 
     /// The messages of what was chosen.
@@ -1173,8 +1239,11 @@ impl Model<'_> {
         self.counter.count(message).unwrap_or(usize::MAX)
     }
 
-    /// "Unit = group with late results and placeholders."
+    /// "Unit = group with late results and placeholders." What a processor leaves out has none.
     fn unit_tokens(&self, unit: &Unit, spared: &[usize]) -> usize {
+        if unit.members().any(|i| self.drops(i)) {
+            return 0;
+        }
         let records = unit.members().map(|i| {
             let copy = self.shorten(i, spared);
             self.tokens(copy.as_ref().unwrap_or(self.messages[i]))
@@ -1209,8 +1278,8 @@ impl Model<'_> {
             room: all.saturating_sub(reply).saturating_sub(base),
             left: all.saturating_sub(fixed),
             holds: fixed <= all,
-            cuts: self.settings.cut.is_some(),
-            cut_first: budget.cut_first && self.settings.cut.is_some(),
+            cuts: self.settings.truncates(),
+            cut_first: budget.cut_first && self.settings.truncates(),
             unit,
         })
     }
@@ -1268,12 +1337,21 @@ impl Model<'_> {
     }
 
     /// A shortened copy, where it is too long. "The row of the newest turn's question is not
-    /// shortened."
+    /// shortened", but a processor, which decides in place of the cut, sees it all the same.
     fn shorten(&self, i: usize, spared: &[usize]) -> Option<Message> {
-        if spared.contains(&i) || self.messages[i].is_system() {
-            return None;
+        let cut = |message: &Message| {
+            if spared.contains(&i) || message.is_system() {
+                return None;
+            }
+            Truncate::chars(self.settings.cut?).ok()?.shorten(message)
+        };
+        let cuts = self.settings.processor.is_none() || self.settings.bounded;
+        match self.processed(i) {
+            Processed::Replaced(copy) if cuts => Some(cut(&copy).unwrap_or(copy)),
+            Processed::Replaced(copy) => Some(copy),
+            _ if cuts => cut(self.messages[i]),
+            _ => None,
         }
-        Truncate::chars(self.settings.cut?).ok()?.shorten(self.messages[i])
     }
 
     // What is told
@@ -1495,9 +1573,17 @@ pub fn broken_groups<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Str
     wrong
 }
 
+/// Whether the processor drops this message.
+pub fn is_dropped(settings: &Settings, message: &Message) -> bool {
+    settings.processor.is_some_and(|processor| processor.process(message) == Processed::Dropped)
+}
+
 /// The newest record, if nothing could be a reason to leave it out.
 pub fn newest_that_must_stay(history: &History, settings: &Settings) -> Option<u64> {
     let said = history.records.iter().rev().find(|(_, message)| !is_private(message))?;
+    if is_dropped(settings, &said.1) {
+        return None;
+    }
     let plain = match &said.1 {
         // One that is blank adds nothing to what the user says beside it.
         Message::User(_) => !settings.is_blank_user(&said.1) || !settings.joins_users(),

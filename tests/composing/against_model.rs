@@ -13,11 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::counted::cases;
 use crate::lives::{self, Flaky, Life, Op, Words};
-use crate::model::{self, Expected, Failure, History, Kind, Outcome, Reason, Sent, Settings};
+use crate::model::{
+    self, Expected, Failure, History, Kind, Outcome, Processed, Processor, Reason, Sent, Settings,
+};
 use crate::notation;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{self, Adaptation, Origin};
 use memory_prompt::token::TokenCounter;
+use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     Budget, ChatMemory, Composer, Error, ErrorKind, Message, Prompt, Provider, ToolCall, Truncate,
@@ -27,6 +30,23 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{
     Config, RngAlgorithm, TestCaseError, TestCaseResult, TestError, TestRng, TestRunner,
 };
+
+/// The processor of the model, as one of the application's.
+struct Application(Processor);
+
+impl TruncateProcessor for Application {
+    fn process(
+        &self,
+        message: &Message,
+        _: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(match self.0.process(message) {
+            Processed::Kept => Verdict::Keep,
+            Processed::Dropped => Verdict::Drop,
+            Processed::Replaced(copy) => Verdict::Replace(copy),
+        })
+    }
+}
 
 /// The same settings, for the composer.
 fn composer(settings: &Settings) -> Composer {
@@ -47,13 +67,16 @@ fn composer(settings: &Settings) -> Composer {
         }
         composer = composer.window(window);
     }
-    if let Some(limit) = settings.cut {
-        let truncate = Truncate::chars(limit).unwrap();
-        composer = composer.truncate(if settings.sparing {
-            truncate.sparing_question()
-        } else {
-            truncate
-        });
+    if settings.cut.is_some() || settings.processor.is_some() {
+        let mut truncate = Truncate::chars(settings.cut.unwrap_or(10_000)).unwrap();
+        if settings.sparing {
+            truncate = truncate.sparing_question();
+        }
+        if let Some(processor) = settings.processor {
+            truncate = truncate.processor(Application(processor));
+            truncate = if settings.bounded { truncate.bounded() } else { truncate };
+        }
+        composer = composer.truncate(truncate);
     }
     if let Some(provider) = settings.provider {
         composer = composer.for_provider(provider);
@@ -91,6 +114,8 @@ fn reason(why: report::Reason) -> Option<Reason> {
         report::Reason::SecondSystem => Reason::SecondSystem,
         report::Reason::Blank => Reason::Blank,
         report::Reason::RestOfTurn => Reason::RestOfTurn,
+        report::Reason::Dropped => Reason::Dropped,
+        report::Reason::GroupDropped => Reason::GroupDropped,
         _ => return None,
     })
 }
@@ -201,7 +226,7 @@ fn differences(prompt: &Prompt, expected: &Expected, settings: &Settings) -> Vec
     check("kept systems", kept, &report.kept_systems, &expected.kept_systems);
     check("private", report.private == expected.private, &report.private, &expected.private);
     let before = (report.older, report.over_budget);
-    let by_rule = if expected.walk_ended { (0, expected.older) } else { (expected.older, 0) };
+    let by_rule = if expected.over_budget { (0, expected.older) } else { (expected.older, 0) };
     check("older and over the budget", before == by_rule, &before, &by_rule);
     if sends_as_it_is(provider) && expected.tokens.is_some() {
         let tokens = report.tokens.map(|it| it.total);
@@ -233,7 +258,8 @@ fn broken_laws(
         + report.private
         + report.unreadable.len() as u64;
     law("the report adds up", report.stored == sum);
-    law("temporaries", report.temporaries == temporaries.len());
+    let said = temporaries.iter().filter(|message| !message.is_system());
+    law("temporaries", report.temporaries == said.count());
     let systems: Vec<_> = prompt.iter().enumerate().filter(|(_, it)| it.is_system()).collect();
     let kept = report.kept_systems.len();
     law("one system message", systems.len() - usize::from(prompt.system().is_some()) <= kept);
@@ -269,7 +295,9 @@ fn broken_laws(
         || report.search_ended.is_some();
     let owes = settings.tokens.is_some() && !settings.exactly && settings.groups != ToolGroups::Off;
     let asked = history.records.iter().rev().find(|(_, it)| model::is_beginning(it));
-    let asked = asked.filter(|(_, it)| owes && !nothing && !it.text().trim().is_empty());
+    let asked = asked.filter(|(_, it)| {
+        owes && !nothing && !it.text().trim().is_empty() && !model::is_dropped(settings, it)
+    });
     if let Some((asked, _)) = asked {
         law(&format!("the newest question, {asked}, is sent"), positions.contains(asked));
     }

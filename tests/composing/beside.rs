@@ -188,7 +188,7 @@ fn no_text_of_a_summary_stands_as_if_it_were_behind_it() {
     assert_eq!(
         text,
         "> They greeted.\n> \n> (End of the summary.)\n\
-         > user: pay\\u000dall\\u2028of\\u0085it\\u202e."
+         > user: pay\\u{d}all\\u{2028}of\\u{85}it\\u{202e}."
     );
 }
 

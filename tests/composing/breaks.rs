@@ -343,8 +343,15 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
     if is_true { Ok(()) } else { Err(format!("{cause:?} at {at}\nbefore: {old}\nnow: {new}")) }
 }
 
+/// How many of the records that are covered a temporary message quotes.
+fn count_quoted(prompt: &Prompt) -> u64 {
+    let report = prompt.report();
+    let covers = report.summary.max(report.compaction).unwrap_or(0);
+    report.recalled.iter().filter(|it| it.seq < covers).count() as u64
+}
+
 /// Every record has one fate, and there are as many of each as the report counts.
-fn accounted(prompt: &Prompt) -> Result<(), TestCaseError> {
+pub(crate) fn accounted(prompt: &Prompt) -> Result<(), TestCaseError> {
     let report = prompt.report();
     let mut fates: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut by_budget, mut by_window) = (0, 0);
@@ -376,6 +383,7 @@ fn accounted(prompt: &Prompt) -> Result<(), TestCaseError> {
     let told = report.left_out.len() as u64 + report.covered + report.older + report.over_budget;
     prop_assert_eq!(unsent, told, "{}", report);
     prop_assert!(by_budget <= report.over_budget && by_window <= report.older, "{}", report);
+    prop_assert_eq!(count("covered"), report.covered - count_quoted(prompt), "{}", report);
     prop_assert_eq!(prompt.fate(report.held.end), Fate::NotHeld);
     // The outline names each of those that it does not show.
     let shown = prompt.outline().to_string();
@@ -406,6 +414,7 @@ struct Setup {
     temporaries: Option<Placement>,
     provider: Option<Provider>,
     user_first: bool,
+    exactly: bool,
     recall: bool,
 }
 
@@ -430,7 +439,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         1 => Just(Some(Placement::BeforeLastUser)),
         1 => Just(Some(Placement::AfterSystem)),
     ];
-    let beside = (any::<bool>(), any::<bool>(), any::<bool>());
+    let beside = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.2), any::<bool>());
     (
         window,
         of((60usize..400, any::<bool>())),
@@ -440,26 +449,27 @@ fn setup() -> impl Strategy<Value = Setup> {
         provider,
         beside,
     )
-        .prop_map(
-            |(window, budget, clear, cut, temporaries, provider, (notice, user_first, recall))| {
-                Setup {
-                    window,
-                    budget,
-                    clear,
-                    cut,
-                    notice,
-                    temporaries,
-                    provider,
-                    user_first,
-                    recall,
-                }
-            },
-        )
+        .prop_map(|(window, budget, clear, cut, temporaries, provider, beside)| {
+            let (notice, user_first, exactly, recall) = beside;
+            Setup {
+                window,
+                budget,
+                clear,
+                cut,
+                notice,
+                temporaries,
+                provider,
+                user_first,
+                exactly,
+                recall,
+            }
+        })
 }
 
 impl Setup {
     fn prompt(&self, memory: Arc<DefaultChatMemory>) -> MemoryPrompt {
         let window = if self.user_first { self.window.starting_with_user() } else { self.window };
+        let window = if self.exactly { window.exactly() } else { window };
         let mut prompt = MemoryPrompt::new(memory).window(window).with_pins().with_summary();
         if let Some((tokens, stepped)) = self.budget {
             let budget = Budget::new(tokens);
@@ -483,6 +493,32 @@ impl Setup {
             prompt = prompt.for_provider(provider);
         }
         if self.recall { prompt.recall(Recall::words().characters(200)) } else { prompt }
+    }
+
+    /// Where a setting is named that decides where the history begins, more is sent without.
+    fn names_what_decides(
+        &self,
+        built: &Prompt,
+        memory: &Arc<DefaultChatMemory>,
+    ) -> Result<(), TestCaseError> {
+        let is = |setting| {
+            let mut held = built.report().held.clone();
+            held.any(|position| built.fate(position) == Fate::BeforeWindow(setting))
+        };
+        let (by_budget, by_reach) = (is(Setting::Budget), is(Setting::Reach));
+        if !by_budget && !by_reach {
+            return Ok(());
+        }
+        let mut free = Self { budget: None, ..self.clone() }.prompt(Arc::clone(memory));
+        if by_reach {
+            free.configure(|composer| composer.summary_reach(usize::MAX));
+        }
+        if let Ok(free) = free.preview() {
+            let [with, without] = [built.report(), free.report()];
+            let is_more = without.window < with.window || without.sent > with.sent;
+            prop_assert!(is_more, "{}\n{}", with, without);
+        }
+        Ok(())
     }
 }
 
@@ -551,6 +587,7 @@ counted! {
                 continue;
             };
             accounted(&built)?;
+            setup.names_what_decides(&built, &memory)?;
             if let Some(previous) = &previous
                 && let Some(cause) = broken_by(&built, previous)
             {

@@ -8,6 +8,7 @@ use crate::counted::counted;
 use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::Read;
 use memory_prompt::provider::{PrivateFields, Row};
+use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{Adaptation, Break, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
@@ -21,6 +22,7 @@ use memory_prompt::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::breaks;
 use crate::conversations::{broken_groups, late_results, life};
 use crate::sent::{accounted, sent, texts, window};
 
@@ -323,19 +325,56 @@ fn one_that_a_processor_drops_stands_for_nothing() {
     assert_eq!(accounted(&built), None);
 }
 
-/// A history in which some answers are compactions, of either provider.
+/// The same answers, which call a tool too.
+fn that_calls(answer: Message, id: &str) -> Message {
+    let Message::Ai(answer) = answer else { return answer };
+    answer.with_tool_call(ToolCall::new(id, "look", "{}")).into()
+}
+
+/// What is put into a history: an answer, and how many messages later the result of its call comes.
+#[derive(Clone, Debug)]
+struct Put {
+    answer: Message,
+    calls: Option<usize>,
+}
+
+/// A history in which some answers are compactions, of either provider, and some of these call a
+/// tool, whose result comes at once, late or never.
 fn history() -> impl Strategy<Value = Vec<Message>> {
-    let message = prop_oneof![
-        8 => Just(None),
-        1 => Just(Some(by_claude("Now tea."))),
-        1 => Just(Some(by_openai("Now coffee."))),
-    ];
-    let parts =
-        (prop_oneof![life(24), late_results(24)], proptest::collection::vec(message, 0..30));
-    parts.prop_map(|(history, mut put)| {
-        put.resize(history.len(), None);
-        history.into_iter().zip(put).flat_map(|(said, put)| [Some(said), put]).flatten().collect()
+    let answer = prop_oneof![Just(by_claude("Now tea.")), Just(by_openai("Now coffee."))];
+    let calls = proptest::option::of(0usize..8);
+    let put = (answer, calls).prop_map(|(answer, calls)| Put { answer, calls });
+    let puts = proptest::collection::vec(proptest::option::weighted(0.2, put), 0..30);
+    let parts = (prop_oneof![life(24), late_results(24)], puts);
+    parts.prop_map(|(history, mut puts)| {
+        puts.resize(history.len(), None);
+        let (mut said, mut results) = (Vec::new(), Vec::new());
+        for (i, (message, put)) in history.into_iter().zip(puts).enumerate() {
+            said.push(message);
+            match put {
+                Some(Put { answer, calls: Some(later) }) => {
+                    let id = format!("k{i}");
+                    said.push(that_calls(answer, &id));
+                    results.push((i + later, Message::tool(id, "look", "seen")));
+                }
+                Some(Put { answer, .. }) => said.push(answer),
+                None => {}
+            }
+            let due = results.extract_if(.., |(at, _)| *at <= i);
+            said.extend(due.map(|(_, result)| result));
+        }
+        said
     })
+}
+
+/// The same conversation as a memory without a slot for the system message holds it.
+fn beginning_with_a_system_record(mut all: Snapshot) -> Snapshot {
+    let system = |seq| if seq == 0 { Some(Message::system("Be brief.")) } else { None };
+    let rows = all.records.iter().map(|it| {
+        (it.seq(), it.appended_at(), system(it.seq()).unwrap_or_else(|| it.message().clone()))
+    });
+    all.records = Records::from_rows(rows.collect::<Vec<_>>());
+    all
 }
 
 /// The positions of what is sent; of messages that are joined, the first.
@@ -373,6 +412,7 @@ counted! {
         summed in any::<bool>(),
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
+        let said = history.clone();
         memory.add_all(history).unwrap();
         let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_pins().with_summary();
         for pick in picks {
@@ -402,7 +442,11 @@ counted! {
                 prop_assert!(sent.contains(pin) || is_joined || left_out, "{}: {}", pin, report);
             }
             if let Some(item) = report.compaction {
-                prop_assert_eq!(sent.first(), Some(&item), "{}", report);
+                // Between calls that wait at the end and their results nothing can be put.
+                let behind = usize::try_from(item).unwrap() + 1;
+                let waits = report.repaired.iter().any(|it| it.seq == Some(item))
+                    && said[behind..].iter().all(|it| it.is_tool() || it.is_private());
+                prop_assert!(waits || sent.first() == Some(&item), "{}", report);
                 prop_assert_eq!((report.older, report.over_budget), (0, 0), "{}", report);
             }
             let body = json!(Request::new(&built).max_tokens(100)).to_string();
@@ -411,6 +455,12 @@ counted! {
             for (item, of) in items {
                 let most = usize::from(of == provider);
                 prop_assert!(body.matches(item).count() <= most, "{}: {}", report, body);
+            }
+            breaks::accounted(&built)?;
+            let all = memory.read_with(&Read::newest(usize::MAX).slots(composer.slots())).unwrap();
+            let all = beginning_with_a_system_record(all);
+            if let Some(built) = composer.compose_all(&all, &[]).ok().filter(|_| !pins.contains(&0)) {
+                breaks::accounted(&built)?;
             }
             // However much was read.
             let anew = composed(&memory, &composer, usize::MAX).unwrap();

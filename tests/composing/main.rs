@@ -30,6 +30,7 @@ mod anew;
 mod beside;
 mod breaks;
 mod budget;
+mod by_reading;
 mod clearing;
 mod compacted;
 mod history;

@@ -3,15 +3,20 @@
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use crate::conversations::*;
 use crate::counted::counted;
 use crate::setups::*;
 use memory_prompt::message::AiMessage;
-use memory_prompt::record::Snapshot;
+use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Adaptation, LeftOut, Origin, Reason};
 use memory_prompt::text::Keep;
-use memory_prompt::{Composer, Message, Prompt, Provider, Truncate, Window, wire};
+use memory_prompt::token::Estimate;
+use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::{
+    Composer, Error, ErrorKind, Message, Prompt, Provider, Truncate, Window, wire,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -37,6 +42,7 @@ fn contradictions(prompt: &Prompt) -> Vec<String> {
         is_there(report.question.contains(seq), "the question");
         is_there(report.pinned_before.contains(seq), "pinned before the window");
         is_there(report.kept_systems.contains(seq), "in its place");
+        is_there(report.note.contains(seq), "told to have arrived");
     }
     found
 }
@@ -105,6 +111,19 @@ fn with(prompt: &Prompt, seq: u64) -> Option<&Message> {
     sent.max_by_key(|(origin, _)| of(*origin)).map(|(_, message)| message)
 }
 
+/// A processor that drops each so-manieth message.
+struct DropsEach(u64);
+
+impl TruncateProcessor for DropsEach {
+    fn process(
+        &self,
+        _: &Message,
+        context: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(if context.seq % self.0 == 1 { Verdict::Drop } else { Verdict::Keep })
+    }
+}
+
 fn truncate() -> impl Strategy<Value = Truncate> {
     let keep = prop::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
     let marker = prop::sample::select(vec!["", " ", "…", "[{left_out}]"]);
@@ -117,17 +136,53 @@ counted! {
 
     #[test]
     fn no_record_is_left_out_and_sent(
-        said in conversation(12),
+        said in prop_oneof![conversation(12), late_results(24), with_systems(4)],
         added in temporaries(),
         provider in providers(),
         setup in setups(),
+        drops in proptest::option::of(2u64..5),
     ) {
         let added: Vec<_> = added.into_iter().map(Arc::new).collect();
-        let composer = setup.composer().for_provider(provider);
+        let mut composer = setup.composer().for_provider(provider);
+        if let Some(each) = drops {
+            let truncate = setup.truncate.clone().unwrap_or_default();
+            composer = composer.truncate(truncate.processor(DropsEach(each)));
+        }
         // What is refused tells nothing.
         if let Ok(prompt) = composer.compose_all(&Snapshot::from_messages(said), &added) {
             prop_assert_eq!(contradictions(&prompt), Vec::<String>::new());
         }
+    }
+
+    /// A row before all others that can't be read is in a window of turns or before it, and which
+    /// of the two hangs on what there is, not on how many turns the window would take.
+    #[test]
+    fn an_unreadable_oldest_row_is_told_alike_by_windows_that_take_all(
+        said in prop_oneof![conversation(8), late_results(16)],
+        budget in proptest::option::of(1_000_000usize..2_000_000),
+    ) {
+        let rows = (1..).zip(stored(&said)).map(|(seq, message)| (seq, UNIX_EPOCH, message));
+        let records = Records::from_rows(rows);
+        let mut snapshot = Snapshot::new(0..records.len() as u64 + 1, records);
+        let error = Arc::new(Error::new(ErrorKind::Codec, "read", "torn"));
+        snapshot.unreadable.push(Unreadable { seq: 0, error });
+        let all = snapshot.records.len();
+        let mut told = Vec::new();
+        for n in 1..8 {
+            let mut composer = Composer::new().window(Window::turns(n));
+            if let Some(budget) = budget {
+                composer = composer.max_tokens(budget, Estimate);
+            }
+            let prompt = composer.compose_all(&snapshot, &[]).unwrap();
+            if prompt.report().sent == all && all > 0 {
+                told.push(prompt.report().unreadable.clone());
+            }
+        }
+        told.dedup();
+        // In a history that nobody asks anything a turn is less, and the window may be full.
+        let asks = |it: &Message| matches!(it, Message::User(user) if !user.is_steered());
+        let is_asked = snapshot.records.messages().any(asks);
+        prop_assert!(told.len() < 2 || !is_asked, "{:?}", told);
     }
 
     /// Around a gap stands what stood there before the provider's repairs.

@@ -1,4 +1,4 @@
-//! Tool groups: sent whole, each result behind its call, and a stand-in for what is missing.
+//! Tool groups: sent whole, each result behind its call, and a repair for what is missing.
 
 use std::mem;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ impl<'a> Assembler<'a> {
     /// For a provider that takes neighbouring answers as one, those that stand side by side go
     /// together: all their calls, and then all results.
     pub(super) fn group(&mut self, group: usize) -> Result<()> {
-        if group < self.next_group {
-            return Ok(()); // it went with the one before it
+        if group < self.next_group || self.with_compaction.contains(&group) {
+            return Ok(()); // it went with another
         }
         self.close_calls()?;
         self.next_group = self.neighbours(group);
@@ -65,7 +65,7 @@ impl<'a> Assembler<'a> {
     fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
         let head = self.choice.matches.groups().get(group).map(|it| it.head);
         let places = head.into_iter().chain(self.choice.matches.results_of(group));
-        let records = places.filter_map(|it| Some((it, self.snapshot.records.get(it)?)));
+        let records = places.filter_map(|it| Some((it, self.case.snapshot.records.get(it)?)));
         let records: Vec<_> = records.collect();
         let mut members = Vec::with_capacity(records.len());
         for (place, record) in &records {
@@ -82,14 +82,15 @@ impl<'a> Assembler<'a> {
 
     /// Returns the first group behind this one that is not joined to it.
     fn neighbours(&self, group: usize) -> usize {
-        let joins = self.composer.provider.is_some_and(|provider| provider.row().joins_calls);
+        let joins = self.case.composer.provider.is_some_and(|provider| provider.row().joins_calls);
         let groups = self.choice.matches.groups();
         let mut end = group + 1;
         while joins
             && self.choice.sends(end)
+            && !self.with_compaction.contains(&end)
             && let (Some(one), Some(next)) = (groups.get(end - 1), groups.get(end))
         {
-            let mut between = self.snapshot.records.cursor(one.head + 1);
+            let mut between = self.case.snapshot.records.cursor(one.head + 1);
             between.pass(Message::is_private);
             if between.at() != next.head {
                 break;
@@ -135,14 +136,14 @@ impl<'a> Assembler<'a> {
 
     /// Returns an error that says what had to be repaired, if nothing may be.
     pub(super) fn may_repair(&self, what: impl FnOnce() -> String) -> Result<()> {
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
+        if self.case.composer.tool_groups == ToolGroups::FailOnRepair {
             return Err(Error::new(ErrorKind::ToolGroup, "compose", what()));
         }
         Ok(())
     }
 }
 
-/// Returns the stand-in for a result that nobody recorded.
+/// Returns the repair for a call whose result nobody recorded.
 pub(in crate::compose) fn no_result(call: &ToolCall) -> Message {
     let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
     Message::Tool(result.with_error(true))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::groups::{LastGroup, Waiting};
 use super::{Assembler, Member};
+use crate::compose::NOWHERE;
 use crate::compose::shape::ends::OPENING;
 use crate::error::Result;
 use crate::message::{Message, Role};
@@ -13,13 +14,10 @@ use crate::prompt::{Adaptation, Adapted, Origin, Reason};
 use crate::provider::{Opens, Provider};
 use crate::record::Record;
 
-/// The place of a record that is not among the newest ones.
-const NOWHERE: usize = usize::MAX;
-
 impl<'a> Assembler<'a> {
     /// Returns the pinned groups that are sent before the window, oldest last.
     pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
-        let pinned = &self.extras.pinned;
+        let pinned = &self.case.extras.pinned;
         self.draft.report.lost_pins.clone_from(&pinned.lost);
         let groups = pinned.groups.iter();
         let mut passed: Vec<_> = groups.filter(|group| !self.is_in_window(group)).collect();
@@ -31,10 +29,11 @@ impl<'a> Assembler<'a> {
 
     /// Returns whether the choice sends this pinned group in its place.
     fn is_in_window(&self, group: &PinnedGroup) -> bool {
-        let Some((place, record)) = self.snapshot.records.place(group.head()) else { return false };
-        if self.checks_groups() && record.message().has_tool_calls() {
-            let group = self.choice.matches.group_at(place);
-            return group.is_some_and(|group| self.choice.sends(group));
+        let Some((place, _)) = self.case.snapshot.records.place(group.head()) else {
+            return false;
+        };
+        if let Some(group) = self.choice.matches.group_at(place) {
+            return self.choice.sends(group);
         }
         place >= self.choice.start || self.choice.front.binary_search(&place).is_ok()
     }
@@ -50,7 +49,7 @@ impl<'a> Assembler<'a> {
         pins: &mut Vec<&'a PinnedGroup>,
         position: u64,
     ) -> Result<()> {
-        if let Some(summary) = self.extras.summary.as_ref().filter(|it| it.covers <= position)
+        if let Some(summary) = self.case.extras.summary.as_ref().filter(|it| it.covers <= position)
             && !self.has_summed
         {
             self.has_summed = true;
@@ -69,7 +68,7 @@ impl<'a> Assembler<'a> {
     /// Returns the position before which a summary or a compaction stands for everything; 0 where
     /// there is none.
     pub(super) fn covered(&self) -> u64 {
-        let summed = self.extras.summary.as_ref().map_or(0, |summary| summary.covers);
+        let summed = self.case.extras.summary.as_ref().map_or(0, |summary| summary.covers);
         self.compacted.map_or(summed, |position| position.max(summed))
     }
 
@@ -78,7 +77,7 @@ impl<'a> Assembler<'a> {
         if position == 0 {
             return 0;
         }
-        let items = self.draft.pieces.items(&self.snapshot.records);
+        let items = self.draft.pieces.items(&self.case.snapshot.records);
         let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
         let left_out = self.draft.report.left_out.iter().map(|it| it.seq);
         let dropped = left_out.filter(|seq| *seq < position);
@@ -89,10 +88,10 @@ impl<'a> Assembler<'a> {
     /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
     fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
         self.close_calls()?;
-        let records: Vec<Record<'a>> = self.extras.pinned.records_of(group).collect();
+        let records: Vec<Record<'a>> = self.case.extras.pinned.records_of(group).collect();
         let mut members = Vec::with_capacity(records.len());
         for record in &records {
-            let place = self.snapshot.records.place(record.seq());
+            let place = self.case.snapshot.records.place(record.seq());
             members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
         }
         if members.iter().any(Option::is_none) {
@@ -120,12 +119,12 @@ impl<'a> Assembler<'a> {
     /// Lets the user speak first, where the window is asked for that, though a pinned answer opens
     /// the prompt. A provider's own rules see to it by themselves.
     fn open_before(&mut self, group: &PinnedGroup) -> Result<()> {
-        let window = self.composer.effective_window();
+        let window = self.case.composer.effective_window();
         let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
         let is_first = self.draft.pieces.len() == self.history_at;
-        let head = self.extras.pinned.records.find(group.head());
+        let head = self.case.extras.pinned.records.find(group.head());
         let is_user = head.is_some_and(|head| head.message().is_user());
-        let row = self.composer.provider.map(Provider::row);
+        let row = self.case.composer.provider.map(Provider::row);
         let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
         if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
             return Ok(());

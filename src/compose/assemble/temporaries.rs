@@ -16,7 +16,8 @@ impl<'a> Assembler<'a> {
     /// lack.
     pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
         let report = &mut self.draft.report;
-        report.temporaries = temporaries.len() + usize::from(self.noted_at.is_some());
+        let own = temporaries.iter().filter(|message| !message.is_system());
+        report.temporaries = own.count() + usize::from(self.noted_at.is_some());
         report.no_user_message = report.sent > 0
             && self.last_user.is_none()
             && !self.has_pinned_user
@@ -67,7 +68,7 @@ impl<'a> Assembler<'a> {
         if together.len() > 0 {
             let now = TemporariesAt { end: self.draft.pieces.len(), last_user: self.last_user };
             let TemporariesAt { end, last_user } = self.temporaries_at.unwrap_or(now);
-            let at = match self.composer.placement {
+            let at = match self.case.composer.placement {
                 Placement::AfterSystem => self.history_at,
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
                 Placement::End => end,
@@ -85,26 +86,27 @@ impl<'a> Assembler<'a> {
         if !self.checks_groups() {
             return;
         }
-        let records = &self.snapshot.records;
+        let records = &self.case.snapshot.records;
         let matches = &self.choice.matches;
         let newest = (0..records.len()).rev().zip(records.iter().rev());
         // Messages that are never sent part nothing.
         let newest = newest.filter(|(place, record)| match record.message() {
             Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
-            message => !self.composer.never_sends(message),
+            message => !self.case.composer.never_sends(message),
         });
-        let late = newest.map_while(|(place, record)| match matches.fate(place) {
-            Fate::Sent { group, direct: false } if self.choice.sends(group) => {
-                record.message().as_tool().map(|tool| (record.seq(), tool))
-            }
-            _ => None,
+        let mut moved: Vec<u64> = self.draft.report.moved.iter().map(|it| it.seq).collect();
+        moved.sort_unstable();
+        let late = newest.map_while(|(_, record)| {
+            let tool =
+                record.message().as_tool().filter(|_| moved.binary_search(&record.seq()).is_ok());
+            tool.map(|tool| (record.seq(), tool))
         });
         let mut late = late.peekable();
         if late.peek().is_none() {
             return;
         }
         let sent = self.draft.pieces.iter(records);
-        let last = sent.filter(|message| !self.composer.never_sends(message)).last();
+        let last = sent.filter(|message| !self.case.composer.never_sends(message)).last();
         if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
             return;
         }
@@ -125,7 +127,7 @@ impl<'a> Assembler<'a> {
     fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
         let text = format!("temporary {index} answers call {id:?}, which nothing made");
         self.may_repair(|| text.clone())?;
-        if let Some(provider) = self.composer.provider {
+        if let Some(provider) = self.case.composer.provider {
             let text = format!("{text}: {provider} refuses it");
             return Err(Error::new(ErrorKind::Provider, "compose", text));
         }

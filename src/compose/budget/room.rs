@@ -5,28 +5,21 @@ use std::sync::Arc;
 use super::CountedBudget;
 use crate::compose::assemble::no_result;
 use crate::compose::choose::{Fit, MessageRoom, Room, Unit};
-use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
 use crate::compose::sent_as::SentAs;
 use crate::compose::system::System;
-use crate::compose::{Case, Composer, Temporaries};
+use crate::compose::{Case, NOWHERE, Temporaries};
 use crate::error::Result;
-use crate::message::Message;
-use crate::pins::Pinned;
+use crate::message::{Message, ToolCall};
+use crate::pins::PinnedGroup;
 use crate::prompt::{Item, Origin, Tokens};
-use crate::record::{Record, Records, Snapshot};
-use crate::truncate::Truncate;
+use crate::record::{Record, Records};
 use crate::window::{Matches, last_question};
 
 /// The room that a budget leaves for the history.
 pub(super) struct TokenRoom<'a> {
     limit: &'a CountedBudget,
-    composer: &'a Composer,
-    snapshot: &'a Snapshot,
-    /// The pins, which are always sent, and paid for before anything else.
-    pinned: &'a Pinned,
-    temporaries: &'a [Arc<Message>],
-    clearing: Clearing<'a>,
+    case: Case<'a>,
     counts: &'a mut Counts,
     /// The tokens of the tools' definitions.
     tools: usize,
@@ -37,9 +30,8 @@ pub(super) struct TokenRoom<'a> {
     left: usize,
     /// The newest unit, by its head, and its tokens.
     newest: Option<(usize, usize)>,
-    /// The places of the newest turn's question, and whether it is not cut.
+    /// The places of the newest turn's question.
     question: Vec<usize>,
-    is_spared: bool,
     /// A window that counts messages holds too.
     messages: MessageRoom,
     /// The most units that may be taken, beside the end of the newest question and the questions
@@ -97,7 +89,7 @@ impl<'a> TokenRoom<'a> {
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
-        let Case { composer, snapshot, extras, clearing, temporaries } = case;
+        let Case { composer, snapshot, extras, temporaries, .. } = case;
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
@@ -117,21 +109,15 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
-        let is_spared = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         let mut room = Self {
             limit,
-            composer,
-            snapshot,
-            pinned: &extras.pinned,
-            temporaries,
-            clearing,
+            case,
             counts,
             tools,
             whole,
             left: available.saturating_sub(fixed),
             newest: None,
             question: last_question(records, 0, records.len()).0,
-            is_spared,
             messages: composer.message_room(extras),
             most,
             walk: Walk::default(),
@@ -146,31 +132,42 @@ impl<'a> TokenRoom<'a> {
 
     /// Returns the tokens of all that is pinned.
     fn pins(&mut self) -> Result<usize> {
-        let (counter, pinned) = (&*self.limit.counter, self.pinned);
         let mut sum = 0_usize;
-        for group in &pinned.groups {
-            for record in pinned.records_of(group) {
-                sum = sum.saturating_add(self.pin(record)?);
-            }
-            for call in &group.unanswered {
-                let tokens = self.counts.repair(&call.name, &no_result(call), counter)?;
-                sum = sum.saturating_add(tokens);
-            }
+        for group in &self.case.extras.pinned.groups {
+            sum = sum.saturating_add(self.pin(group)?);
         }
         Ok(sum)
     }
 
-    /// Returns the tokens of a pinned record as it is sent.
-    fn pin(&mut self, record: Record<'_>) -> Result<usize> {
-        let place = self.snapshot.records.place(record.seq()).map(|(place, _)| place);
-        let whole = place.is_some_and(|place| self.is_spared(place));
-        let form = Form { whole, cleared: None };
-        let count = self.count(record, form);
-        if place.is_some() {
-            self.counts.record(record, form, count)
-        } else {
-            self.counts.pinned(record, count)
+    /// Returns the tokens of a pinned group: none if the processor drops a part of it.
+    fn pin(&mut self, group: &PinnedGroup) -> Result<usize> {
+        let mut sum = 0_usize;
+        for record in self.case.extras.pinned.records_of(group) {
+            let place = self.case.snapshot.records.place(record.seq());
+            let form = self.case.form(place.map_or(NOWHERE, |(place, _)| place), &record);
+            let count = self.count(record, form);
+            let tokens = match place {
+                Some(_) => self.counts.record(record, form, count)?,
+                None => self.counts.pinned(record, count)?,
+            };
+            let Some(tokens) = tokens else { return Ok(0) };
+            sum = sum.saturating_add(tokens);
         }
+        self.with_repairs(sum, group.unanswered.iter())
+    }
+
+    /// Returns these tokens with those of the repairs for these calls.
+    fn with_repairs<'c>(
+        &mut self,
+        mut sum: usize,
+        calls: impl Iterator<Item = &'c ToolCall>,
+    ) -> Result<usize> {
+        for call in calls {
+            let repair = no_result(call);
+            let tokens = self.counts.repair(&call.name, &repair, &*self.limit.counter)?;
+            sum = sum.saturating_add(tokens);
+        }
+        Ok(sum)
     }
 
     /// Returns the number of units that are taken and count.
@@ -185,36 +182,30 @@ impl<'a> TokenRoom<'a> {
         budget: usize,
     ) -> Result<(Tokens, Vec<usize>)> {
         let counter = &*self.limit.counter;
-        let records = &self.snapshot.records;
+        let records = &self.case.snapshot.records;
         let reply = counter.overhead().reply;
         let mut total = reply.saturating_add(self.tools);
         let mut messages = Vec::new();
         for item in items {
-            let count = || counter.count(item.borrowed());
+            let count = || counter.count(item.borrowed()).map(Some);
             let tokens = match item {
                 Item::Record(place, record) => {
-                    let form = Form { whole: self.is_spared(place), cleared: None };
-                    self.counts.record(record, form, count)?
+                    self.counts.record(record, self.case.form(place, &record), count)?
                 }
                 Item::Own(message, origin) => match origin {
-                    Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
-                        Some(record) => self.counts.record(record, Form::default(), count)?,
-                        None => match self.pinned.records.find(seq) {
-                            Some(record) => self.counts.pinned(record, count)?,
-                            None => count()?,
-                        },
-                    },
-                    Origin::Cleared(seq) => match records.place(seq) {
-                        Some((place, record)) => {
-                            let whole = self.is_spared(place);
-                            let form = Form { whole, cleared: self.clearing.of(&record) };
-                            self.counts.record(record, form, count)?
+                    Origin::History(seq) | Origin::Truncated(seq) | Origin::Cleared(seq) => {
+                        let pinned = || self.case.extras.pinned.records.find(seq);
+                        if let Some((place, record)) = records.place(seq) {
+                            self.counts.record(record, self.case.form(place, &record), count)?
+                        } else if let Some(record) = pinned() {
+                            self.counts.pinned(record, count)?
+                        } else {
+                            count()?
                         }
-                        None => count()?,
-                    },
+                    }
                     Origin::Repair => {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
-                        self.counts.repair(name, message, counter)?
+                        Some(self.counts.repair(name, message, counter)?)
                     }
                     // These are made again for each prompt, so their counts are not remembered.
                     Origin::Adapted(_)
@@ -222,10 +213,13 @@ impl<'a> TokenRoom<'a> {
                     | Origin::Added
                     | Origin::Note
                     | Origin::Notice => count()?,
-                    Origin::Summary => self.counts.summary(message, counter)?,
-                    Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
+                    Origin::Summary => Some(self.counts.summary(message, counter)?),
+                    Origin::System | Origin::Temporary => {
+                        Some(self.counts.shared(message, counter)?)
+                    }
                 },
             };
+            let tokens = tokens.unwrap_or(0);
             total = total.saturating_add(tokens);
             messages.push(tokens);
         }
@@ -233,40 +227,36 @@ impl<'a> TokenRoom<'a> {
         Ok((Tokens { total, tools, reply, budget, reserve, cut_to: None }, messages))
     }
 
-    /// Returns the tokens of a unit, with the stand-ins for its missing results.
+    /// Returns the tokens of a unit, with the repairs for its missing results: none if the
+    /// processor drops a part of it.
     fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
-        let is_newest = self.newest.is_some_and(|(head, _)| head == unit.head);
-        let mut sum = self.record(records, unit.head)?;
         if self.pins_unit(records, unit) {
-            return Ok(0);
-        }
-        let Some(group) = unit.group else { return Ok(sum) };
-        for place in matches.results_of(group) {
-            sum = sum.saturating_add(self.record(records, place)?);
-        }
-        let counter = &*self.limit.counter;
-        for call in matches.unanswered(group) {
-            let temporary =
-                |m: &Arc<Message>| m.as_tool().is_some_and(|it| call.is_answered_by(it));
-            if !(is_newest && self.temporaries.iter().any(temporary)) {
-                let tokens = self.counts.repair(&call.name, &no_result(call), counter)?;
-                sum = sum.saturating_add(tokens);
-            }
-        }
-        Ok(sum)
-    }
-
-    fn is_spared(&self, place: usize) -> bool {
-        self.is_spared && self.question.binary_search(&place).is_ok()
-    }
-
-    /// Returns the tokens of a record as it is sent.
-    fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
-        let Some(record) = records.get(place) else { return Ok(0) };
-        if self.pinned.holds(record.seq()) {
             return Ok(0); // it is paid for
         }
-        let form = Form { whole: self.is_spared(place), cleared: self.clearing.of(&record) };
+        let results = unit.group.map_or_else(Vec::new, |group| matches.results_of(group));
+        let mut sum = 0_usize;
+        for place in [unit.head].into_iter().chain(results) {
+            let Some(tokens) = self.record(records, place)? else { return Ok(0) };
+            sum = sum.saturating_add(tokens);
+        }
+        let Some(group) = unit.group else { return Ok(sum) };
+        let is_newest = self.newest.is_some_and(|(head, _)| head == unit.head);
+        let temporaries = self.case.temporaries.messages;
+        let comes = |call: &ToolCall| {
+            let answers =
+                |it: &Arc<Message>| it.as_tool().is_some_and(|it| call.is_answered_by(it));
+            is_newest && temporaries.iter().any(answers)
+        };
+        self.with_repairs(sum, matches.unanswered(group).filter(|call| !comes(call)))
+    }
+
+    /// Returns the tokens of a record as it is sent; `None` if the processor drops it.
+    fn record(&mut self, records: &Records, place: usize) -> Result<Option<usize>> {
+        let Some(record) = records.get(place) else { return Ok(None) };
+        if self.case.extras.pinned.holds(record.seq()) {
+            return Ok(Some(0)); // it is paid for
+        }
+        let form = self.case.form(place, &record);
         let count = self.count(record, form);
         self.counts.record(record, form, count)
     }
@@ -276,22 +266,22 @@ impl<'a> TokenRoom<'a> {
         &self,
         record: Record<'r>,
         form: Form,
-    ) -> impl FnOnce() -> Result<usize> + use<'a, 'r>
+    ) -> impl FnOnce() -> Result<Option<usize>> + use<'a, 'r>
     where
         'a: 'r,
     {
-        let (composer, clearing, counter) = (self.composer, self.clearing, &*self.limit.counter);
+        let (Case { composer, clearing, .. }, counter) = (self.case, &*self.limit.counter);
         move || match composer.sent_as(&clearing, &record, form)? {
-            SentAs::AsItIs => counter.count(record.message()),
-            SentAs::Copy(copy, _) => counter.count(&copy),
-            SentAs::Nothing => Ok(0),
+            SentAs::AsItIs => counter.count(record.message()).map(Some),
+            SentAs::Copy(copy, _) => counter.count(&copy).map(Some),
+            SentAs::Nothing => Ok(None),
         }
     }
 
     /// Returns whether a unit is pinned.
     fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
-        self.pinned.is_pinning()
-            && records.get(unit.head).is_some_and(|head| self.pinned.holds(head.seq()))
+        self.case.extras.pinned.is_pinning()
+            && records.get(unit.head).is_some_and(|head| self.case.extras.pinned.holds(head.seq()))
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of all
@@ -311,7 +301,8 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.messages.begin(records, owed, matches)?;
-        let pieces = owed.iter().skip(1).filter(|unit| self.question.contains(&unit.head)).count();
+        let pieces = owed.iter().skip(1).map(|unit| self.question.binary_search(&unit.head));
+        let pieces = pieces.filter(Result::is_ok).count();
         self.walk = Walk { units: pieces.max(1), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
@@ -336,7 +327,7 @@ impl Room for TokenRoom<'_> {
         let tokens = self.weigh(records, unit, matches)?;
         let (low, high) = self.limit.budget.range.unwrap_or((usize::MAX, usize::MAX));
         let start = unit.start(matches);
-        let position = self.snapshot.position(start);
+        let position = self.case.snapshot.position(start);
         self.walk.pass(position);
         self.walk.met = self.walk.met.saturating_add(tokens);
         let sum = self.walk.sum.saturating_add(tokens);
@@ -346,8 +337,8 @@ impl Room for TokenRoom<'_> {
             self.walk.is_counted_out = true;
             return Ok(Fit::Ends);
         }
-        if self.messages.fit(records, unit, is_owed, matches)? == Fit::Ends {
-            return Ok(Fit::Ends);
+        if self.messages.fit(records, unit, is_owed, matches)? == Fit::WindowEnds {
+            return Ok(Fit::WindowEnds);
         }
         if !is_owed && !self.pins_unit(records, unit) {
             let most = self.left.saturating_sub(self.walk.owed).min(high);
@@ -378,11 +369,11 @@ impl Room for TokenRoom<'_> {
         let newest = self.newest.filter(|(head, _)| !owed.contains(head));
         let mut others = newest.map_or(0, |(_, tokens)| tokens);
         for place in owed {
-            others = others.saturating_add(self.record(records, *place)?);
+            others = others.saturating_add(self.record(records, *place)?.unwrap_or(0));
         }
         let mut sum = 0_usize;
         for (i, place) in question.iter().rev().take(most).enumerate() {
-            sum = sum.saturating_add(self.record(records, *place)?);
+            sum = sum.saturating_add(self.record(records, *place)?.unwrap_or(0));
             let fits = self.most > 1
                 && sum.saturating_add(others) <= self.left
                 && (i == 0 || sum <= self.whole / 2);

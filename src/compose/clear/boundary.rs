@@ -2,6 +2,7 @@
 
 use super::{Clear, ClearedPart};
 use crate::compose::Composer;
+use crate::compose::counts::{Counts, Form};
 use crate::compose::extras::Extras;
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
@@ -30,6 +31,7 @@ impl Composer {
         snapshot: &Snapshot,
         extras: &Extras,
         what: ClearedPart,
+        counts: Option<&mut Counts>,
     ) -> Result<u64, NotReady> {
         let records = &snapshot.records;
         let is_on = if what == ClearedPart::Result { clear.results } else { clear.media };
@@ -43,14 +45,10 @@ impl Composer {
         if boundary <= snapshot.oldest() {
             return Ok(0); // there is nothing before it
         }
-        match clear.over {
-            Some(over)
-                if !self.is_over(over, snapshot, extras, moved_at(clear, &items, boundary))? =>
-            {
-                Ok(0)
-            }
-            _ => Ok(boundary),
-        }
+        let Some(over) = clear.over else { return Ok(boundary) };
+        let moved_at = moved_at(clear, &items, boundary);
+        let is_over = self.is_over(over, snapshot, extras, moved_at, counts)?;
+        Ok(if is_over { boundary } else { 0 })
     }
 
     /// Returns whether the messages that the window covers had more than so many tokens when the
@@ -61,6 +59,7 @@ impl Composer {
         snapshot: &Snapshot,
         extras: &Extras,
         at: u64,
+        mut counts: Option<&mut Counts>,
     ) -> Result<bool, NotReady> {
         // The window as it opened then: where it opens now moves with each message.
         let past = &as_of(snapshot, at);
@@ -79,7 +78,12 @@ impl Composer {
         let mut sum = 0_usize;
         for record in newest_first {
             if !self.never_sends(record.message()) {
-                sum = sum.saturating_add(counter.count(record.message())?);
+                let count = || counter.count(record.message()).map(Some);
+                let tokens = match &mut counts {
+                    Some(counts) => counts.record(record, Form::default(), count)?,
+                    None => count()?,
+                };
+                sum = sum.saturating_add(tokens.unwrap_or(0));
             }
             if sum > tokens {
                 return Ok(true);

@@ -2,7 +2,7 @@
 
 use super::Break;
 use crate::message::Message;
-use crate::prompt::{Adaptation, Fate, Moved, Origin, Prompt, Reason};
+use crate::prompt::{Fate, Moved, Origin, Prompt, Reason};
 
 /// Two prompts that differ from their `at`th message on.
 pub(super) struct Difference<'a> {
@@ -54,7 +54,7 @@ impl<'a> Difference<'a> {
     fn late_result(&self) -> Option<Break> {
         let (now, then) = (self.now.prompt.report(), self.then.prompt.report());
         let has_moved = |moved: &&Moved| !then.moved.contains(moved);
-        let comes = |seq: u64| !sends(self.then.prompt, 0, seq);
+        let comes = |seq: u64| !self.then.prompt.sends(seq);
         let asked = self.now.record.filter(|seq| now.question.contains(seq) && comes(*seq));
         let is_here = |moved: &&Moved| {
             let (seq, call) = (Some(moved.seq), Some(moved.call));
@@ -66,9 +66,16 @@ impl<'a> Difference<'a> {
         };
         let moved = || now.moved.iter().filter(has_moved);
         let here = moved().find(is_here)?;
-        let came = |moved: &&Moved| sends(self.now.prompt, self.at, moved.seq) && comes(moved.seq);
+        let came = |moved: &&Moved| self.sends_here(moved.seq) && comes(moved.seq);
         let newest = moved().filter(came).map(|moved| moved.seq).max();
         Some(Break::LateResult(newest.unwrap_or(here.seq)))
+    }
+
+    /// Returns whether this record is sent now, at the break or behind it, or joined to another.
+    fn sends_here(&self, seq: u64) -> bool {
+        let mut behind = self.now.prompt.with_origins().skip(self.at);
+        behind.any(|(origin, _)| origin.seq() == Some(seq))
+            || self.now.prompt.joined_positions().any(|it| it == seq)
     }
 
     /// Returns a pin that came or went.
@@ -116,14 +123,14 @@ impl<'a> Difference<'a> {
     fn question(&self) -> Option<Break> {
         let seq = self.then.record?;
         let was_question = self.then.prompt.report().question.contains(&seq);
-        (was_question && !sends(self.now.prompt, 0, seq)).then_some(Break::Question(seq))
+        (was_question && !self.now.prompt.sends(seq)).then_some(Break::Question(seq))
     }
 
     /// Returns a window that has moved past what was sent here, or back to what is.
     fn window(&self) -> Option<Break> {
         let [now, then] = [self.now.prompt, self.then.prompt];
-        let has_left = |seq: u64| seq < now.report().held.end && !sends(now, 0, seq);
-        let has_come = |seq: u64| seq < then.report().held.end && !sends(then, 0, seq);
+        let has_left = |seq: u64| seq < now.report().held.end && !now.sends(seq);
+        let has_come = |seq: u64| seq < then.report().held.end && !then.sends(seq);
         let (from, to) = (window_start(then), window_start(now));
         let is_here = self.then.record.is_some_and(has_left)
             || self.now.record.is_some_and(has_come)
@@ -186,7 +193,7 @@ impl<'a> Side<'a> {
         let mut records = Vec::from_iter(first);
         if let (Some(Origin::Joined(_)), Some(first)) = (origin, first) {
             let next = rest.find_map(Origin::seq).unwrap_or(u64::MAX);
-            records.extend(joined(prompt).filter(|seq| (first + 1..next).contains(seq)));
+            records.extend(prompt.joined_positions().filter(|seq| (first + 1..next).contains(seq)));
         }
         Self { prompt, origin, records, record: None }
     }
@@ -205,21 +212,9 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns whether the prompt sends this record, itself or changed, at or behind a place.
-fn sends(prompt: &Prompt, from: usize, seq: u64) -> bool {
-    let mut sent = prompt.with_origins().skip(from).filter_map(|(origin, _)| origin.seq());
-    sent.any(|it| it == seq) || joined(prompt).any(|it| it == seq)
-}
-
 fn summary_of(prompt: &Prompt) -> Option<&Message> {
     let mut sent = prompt.with_origins();
     sent.find_map(|(origin, message)| (origin == Origin::Summary).then_some(message))
-}
-
-/// Returns the positions of the records that were joined to the message before them.
-fn joined(prompt: &Prompt) -> impl Iterator<Item = u64> {
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    joined.filter_map(|it| it.seq)
 }
 
 /// Returns the first position of the window that is sent.
