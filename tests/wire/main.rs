@@ -11,6 +11,8 @@ mod counted;
 mod golden;
 #[path = "../provider/schemas.rs"]
 mod judges;
+#[path = "../common/picture_header.rs"]
+mod picture_header;
 #[path = "../common/private.rs"]
 mod private;
 #[path = "../provider/setups.rs"]
@@ -43,6 +45,7 @@ mod losses;
 mod ollama;
 mod openai;
 mod oracles;
+mod picture_headers;
 mod private_fields;
 mod provider_rules;
 mod recordings;
