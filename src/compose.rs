@@ -492,7 +492,7 @@ impl Case<'_> {
         choice: Choice<'_>,
         copies: Option<&mut Copies>,
     ) -> Result<Box<Draft>> {
-        let Case { composer, snapshot, temporaries, .. } = self;
+        let composer = self.composer;
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let remembers = match &composer.truncate {
             Some(truncate) => !truncate.has_processor(),
@@ -500,7 +500,7 @@ impl Case<'_> {
         };
         let mut draft = assemble::assemble(self, system, choice, copies.filter(|_| remembers))?;
         if let Some(provider) = composer.provider {
-            shape::shape(composer, provider, &snapshot.records, temporaries.messages, &mut draft)?;
+            shape::shape(self, provider, &mut draft)?;
         }
         Ok(draft.finished())
     }

@@ -246,8 +246,11 @@ pub(super) fn changed<T: Clone>(
 }
 
 /// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.
-pub(crate) fn in_words(characters: usize, parts: &[Part]) -> String {
-    let count = |is: fn(&Part) -> bool| parts.iter().filter(|part| is(part)).count();
+pub(crate) fn in_words<'a>(
+    characters: usize,
+    parts: impl IntoIterator<Item = &'a Part> + Clone,
+) -> String {
+    let count = |is: fn(&Part) -> bool| parts.clone().into_iter().filter(|part| is(part)).count();
     let counted = [
         (characters, "character"),
         (count(|part| matches!(part, Part::Image(_))), "image"),

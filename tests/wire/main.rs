@@ -42,6 +42,7 @@ mod gemini;
 mod hosted_calls;
 mod langchain4j;
 mod losses;
+mod media_limits;
 mod ollama;
 mod openai;
 mod oracles;
