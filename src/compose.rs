@@ -28,6 +28,7 @@ mod copies;
 mod counts;
 mod extras;
 mod notice;
+mod priced;
 mod sent_as;
 mod shape;
 mod system;
@@ -53,6 +54,7 @@ use clear::Clearing;
 use copies::Copies;
 use extras::Extras;
 pub use notice::Notice;
+use priced::Priced;
 use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -326,6 +328,14 @@ impl Composer {
         self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
+    /// Returns the budget, with pictures counted as the provider does that was named.
+    fn counted_budget(&self) -> Option<CountedBudget> {
+        let limit = self.limit.clone()?;
+        let Some(provider) = self.provider else { return Some(limit) };
+        let counter = Arc::new(Priced { counter: limit.counter, row: provider.row() });
+        Some(CountedBudget { counter, ..limit })
+    }
+
     /// Returns the counter of the budget, and the tokens that it has for a prompt.
     pub(crate) fn budget(&self) -> Option<(&Arc<dyn TokenCounter>, usize)> {
         self.limit.as_ref().map(|limit| (&limit.counter, limit.budget.available()))
@@ -453,7 +463,7 @@ impl Composer {
         let extras = self.extras(snapshot)?;
         let clearing = self.clearing(snapshot, &extras)?;
         let case = Case { composer: self, snapshot, extras: &extras, clearing, temporaries };
-        if let Some(limit) = &self.limit {
+        if let Some(limit) = self.counted_budget() {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }

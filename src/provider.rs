@@ -18,6 +18,7 @@ mod media;
 mod model;
 mod name;
 mod origin;
+mod picture_tokens;
 mod private;
 mod row;
 mod schema;

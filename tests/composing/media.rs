@@ -12,6 +12,7 @@ use memory_prompt::recall::tools::ReadBack;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, Fate, Reason};
 use memory_prompt::text::Keep;
+use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
     Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
@@ -357,6 +358,86 @@ fn prefixes_break_in_steps() {
     for (taken, breaks) in [2, 5, 10, 20, 100].into_iter().zip(&counted[1..]) {
         assert!(*breaks <= 3 * turns / taken, "{taken}: {breaks}");
     }
+}
+
+fn counted_by(
+    provider: Option<Provider>,
+    counter: impl TokenCounter + 'static,
+    part: Part,
+) -> usize {
+    let composer = Composer::new().max_tokens(100_000, counter);
+    let composer = provider.into_iter().fold(composer, Composer::for_provider);
+    let history = Snapshot::from_messages([Message::user([part])]);
+    composer.compose_all(&history, &[]).unwrap().report().message_tokens[0]
+}
+
+/// A large photograph counted 1,600 tokens for every model, of which some take 258 and some 4,784.
+#[test]
+fn a_budget_counts_pictures_as_the_provider_does() {
+    let counted = |provider: Provider, width, height| {
+        counted_by(Some(provider), Estimate, data(width, height, 100)) - 4
+    };
+    let model = |provider: Provider, name: &str| provider.model(name);
+    for (provider, width, height, tokens) in [
+        (model(Provider::Anthropic, "claude-sonnet-4-5"), 200, 200, 54),
+        (model(Provider::Anthropic, "claude-sonnet-4-5"), 4_000, 3_000, 1_600),
+        (model(Provider::Anthropic, "claude-opus-4-7"), 2_000, 1_500, 4_000),
+        (Provider::Anthropic, 8_000, 8_000, 4_784),
+        (model(Provider::OpenRouter, "anthropic/claude-sonnet-4.5"), 200, 200, 54),
+        // The examples of OpenAI's guide.
+        (model(Provider::OpenAi, "gpt-4o"), 1_024, 1_024, 765),
+        (model(Provider::OpenAi, "gpt-4o-2024-11-20"), 2_048, 4_096, 1_105),
+        (model(Provider::OpenAiResponses, "gpt-4.1-mini"), 1_024, 1_024, 1_659),
+        (model(Provider::OpenAi, "o4-mini"), 4_000, 4_000, 2_642),
+        (model(Provider::OpenAi, "gpt-5.4"), 1_024, 1_024, 1_600),
+        (Provider::OpenAi, 1_024, 1_024, 1_600),
+        (model(Provider::Gemini, "gemini-2.5-pro"), 384, 384, 258),
+        // That of Google's.
+        (model(Provider::Gemini, "gemini-2.5-pro"), 960, 540, 6 * 258),
+        (model(Provider::Vertex, "gemini-3.1-pro"), 4_000, 4_000, 1_120),
+        (Provider::Gemini, 2_000, 2_000, 9 * 258),
+        (Provider::Mistral, 1_024, 1_024, 1_600),
+    ] {
+        assert_eq!(counted(provider, width, height), tokens, "{provider:?}, {width} x {height}");
+    }
+    // Of one that is not here the dimensions are not known.
+    assert_eq!(counted_by(Some(Provider::Anthropic), Estimate, picture(1)), 1_604);
+    assert_eq!(counted_by(None, Estimate, data(200, 200, 100)), 1_604);
+}
+
+/// A counter that has a count of its own for pictures, or for messages.
+struct Own {
+    media: Option<usize>,
+    message: Option<usize>,
+}
+
+impl TokenCounter for Own {
+    fn count_text(&self, text: &str) -> Result<usize> {
+        Estimate.count_text(text)
+    }
+
+    fn count_media(&self, part: &Part) -> Result<usize> {
+        self.media.map_or_else(|| Estimate.count_media(part), Ok)
+    }
+
+    fn count(&self, message: &Message) -> Result<usize> {
+        match (self.message, self.media) {
+            (Some(message), _) => Ok(message),
+            (None, Some(media)) => Ok(4 + media),
+            (None, None) => Estimate.count(message),
+        }
+    }
+}
+
+#[test]
+fn a_counter_of_ones_own_counts_pictures_itself() {
+    let counted = |media, message| {
+        let own = Own { media, message };
+        counted_by(Some(Provider::Anthropic), own, data(200, 200, 100))
+    };
+    assert_eq!(counted(None, None), 58);
+    assert_eq!(counted(Some(7), None), 11);
+    assert_eq!(counted(None, Some(9)), 9);
 }
 
 counted! {
