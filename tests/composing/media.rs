@@ -352,10 +352,10 @@ fn breaks(taken: u32, turns: usize) -> usize {
 #[test]
 fn prefixes_break_in_steps() {
     let turns = 200;
-    let counted: Vec<usize> = [1, 2, 5, 10, 20, 100].map(|taken| breaks(taken, turns)).to_vec();
+    let counted: Vec<usize> = [1, 5, 10, 100].map(|taken| breaks(taken, turns)).to_vec();
     println!("breaks in {turns} turns with a picture each, by what is taken: {counted:?}");
     assert_eq!(counted[0], turns - 1); // one is taken
-    for (taken, breaks) in [2, 5, 10, 20, 100].into_iter().zip(&counted[1..]) {
+    for (taken, breaks) in [5, 10, 100].into_iter().zip(&counted[1..]) {
         assert!(*breaks <= 3 * turns / taken, "{taken}: {breaks}");
     }
 }
