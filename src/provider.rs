@@ -14,6 +14,7 @@
 
 mod definition;
 mod hosted;
+mod load;
 mod media;
 mod model;
 mod name;
@@ -36,7 +37,7 @@ use serde::ser::{Serialize, Serializer};
 
 pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
-pub(crate) use media::Load;
+pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
     attributes, given_by, holds_compaction, is_private, may_be_private, origin, origin_of,
@@ -134,15 +135,15 @@ pub(crate) use server::{KeyHeader, Server};
 /// A provider refuses a request that holds too many pictures or documents, or too many bytes of
 /// them, and with it every later one of the conversation. So a row says
 /// [how many](Row::media) there may be, and a prompt never has more: older ones give way to a
-/// placeholder that names their position, as [`Clear::media`](crate::Clear::media) writes it, and
-/// the [report](crate::Report::media_from) says from where on they are sent. Of an answer they are
-/// left out. Which give way is decided by positions: that place moves only once in a while, to leave
-/// between half of what is taken and all of it, so that a prompt's cached beginning lasts.
+/// placeholder that names their position, as that of [`Clear::media`](crate::Clear::media). The
+/// [report](crate::Report::media_from) says from where on they are sent. Of an answer they are
+/// left out. Which give way is decided by positions: that place moves only once in a while, to
+/// leave between half of what is taken and all of it, so that a prompt's cached beginning lasts.
 ///
-/// Pins and temporaries never give way, and what no answer has seen yet does last. Where one picture
-/// alone is too large, and it is new, pinned or temporary, the build is an error that names it; an
-/// older one gives way. Nothing is made smaller. To give way is no repair, and is no error where
-/// those are.
+/// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
+/// picture alone is too large, and it is new, pinned or temporary, the build is an error that names
+/// it; an older one gives way. Nothing is made smaller. To give way is no repair, and is no error
+/// where those are.
 ///
 /// # What only one provider understands
 ///

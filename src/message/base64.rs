@@ -1,4 +1,5 @@
-//! Base64, for the texts of files, which a format may want as a text, and for the headers of pictures.
+//! Base64, for the texts of files, which a format may want as a text, and for the headers of
+//! pictures.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

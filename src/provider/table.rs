@@ -96,8 +96,8 @@ pub(super) const OPENAI: Row = Row {
 
 pub(super) const AZURE: Row = Row {
     private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::OpenAi),
-    // Its guide to vision: "there is a limit of 10 images per chat request"; "The image size must be
-    // greater than zero and cannot exceed 20971520 bytes."
+    // Its guide to vision: "there is a limit of 10 images per chat request"; "The image size must
+    // be greater than zero and cannot exceed 20971520 bytes."
     media: MediaLimits {
         pictures: Some(10),
         picture_bytes: Some(sent(20_971_520)),

@@ -2,8 +2,8 @@
 //!
 //! Those that stand before a position do. Where all that is sent no longer fits, that position
 //! moves so far that half to all of what is taken is left: to the one, of those that do, that is a
-//! multiple of the largest power of two, for it stays the best one while the conversation moves past
-//! it. So prompts grow at their end in between, and it depends on nothing but what is sent.
+//! multiple of the largest power of two, for it stays the best one while the conversation moves
+//! past it. So prompts grow at their end in between, and it depends on nothing but what is sent.
 
 use super::Shaping;
 use crate::compose::Composer;
