@@ -160,6 +160,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// for Mistral its own `mistral-common` validator and the chat templates that it publishes, which
 /// vLLM and llama.cpp run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "it is `Copy`, and few are ever held")]
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI Chat Completions.

@@ -35,19 +35,19 @@ pub(in crate::compose) fn without_parts(
 ) -> Content {
     let parts = || content.parts().iter().enumerate();
     let gone = parts().filter(|(i, part)| is_gone(*i, part)).map(|(_, part)| part);
-    let gone: Vec<&Part> = gone.collect();
-    let gone = text([].into_iter(), gone.iter().copied(), seq, template);
-    let mut placeholder = Some(Part::text(gone));
-    let left = parts().filter_map(|(i, part)| match is_gone(i, part) {
-        true => placeholder.take(),
-        false => Some(part.clone()),
-    });
+    let mut placeholder = Some(Part::text(text([].into_iter(), gone, seq, template)));
+    let left =
+        parts().filter_map(
+            |(i, part)| {
+                if is_gone(i, part) { placeholder.take() } else { Some(part.clone()) }
+            },
+        );
     Content::from(left.collect::<Vec<_>>())
 }
 
 fn text<'a>(
     texts: impl Iterator<Item = &'a str>,
-    parts: impl Iterator<Item = &'a Part> + Clone,
+    parts: impl Iterator<Item = &'a Part>,
     seq: u64,
     template: Option<&str>,
 ) -> String {
