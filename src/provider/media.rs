@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// let prompt = composer.compose_all(&history, &[])?;
 /// assert_eq!(prompt[0].text(), "[Not shown here: 1 image in message 0.]");
 /// assert_eq!(prompt[2], Message::user([picture("dog")]));
-/// assert_eq!(prompt.report().media_from, Some(1));
+/// assert_eq!(prompt.report().media_from, Some(2));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
