@@ -28,6 +28,7 @@ mod copies;
 mod counts;
 mod extras;
 mod notice;
+mod priced;
 mod sent_as;
 mod shape;
 mod system;
@@ -54,6 +55,7 @@ use copies::Copies;
 use counts::Form;
 use extras::Extras;
 pub use notice::Notice;
+use priced::Priced;
 use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -329,6 +331,14 @@ impl Composer {
         self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
+    /// Returns the budget, with pictures counted as the provider does that was named.
+    fn counted_budget(&self) -> Option<CountedBudget> {
+        let limit = self.limit.clone()?;
+        let Some(provider) = self.provider else { return Some(limit) };
+        let counter = Arc::new(Priced { counter: limit.counter, row: provider.row() });
+        Some(CountedBudget { counter, ..limit })
+    }
+
     /// Returns the counter of the budget, and the tokens that it has for a prompt.
     pub(crate) fn budget(&self) -> Option<(&Arc<dyn TokenCounter>, usize)> {
         self.limit.as_ref().map(|limit| (&limit.counter, limit.budget.available()))
@@ -462,7 +472,7 @@ impl Composer {
         let spared = &*if spares { question() } else { Vec::new() };
         let extras = &extras;
         let case = Case { composer: self, snapshot, extras, clearing, spared, temporaries };
-        if let Some(limit) = &self.limit {
+        if let Some(limit) = self.counted_budget() {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
@@ -507,7 +517,7 @@ impl Case<'_> {
         choice: Choice<'_>,
         copies: Option<&mut Copies>,
     ) -> Result<Box<Draft>> {
-        let Case { composer, snapshot, temporaries, .. } = self;
+        let composer = self.composer;
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let remembers = match &composer.truncate {
             Some(truncate) => !truncate.has_processor(),
@@ -515,7 +525,7 @@ impl Case<'_> {
         };
         let mut draft = assemble::assemble(self, system, choice, copies.filter(|_| remembers))?;
         if let Some(provider) = composer.provider {
-            shape::shape(composer, provider, &snapshot.records, temporaries.messages, &mut draft)?;
+            shape::shape(self, provider, &mut draft)?;
         }
         Ok(draft.finished())
     }

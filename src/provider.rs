@@ -15,9 +15,12 @@
 
 mod definition;
 mod hosted;
+mod load;
+mod media;
 mod model;
 mod name;
 mod origin;
+mod picture_tokens;
 mod private;
 mod row;
 mod schema;
@@ -35,6 +38,8 @@ use serde::ser::{Serialize, Serializer};
 
 pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
+pub(crate) use load::Load;
+pub use media::MediaLimits;
 pub(crate) use origin::{
     attributes, given_by, holds_compaction, is_private, may_be_private, origin, origin_of,
     outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
@@ -126,6 +131,21 @@ pub(crate) use server::{KeyHeader, Server};
 /// If a rule depends on the model, the stricter side is taken unless [`model`](Self::model)
 /// names it.
 ///
+/// # Pictures and documents
+///
+/// A provider refuses a request that holds too many pictures or documents, or too many bytes of
+/// them, and with it every later one of the conversation. So a row says
+/// [how many](Row::media) there may be, and a prompt never has more: older ones give way to a
+/// placeholder that names their position, as that of [`Clear::media`](crate::Clear::media). The
+/// [report](crate::Report::media_from) says from where on they are sent. Of an answer they are
+/// left out. Which give way is decided by positions: that place moves only once in a while, to
+/// leave between half of what is taken and all of it, so that a prompt's cached beginning lasts.
+///
+/// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
+/// picture alone is too large, and it is new, pinned or temporary, the build is an error that names
+/// it; an older one gives way. Nothing is made smaller. To give way is no repair, and is no error
+/// where those are.
+///
 /// # What only one provider understands
 ///
 /// An answer remembers who gave it ([`wire::answer`](crate::wire::answer)), and its private fields
@@ -141,6 +161,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// for Mistral its own `mistral-common` validator and the chat templates that it publishes, which
 /// vLLM and llama.cpp run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "it is `Copy`, and few are ever held")]
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI Chat Completions.

@@ -157,7 +157,6 @@
 mod answer;
 pub mod anthropic;
 mod any;
-mod base64;
 mod blocks;
 mod borrowed;
 mod common;

@@ -6,6 +6,8 @@ mod settings;
 
 use std::sync::Arc;
 
+pub(super) use placeholder::without_parts;
+
 use super::Composer;
 use super::counts::Counts;
 use super::extras::Extras;
@@ -172,6 +174,11 @@ impl Clear {
         self
     }
 
+    /// Returns the text that stands for what is cleared, where it was set.
+    pub(super) fn template(&self) -> Option<&str> {
+        self.placeholder.as_deref()
+    }
+
     /// Returns whether this message is cleared once it is old enough.
     pub(super) fn may_clear(&self, message: &Message) -> bool {
         [ClearedPart::Result, ClearedPart::Media].iter().any(|part| self.clears(message, *part))
@@ -253,7 +260,7 @@ impl Clearing<'_> {
 
     /// Returns the copy of this record in which that is cleared.
     pub(super) fn copy(&self, record: &Record<'_>, what: ClearedPart) -> Arc<Message> {
-        let template = self.clear.and_then(|clear| clear.placeholder.as_deref());
+        let template = self.clear.and_then(Clear::template);
         Arc::new(placeholder::copy(record.message(), record.seq(), what, template))
     }
 }

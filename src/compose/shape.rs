@@ -12,16 +12,17 @@ mod gaps;
 mod hosted;
 mod ids;
 mod join;
+mod media;
 mod names;
 mod split;
 
 use std::mem;
 use std::sync::Arc;
 
-use super::Composer;
+use super::Case;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
-use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
+use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Pieces, Reason};
 use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
 use crate::record::Records;
 use crate::window::ToolGroups;
@@ -30,6 +31,7 @@ pub(super) use blank::says_nothing;
 use gaps::Gaps;
 use hosted::Hosted;
 use ids::CallIds;
+use media::{Media, TooMuch};
 
 /// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
@@ -66,15 +68,10 @@ enum Last {
     Result,
 }
 
-/// Shapes a draft of these records as the provider takes it.
-pub(super) fn shape(
-    composer: &Composer,
-    provider: Provider,
-    records: &Records,
-    temporaries: &[Arc<Message>],
-    draft: &mut Draft,
-) -> Result<()> {
-    let rules = provider.row();
+/// Shapes a draft as the provider takes it.
+pub(super) fn shape(case: Case<'_>, provider: Provider, draft: &mut Draft) -> Result<()> {
+    let Case { composer, snapshot, extras, .. } = case;
+    let (rules, records) = (provider.row(), &snapshot.records);
     let pieces = mem::take(&mut draft.pieces);
     let cacheable = draft.cacheable;
     draft.report.provider = Some(provider);
@@ -82,7 +79,7 @@ pub(super) fn shape(
         provider,
         rules,
         strict: composer.tool_groups == ToolGroups::FailOnRepair,
-        temporaries,
+        temporaries: case.temporaries.messages,
         ids: CallIds::new(rules.ids, rules.joins_calls),
         gaps: Gaps::default(),
         draft,
@@ -93,6 +90,9 @@ pub(super) fn shape(
         answer: None,
         waits_for_hosted: false,
     };
+    let media = Media::of(&rules, &pieces, records, extras.pinned.members());
+    let media = media.map_err(|too_much| shaping.too_much(&pieces, records, &too_much))?;
+    shaping.draft.report.media_from = media.from;
     let hosted = Hosted::of(&rules, &pieces, records, false);
     shaping.waits_for_hosted = hosted.waiting().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
@@ -108,6 +108,7 @@ pub(super) fn shape(
         has_system |= item.borrowed().is_system();
         let item = item.shared();
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
+        let Some(item) = shaping.without_media(composer, i, item, &media) else { continue };
         if let Some(item) = shaping.without_gone(item, &hosted)? {
             shaping.add(item)?;
         }
@@ -410,6 +411,12 @@ impl<'a> Shaping<'a> {
     fn error(&self, why: impl std::fmt::Display) -> Error {
         let text = format!("{why}: {} refuses it", self.provider);
         Error::new(ErrorKind::Provider, "compose", text)
+    }
+
+    fn too_much(&self, pieces: &Pieces, records: &Records, TooMuch(place, why): &TooMuch) -> Error {
+        let item = pieces.items(records).nth(*place);
+        let whose = item.map_or_else(String::new, |item| self.describe(&item.shared()));
+        self.error(format!("{whose} {why}"))
     }
 
     fn describe(&self, item: &Item<'_>) -> String {

@@ -246,15 +246,25 @@ pub(super) fn changed<T: Clone>(
 }
 
 /// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.
-pub(crate) fn in_words(characters: usize, parts: &[Part]) -> String {
-    let count = |is: fn(&Part) -> bool| parts.iter().filter(|part| is(part)).count();
+pub(crate) fn in_words<'a>(characters: usize, parts: impl IntoIterator<Item = &'a Part>) -> String {
+    let (mut images, mut recordings, mut films, mut documents, mut others) = (0, 0, 0, 0, 0);
+    for part in parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Image(_) => images += 1,
+            Part::Audio(_) => recordings += 1,
+            Part::Video(_) => films += 1,
+            Part::File(_) => documents += 1,
+            Part::Other(_) => others += 1,
+        }
+    }
     let counted = [
         (characters, "character"),
-        (count(|part| matches!(part, Part::Image(_))), "image"),
-        (count(|part| matches!(part, Part::Audio(_))), "recording"),
-        (count(|part| matches!(part, Part::Video(_))), "film"),
-        (count(|part| matches!(part, Part::File(_))), "file"),
-        (count(|part| matches!(part, Part::Other(_))), "part of another kind"),
+        (images, "image"),
+        (recordings, "recording"),
+        (films, "film"),
+        (documents, "file"),
+        (others, "part of another kind"),
     ];
     let mut words = String::new();
     for (n, noun) in counted.into_iter().filter(|(n, _)| *n > 0) {

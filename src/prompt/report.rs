@@ -116,6 +116,10 @@ pub struct Report {
     /// The messages of which a result or media gave way to a placeholder: see
     /// [`Clear`](crate::Clear).
     pub cleared: Vec<Cleared>,
+    /// The position from which on pictures and documents are sent, where the provider takes no more
+    /// of them: those before it are among the cleared. See
+    /// [`Provider`](Provider#pictures-and-documents).
+    pub media_from: Option<u64>,
     /// The calls that were answered in place of a result that nobody recorded.
     pub repaired: Vec<Repaired>,
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
@@ -264,6 +268,8 @@ pub enum Reason {
     Unanswered,
     /// An answer of nothing but results of the provider's own tools of which the call is not sent.
     Uncalled,
+    /// An answer of nothing but pictures or documents, of which the provider takes no more.
+    Media,
     /// An answer of nothing but the provider's own compaction, where another one, or the window,
     /// decides what stands for what is before it: it is pinned.
     Compaction,
@@ -426,6 +432,9 @@ impl Report {
         for Cleared { seq, role, from, to } in &self.cleared {
             let (from, to) = (Grouped(from), Grouped(to));
             writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
+        }
+        if let Some(position) = self.media_from {
+            writeln!(f, "  media      before {position} gave way: the provider takes no more")?;
         }
         for Repaired { seq, call_id } in &self.repaired {
             match seq {
@@ -609,6 +618,7 @@ impl fmt::Display for Reason {
             Self::Foreign => "only another provider understands it",
             Self::Unanswered => "a call of the provider's own tool that has no result",
             Self::Uncalled => "a result of the provider's own tool of which the call is not sent",
+            Self::Media => "nothing but media, of which the provider takes no more",
             Self::Compaction => "a compaction that does not open the history",
         })
     }

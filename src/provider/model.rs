@@ -38,7 +38,7 @@ impl Row {
 /// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
 /// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no
 /// version.
-fn version(family: &str, model: &str) -> Option<(u32, u32)> {
+pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
     let at = model.rfind(family)?;
     let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);
     let mut numbers = words

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Provider;
+use super::media::MediaLimits;
 use super::name::Name;
 use super::private::PrivateFields;
 use crate::error::Result;
@@ -134,6 +135,10 @@ pub struct Row {
     /// The shape of files.
     #[serde(default)]
     pub files: Files,
+    /// The pictures and documents that one request takes: older ones give way, see
+    /// [`Provider`](Provider#pictures-and-documents).
+    #[serde(default, skip_serializing_if = "MediaLimits::is_none")]
+    pub media: MediaLimits,
     /// True if media that a tool gave stand in its result. Where not, they stand behind it: of
     /// Google's models those before Gemini 3 refuse them in it.
     #[serde(default = "yes")]

@@ -1,6 +1,7 @@
 //! The rows, one a provider.
 
 use super::Provider;
+use super::media::MediaLimits;
 use super::name::Name;
 use super::private::PrivateField::{
     Audio, CacheControl, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
@@ -14,6 +15,14 @@ use super::row::{
 
 const fn named(name: &'static str, row: Row) -> Row {
     Row { name: Name::known(name), ..row }
+}
+
+/// A million bytes, as limits are documented.
+const MB: u32 = 1_000_000;
+
+/// Returns the bytes that a file of this size has as it is sent, in base64.
+const fn sent(file: u32) -> u32 {
+    file / 3 * 4
 }
 
 /// Chat Completions as every server understands it that speaks it at all. A system message that
@@ -41,6 +50,7 @@ pub(super) const COMPATIBLE: Row = Row {
     detail: true,
     audio: true,
     files: Files::Data,
+    media: MediaLimits::NONE,
     media_in_results: true,
     signed_reasoning: false,
     signed_calls: false,
@@ -73,11 +83,26 @@ pub(super) const OPENAI: Row = Row {
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
     private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::Azure),
+    // Its guide to images: "Up to 500 individual image inputs per request", "Up to 50 MB total
+    // payload size per request", "Up to 20 MB per image"; to files: 50 MB of all together.
+    media: MediaLimits {
+        pictures: Some(500),
+        picture_bytes: Some(sent(20 * MB)),
+        bytes: Some(48 * MB),
+        ..MediaLimits::NONE
+    },
     ..named("openai", COMPATIBLE)
 };
 
 pub(super) const AZURE: Row = Row {
     private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::OpenAi),
+    // Its guide to vision: "there is a limit of 10 images per chat request"; "The image size must
+    // be greater than zero and cannot exceed 20971520 bytes."
+    media: MediaLimits {
+        pictures: Some(10),
+        picture_bytes: Some(sent(20_971_520)),
+        ..OPENAI.media
+    },
     ..named("azure", OPENAI)
 };
 
@@ -93,6 +118,7 @@ pub(super) const RESPONSES: Row = Row {
     // "You can drop items that came before the most recent compaction item."
     compacts: true,
     private: PrivateFields::ALL,
+    media: OPENAI.media,
     ..named("openai_responses", COMPATIBLE)
 };
 
@@ -118,6 +144,18 @@ pub(super) const ANTHROPIC: Row = Row {
     images: Images::Any,
     detail: false,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
+    // "too many images and documents: 120 + 0 > 100" (of models with a context of 200,000 tokens;
+    // 600 of others, by its guide to vision); "image exceeds 5 MB maximum: .. bytes > 5242880
+    // bytes", which is in base64; 32 MB for a request; 8000 pixels a side, and "image dimensions
+    // exceed max allowed size for many-image requests: 2000 pixels" with more than 20.
+    media: MediaLimits {
+        together: Some(100),
+        picture_bytes: Some(5_242_880),
+        bytes: Some(30 * MB),
+        side: Some(8_000),
+        many: Some((20, 2_000)),
+        ..MediaLimits::NONE
+    },
     ..named("anthropic", COMPATIBLE)
 };
 
@@ -127,6 +165,15 @@ pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
     // InvokeModel: "`anthropic_version` .. must be bedrock-2023-05-31"
     in_url: InUrl::ModelAndStream,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnVertex),
+    // Its reference of a message: "up to 20 images", "up to five documents. Each document's size
+    // must be no more than 4.5 MB"; 20 MB for a request, by Anthropic's guide.
+    media: MediaLimits {
+        pictures: Some(20),
+        documents: Some(5),
+        document_bytes: Some(sent(4_500_000)),
+        bytes: Some(18 * MB),
+        ..ANTHROPIC.media
+    },
     ..named("claude_on_bedrock", ANTHROPIC)
 };
 
@@ -134,6 +181,8 @@ pub(super) const CLAUDE_ON_VERTEX: Row = Row {
     // "`model` is not passed in the request body .. `anthropic_version` is .. vertex-2023-10-16"
     in_url: InUrl::Model,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnBedrock),
+    // 30 MB for a request, by Anthropic's guide.
+    media: MediaLimits { bytes: Some(28 * MB), ..ANTHROPIC.media },
     ..named("claude_on_vertex", ANTHROPIC)
 };
 
@@ -156,11 +205,18 @@ pub(super) const GEMINI: Row = Row {
     images: Images::Any,
     detail: false, // from Gemini 3 on it is taken, of a model that is named
     private: PrivateFields::ALL.from(Provider::Vertex),
+    // Its guide to images: "a maximum of 3,600 image files per request", and 20 MB for a request
+    // with what is sent in it; later pages tell 100 MB, of some models.
+    media: MediaLimits { pictures: Some(3_600), bytes: Some(18 * MB), ..MediaLimits::NONE },
     ..named("gemini", COMPATIBLE)
 };
 
-pub(super) const VERTEX: Row =
-    Row { private: PrivateFields::ALL.from(Provider::Gemini), ..named("vertex", GEMINI) };
+pub(super) const VERTEX: Row = Row {
+    private: PrivateFields::ALL.from(Provider::Gemini),
+    // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data.
+    media: MediaLimits { pictures: Some(900), picture_bytes: Some(sent(7 * MB)), ..GEMINI.media },
+    ..named("vertex", GEMINI)
+};
 
 /// Google's own server for OpenAI's format: the models are Gemini's, and what it refuses is what
 /// they do. "`GenerateContentRequest.contents`: contents is not specified" where there is a system
@@ -173,6 +229,7 @@ pub(super) const GOOGLE_OPENAI: Row = Row {
     signed_calls: true,
     tool_names: ToolNames::Letter,
     private: PrivateFields::NONE.with(ExtraContent),
+    media: GEMINI.media,
     ..named("google_openai", COMPATIBLE)
 };
 
@@ -187,6 +244,12 @@ pub(super) const MISTRAL: Row = Row {
     files: Files::Document,
     asks_for_usage: false,
     private: PrivateFields::NONE.with(Thinking).with(Prefix),
+    // Its guide to vision: 8 images a request, of 10 MB each.
+    media: MediaLimits {
+        pictures: Some(8),
+        picture_bytes: Some(sent(10 * MB)),
+        ..MediaLimits::NONE
+    },
     ..named("mistral", COMPATIBLE)
 };
 
@@ -195,6 +258,7 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
     files: Files::Never, // as vLLM and llama.cpp
     asks_for_usage: true,
     private: PrivateFields::NONE,
+    media: MediaLimits::NONE,
     ..named("strict_template", MISTRAL)
 };
 
@@ -218,7 +282,13 @@ pub(super) const DEEPSEEK: Row = Row {
 /// "for 'role:assistant' the following must be satisfied: property 'reasoning' is unsupported", and
 /// so for each property that is not in the reference, its own `channel` among them. Of media it has
 /// a place for images.
-pub(super) const GROQ: Row = Row { audio: false, files: Files::Never, ..named("groq", COMPATIBLE) };
+pub(super) const GROQ: Row = Row {
+    audio: false,
+    files: Files::Never,
+    // Its guide to vision: five images a request, and 4 MB for one that holds some as data.
+    media: MediaLimits { pictures: Some(5), bytes: Some(3_800_000), ..MediaLimits::NONE },
+    ..named("groq", COMPATIBLE)
+};
 
 pub(super) const OPENROUTER: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
@@ -229,7 +299,12 @@ pub(super) const OPENROUTER: Row = Row {
 };
 
 /// Its guide to chat: messages of any role may stand in any order.
-pub(super) const XAI: Row = Row { late_system: true, ..named("xai", COMPATIBLE) };
+pub(super) const XAI: Row = Row {
+    late_system: true,
+    // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit".
+    media: MediaLimits { picture_bytes: Some(sent(20_971_520)), ..MediaLimits::NONE },
+    ..named("xai", COMPATIBLE)
+};
 
 pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),

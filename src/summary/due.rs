@@ -84,7 +84,7 @@ impl Compaction {
                 text.push(' ');
                 write_quoted(&shortened(&said), &mut text);
             }
-            let media = in_words(0, message.content().map_or(&[], Content::parts));
+            let media = in_words(0, message.content().map_or(&[][..], Content::parts));
             if !media.is_empty() {
                 let _ = write!(text, " [{media}]");
             }

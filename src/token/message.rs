@@ -43,7 +43,9 @@ impl Default for Overhead {
 /// What media cost depends on the model and on what is in them, and nothing is decoded here. These
 /// are round figures from the providers' published ones, high for a picture of a thousand pixels a
 /// side. A large photograph costs some models ten times as much: name its [detail](Detail), make it
-/// smaller, or count with a counter of your own.
+/// smaller, or count with a counter of your own. A token budget of a prompt that is for a provider
+/// counts pictures whose dimensions are known
+/// [by the provider's own rule](crate::provider::Row::picture_tokens).
 ///
 /// | part | where its data is here, in base64 | elsewhere |
 /// |---|---|---|

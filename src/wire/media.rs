@@ -1,8 +1,7 @@
 //! The media that a provider can take, whatever its format has a place for.
 
-use super::base64;
 use super::common::{inline, placeholder};
-use crate::message::{Content, Detail, Media, Message, Part, Source};
+use crate::message::{Content, Detail, Media, Message, Part, Source, base64};
 use crate::provider::{Files, Format, Images, Provider, Row, origin_of};
 
 /// Returns whether this provider can't take a part of what a user sent or a tool gave: media of a

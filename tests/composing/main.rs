@@ -41,6 +41,7 @@ mod inspect_page;
 mod laws;
 mod laws_life;
 mod live;
+mod media;
 mod owed;
 mod pins;
 mod recall;

@@ -11,6 +11,8 @@ mod counted;
 mod golden;
 #[path = "../provider/schemas.rs"]
 mod judges;
+#[path = "../common/picture_header.rs"]
+mod picture_header;
 #[path = "../common/private.rs"]
 mod private;
 #[path = "../provider/setups.rs"]
@@ -40,9 +42,11 @@ mod gemini;
 mod hosted_calls;
 mod langchain4j;
 mod losses;
+mod media_limits;
 mod ollama;
 mod openai;
 mod oracles;
+mod picture_headers;
 mod private_fields;
 mod provider_rules;
 mod recordings;

@@ -73,7 +73,8 @@ impl Composer {
             Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
         };
-        let counter = self.limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
+        let limit = self.counted_budget();
+        let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
         let newest_first = records.iter().rev().take(records.len() - window_from);
         let mut sum = 0_usize;
         for record in newest_first {

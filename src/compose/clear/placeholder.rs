@@ -12,7 +12,9 @@ pub(super) fn copy(
 ) -> Message {
     let Some(content) = message.content() else { return message.clone() };
     message.with_content(match what {
-        ClearedPart::Result => Content::Text(text(content.texts(), content.parts(), seq, template)),
+        ClearedPart::Result => {
+            Content::Text(text(content.texts(), content.parts().iter(), seq, template))
+        }
         ClearedPart::Media => without_media(content, seq, template),
     })
 }
@@ -20,19 +22,32 @@ pub(super) fn copy(
 /// Returns the content with one placeholder in the place of its first media, and none of the
 /// others.
 fn without_media(content: &Content, seq: u64, template: Option<&str>) -> Content {
-    let is_media = |part: &&Part| part.as_media().is_some();
-    let media: Vec<Part> = content.parts().iter().filter(is_media).cloned().collect();
-    let mut placeholder = Some(Part::text(text([].into_iter(), &media, seq, template)));
-    let parts = content.parts().iter().filter_map(|part| match part.as_media() {
-        Some(_) => placeholder.take(),
-        None => Some(part.clone()),
-    });
-    Content::from(parts.collect::<Vec<_>>())
+    without_parts(content, |_, part| part.as_media().is_some(), seq, template)
+}
+
+/// Returns the content with one placeholder in the place of the first part of which this is true,
+/// and none of the others.
+pub(in crate::compose) fn without_parts(
+    content: &Content,
+    is_gone: impl Fn(usize, &Part) -> bool,
+    seq: u64,
+    template: Option<&str>,
+) -> Content {
+    let parts = || content.parts().iter().enumerate();
+    let gone = parts().filter(|(i, part)| is_gone(*i, part)).map(|(_, part)| part);
+    let mut placeholder = Some(Part::text(text([].into_iter(), gone, seq, template)));
+    let left =
+        parts().filter_map(
+            |(i, part)| {
+                if is_gone(i, part) { placeholder.take() } else { Some(part.clone()) }
+            },
+        );
+    Content::from(left.collect::<Vec<_>>())
 }
 
 fn text<'a>(
     texts: impl Iterator<Item = &'a str>,
-    parts: &[Part],
+    parts: impl Iterator<Item = &'a Part>,
     seq: u64,
     template: Option<&str>,
 ) -> String {

@@ -16,6 +16,16 @@ impl Gaps {
         self.update(cuts, item, |gap| kept(gap, item.message(), copy));
     }
 
+    /// Follows a message that got a text more, in front of which so many stand; not an answer.
+    pub(super) fn shift(&mut self, cuts: &[Truncated], item: &Item<'_>, before: usize) {
+        if item.message().as_ai().is_some() {
+            return;
+        }
+        self.update(cuts, item, |gap| {
+            Some(Gap { text: gap.text + usize::from(gap.text >= before), ..gap })
+        });
+    }
+
     /// Follows messages that have become one.
     pub(super) fn join(&mut self, cuts: &[Truncated], items: &[Item<'_>], joined: &Message) {
         if cuts.is_empty() {

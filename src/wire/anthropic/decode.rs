@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, REDACTED, TOOL_CHANGES};
 use crate::error::Result;
+use crate::message::base64;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, SystemMessage,
     ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::base64;
 use crate::wire::common::{
     At, Fields, TextOrList, content_of, keep, keep_signed, objects, other_part, text_or_list,
     with_one_system, with_rest,

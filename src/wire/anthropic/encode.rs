@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, TOOL_CHANGES};
+use crate::message::base64;
 use crate::message::{
     AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart, ToolMessage,
 };
 use crate::provider::Provider;
-use crate::wire::base64;
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder, said,

@@ -1,9 +1,10 @@
-//! Base64, for the texts of files: a format may want them as a text.
+//! Base64, for the texts of files, which a format may want as a text, and for the headers of
+//! pictures.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Returns the bytes as base64, with `=` at its end.
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
         let byte = |i: usize| u32::from(three.get(i).copied().unwrap_or_default());
@@ -17,7 +18,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Returns the text that stands in base64; `None` if it is no base64, or no UTF-8.
-pub(super) fn text(base64: &str) -> Option<String> {
+pub(crate) fn text(base64: &str) -> Option<String> {
     let letters = base64.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
     for four in letters.chunks(4) {
@@ -31,6 +32,15 @@ pub(super) fn text(base64: &str) -> Option<String> {
         bytes.extend_from_slice(&bits.to_be_bytes()[1..=known]);
     }
     String::from_utf8(bytes).ok()
+}
+
+/// Returns the byte at a place of what stands in base64, without decoding the rest.
+pub(super) fn byte_at(base64: &str, at: usize) -> Option<u8> {
+    let letters = base64.as_bytes().get(at / 3 * 4..)?;
+    let letter = |i: usize| letters.get(i).and_then(|letter| value(*letter));
+    let i = at % 3;
+    let bits = letter(i)? << 6 | letter(i + 1)?;
+    (bits >> (4 - 2 * i)).to_be_bytes().last().copied()
 }
 
 fn value(letter: u8) -> Option<u32> {
@@ -65,6 +75,8 @@ mod tests {
         for (plain, base64) in known {
             assert_eq!(encode(plain.as_bytes()), base64);
             assert_eq!(text(base64).as_deref(), Some(plain));
+            let bytes: Vec<u8> = (0..9).map_while(|at| byte_at(base64, at)).collect();
+            assert_eq!(bytes, plain.as_bytes());
         }
         for wrong in ["Z", "Zm9vY", "Zm 9", "Z-8=", "/w==", "Zg==Zg=="] {
             assert_eq!(text(wrong), None, "{wrong}");

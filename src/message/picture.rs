@@ -1,0 +1,176 @@
+//! The type and the dimensions of a picture, as its header tells them.
+//!
+//! Nothing is decoded but the few bytes that are looked at, wherever they stand: a picture costs
+//! the same whether it has a kilobyte or ten megabytes.
+
+use super::base64;
+use super::{Media, Source};
+
+/// The type and the dimensions of a picture, as its header tells them.
+///
+/// ```
+/// use memory_prompt::message::{Media, Picture, PictureType};
+///
+/// let header = "R0lGODlhQAHwAIAAAA=="; // of a GIF
+/// let picture = Media::base64("image/gif", header).picture();
+/// let told = Picture { media_type: PictureType::Gif, width: 320, height: 240 };
+/// assert_eq!(picture, Some(told));
+/// assert_eq!(Media::url("https://example.com/a.gif").picture(), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Picture {
+    /// Its type.
+    pub media_type: PictureType,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+}
+
+/// The type of a picture whose header is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PictureType {
+    /// `image/png`.
+    Png,
+    /// `image/jpeg`.
+    Jpeg,
+    /// `image/gif`.
+    Gif,
+    /// `image/webp`.
+    WebP,
+}
+
+impl PictureType {
+    /// Returns the media type, for example `image/png`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::WebP => "image/webp",
+        }
+    }
+}
+
+impl Picture {
+    /// Returns what the header of these bytes tells; `None` where they don't begin as a PNG, JPEG,
+    /// GIF or WebP does, or a side has no pixels.
+    ///
+    /// ```
+    /// use memory_prompt::message::{Picture, PictureType};
+    ///
+    /// let webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x3f\xc1\x3b\0";
+    /// let picture = Picture::of(webp).ok_or("no picture")?;
+    /// assert_eq!(picture.media_type, PictureType::WebP);
+    /// assert_eq!((picture.width, picture.height), (320, 240));
+    /// assert_eq!(Picture::of(b"RIFF\x1a\0\0\0WAVE"), None);
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        read(&|at| bytes.get(at).copied())
+    }
+
+    /// Returns the number of pixels of the longer side.
+    pub fn longer_side(&self) -> u32 {
+        self.width.max(self.height)
+    }
+}
+
+impl Media {
+    /// Returns the type and the dimensions that the header of a picture tells, whatever its media
+    /// type says; `None` where its data is not here.
+    pub fn picture(&self) -> Option<Picture> {
+        let data = self.data()?;
+        read(&|at| base64::byte_at(data, at))
+    }
+
+    /// Returns the base64 data, where it is here: by itself, or in a `data:` URL.
+    pub(crate) fn data(&self) -> Option<&str> {
+        match &self.source {
+            Source::Base64(data) => Some(data),
+            Source::Url(url) => Some(url.strip_prefix("data:")?.split_once(";base64,")?.1),
+            Source::FileId(_) => None,
+        }
+    }
+}
+
+/// Reads the header of what has these bytes.
+fn read(byte: &dyn Fn(usize) -> Option<u8>) -> Option<Picture> {
+    let header = Header(byte);
+    let (media_type, (width, height)) = if header.is(0, b"\x89PNG\r\n\x1a\n") {
+        let sides = (header.big(16, 4)?, header.big(20, 4)?);
+        (PictureType::Png, header.is(12, b"IHDR").then_some(sides)?)
+    } else if header.is(0, b"\xff\xd8\xff") {
+        (PictureType::Jpeg, header.jpeg()?)
+    } else if header.is(0, b"GIF87a") || header.is(0, b"GIF89a") {
+        (PictureType::Gif, (header.little(6, 2)?, header.little(8, 2)?))
+    } else if header.is(0, b"RIFF") && header.is(8, b"WEBP") {
+        (PictureType::WebP, header.webp()?)
+    } else {
+        return None;
+    };
+    (width > 0 && height > 0).then_some(Picture { media_type, width, height })
+}
+
+/// The first bytes of a file, each had by its place.
+struct Header<'a>(&'a dyn Fn(usize) -> Option<u8>);
+
+impl Header<'_> {
+    fn is(&self, at: usize, bytes: &[u8]) -> bool {
+        bytes.iter().enumerate().all(|(i, byte)| (self.0)(at + i) == Some(*byte))
+    }
+
+    /// Returns a number of up to four bytes, of which the first counts most.
+    fn big(&self, at: usize, bytes: usize) -> Option<u32> {
+        (0..bytes).try_fold(0, |sum, i| Some(sum << 8 | u32::from((self.0)(at + i)?)))
+    }
+
+    /// Returns a number of up to four bytes, of which the last counts most.
+    fn little(&self, at: usize, bytes: usize) -> Option<u32> {
+        (0..bytes).rev().try_fold(0, |sum, i| Some(sum << 8 | u32::from((self.0)(at + i)?)))
+    }
+
+    /// Passes the segments of a JPEG up to the one that begins a frame, which is the fifth or so.
+    fn jpeg(&self) -> Option<(u32, u32)> {
+        let mut at = 2;
+        for _ in 0..SEGMENTS {
+            let marker = (self.big(at, 1)? == 0xff).then_some(self.big(at + 1, 1)?)?;
+            match marker {
+                // A byte that fills.
+                0xff => at += 1,
+                // Tables and what is reserved, among the numbers of frames.
+                0xc4 | 0xc8 | 0xcc => at += 2 + self.segment(at)?,
+                0xc0..=0xcf => return Some((self.big(at + 7, 2)?, self.big(at + 5, 2)?)),
+                // The data, the end, or what has no length: no frame has come.
+                0x00..=0x01 | 0xd0..=0xda => return None,
+                _ => at += 2 + self.segment(at)?,
+            }
+        }
+        None
+    }
+
+    /// Returns the length of a JPEG's segment, which counts itself.
+    fn segment(&self, at: usize) -> Option<usize> {
+        usize::try_from(self.big(at + 2, 2)?).ok().filter(|length| *length >= 2)
+    }
+
+    fn webp(&self) -> Option<(u32, u32)> {
+        const LOW_14: u32 = (1 << 14) - 1;
+        if self.is(12, b"VP8 ") && self.is(23, b"\x9d\x01\x2a") {
+            // The two bits above say how to show it larger.
+            Some((self.little(26, 2)? & LOW_14, self.little(28, 2)? & LOW_14))
+        } else if self.is(12, b"VP8L") && self.is(20, b"\x2f") {
+            let bits = self.little(21, 4)?;
+            Some(((bits & LOW_14) + 1, (bits >> 14 & LOW_14) + 1))
+        } else if self.is(12, b"VP8X") {
+            Some((self.little(24, 3)? + 1, self.little(27, 3)? + 1))
+        } else {
+            None
+        }
+    }
+}
+
+/// The most segments of a JPEG that are passed: a profile of 16 MB has 256, and a file that never
+/// ends costs no more than this.
+const SEGMENTS: usize = 1_024;

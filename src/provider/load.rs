@@ -1,0 +1,75 @@
+//! What media take up in a request, measured against the limits of a row.
+
+use super::media::MediaLimits;
+use super::row::{Files, Images, Row};
+use crate::message::{Media, Part};
+
+/// Media that are sent together, as the limits count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pictures: u32,
+    documents: u32,
+    bytes: u64,
+    /// The longest side of a picture whose dimensions are known.
+    side: u32,
+}
+
+impl Load {
+    /// Returns what a part takes up in a request to the provider of this row; nothing if it is no
+    /// media, or of a kind that it is never sent.
+    pub(crate) fn of(part: &Part, row: &Row) -> Self {
+        let bytes = |media: &Media| media.data().map_or(0, |data| data.len() as u64);
+        match part {
+            Part::Image(_) if row.images == Images::Never => Self::default(),
+            Part::File(_) if row.files == Files::Never => Self::default(),
+            Part::Image(media) => {
+                let side = media.picture().map_or(0, |picture| picture.longer_side());
+                Self { pictures: 1, documents: 0, bytes: bytes(media), side }
+            }
+            Part::File(media) => Self { documents: 1, bytes: bytes(media), ..Self::default() },
+            Part::Audio(media) | Part::Video(media) => {
+                Self { bytes: bytes(media), ..Self::default() }
+            }
+            Part::Text(_) | Part::Other(_) => Self::default(),
+        }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            pictures: self.pictures.saturating_add(other.pictures),
+            documents: self.documents.saturating_add(other.documents),
+            bytes: self.bytes.saturating_add(other.bytes),
+            side: self.side.max(other.side),
+        }
+    }
+
+    /// Returns whether all of it may be sent together.
+    pub(crate) fn fits(&self, limits: &MediaLimits) -> bool {
+        let within = |most: Option<u32>, n: u64| most.is_none_or(|most| n <= most.into());
+        let (pictures, documents) = (u64::from(self.pictures), u64::from(self.documents));
+        within(limits.pictures, pictures)
+            && within(limits.documents, documents)
+            && within(limits.together, pictures + documents)
+            && within(limits.bytes, self.bytes)
+            && limits.many.is_none_or(|(above, side)| self.pictures <= above || self.side <= side)
+    }
+
+    /// Returns why this part alone can't be sent, where it can't.
+    pub(crate) fn excess(&self, limits: &MediaLimits) -> Option<String> {
+        let (what, own) = match (self.pictures, self.documents) {
+            (1, _) => ("a picture", limits.picture_bytes),
+            (_, 1) => ("a document", limits.document_bytes),
+            _ => ("media", None),
+        };
+        let most = own.into_iter().chain(limits.bytes).min();
+        if let Some(most) = most.filter(|most| self.bytes > u64::from(*most)) {
+            return Some(format!("{what} of {} bytes in base64, of at most {most}", self.bytes));
+        }
+        let most = limits.side.filter(|most| self.side > *most)?;
+        Some(format!("{what} of {} pixels a side, of at most {most}", self.side))
+    }
+}

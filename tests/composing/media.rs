@@ -1,0 +1,470 @@
+//! Pictures and documents of which a provider takes only so many: which give way, when that
+//! changes, and what is an error.
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::sync::Arc;
+
+use crate::conversations::conversation;
+use crate::counted::counted;
+use memory_prompt::message::{Media, Part};
+use memory_prompt::provider::{MediaLimits, Row};
+use memory_prompt::recall::tools::ReadBack;
+use memory_prompt::record::Snapshot;
+use memory_prompt::report::{Break, Fate, Reason};
+use memory_prompt::text::Keep;
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
+    Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
+};
+use proptest::prelude::*;
+
+fn picture(name: usize) -> Part {
+    Part::Image(Media::url(format!("https://e.x/{name}.png")))
+}
+
+/// A picture of so many bytes in base64, with these sides.
+fn data(width: u16, height: u16, bytes: usize) -> Part {
+    // Two bytes a side, which begin and end within letters.
+    let header = [&b"GIF89a"[..], &width.to_le_bytes(), &height.to_le_bytes(), b"\0\0"].concat();
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in header.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        text.extend((0..4).map(|i| char::from(letters[(bits >> (18 - 6 * i) & 63) as usize])));
+    }
+    assert!(bytes >= text.len() && bytes.is_multiple_of(4));
+    let rest = bytes - text.len();
+    Part::Image(Media::base64("image/gif", text + &"A".repeat(rest)))
+}
+
+fn taking(change: impl Fn(&mut MediaLimits)) -> Provider {
+    let mut row = Row::like(Provider::OpenAi, "narrow").unwrap();
+    row.media = MediaLimits::NONE;
+    change(&mut row.media);
+    Provider::custom(row)
+}
+
+fn pictures(n: u32) -> Provider {
+    taking(|media| media.pictures = Some(n))
+}
+
+fn composed(provider: Provider, history: &[Message]) -> Result<Prompt> {
+    let history = Snapshot::from_messages(history.to_vec());
+    Composer::new().window(Window::all()).for_provider(provider).compose_all(&history, &[])
+}
+
+fn parts(message: &Message) -> &[Part] {
+    let content = match message {
+        Message::User(user) => user.content(),
+        Message::Tool(tool) => tool.content(),
+        _ => return &[],
+    };
+    content.parts()
+}
+
+fn media(message: &Message) -> usize {
+    parts(message).iter().filter(|part| part.as_media().is_some()).count()
+}
+
+/// The pictures that are sent, by their names.
+fn shown(prompt: &Prompt) -> Vec<usize> {
+    let parts = prompt.iter().flat_map(parts);
+    let urls = parts.filter_map(|part| match &part.as_media()?.source {
+        memory_prompt::message::Source::Url(url) => Some(url.clone()),
+        _ => None,
+    });
+    urls.filter_map(|url| url["https://e.x/".len()..url.len() - 4].parse().ok()).collect()
+}
+
+/// Turns with a picture each.
+fn talk(n: usize) -> Vec<Message> {
+    let turn = |i| [Message::user([Part::text("And this?"), picture(i)]), Message::ai("A cat.")];
+    (0..n).flat_map(turn).collect()
+}
+
+/// A conversation of more pictures than the provider takes was refused from then on, with each
+/// question, for ever.
+#[test]
+fn older_pictures_give_way_and_are_told() {
+    let mut history = talk(9);
+    history.push(Message::user("Which of them was black?"));
+    let prompt = composed(Provider::Groq, &history).unwrap();
+    // Between two and five: those from position 8 on, of the positions that leave so many the one
+    // that is a multiple of eight.
+    assert_eq!(shown(&prompt), [4, 5, 6, 7, 8]);
+    let report = prompt.report();
+    assert_eq!(report.media_from, Some(8));
+    assert_eq!(prompt[0].text(), "And this?[Not shown here: 1 image in message 0.]");
+    assert_eq!(prompt.fate(2), Fate::Cleared(9, 48));
+    assert_eq!(prompt.fate(8), Fate::Sent);
+    assert!(report.to_string().contains("  media      before 8 gave way"), "{report}");
+    assert!(!report.is_untouched());
+    // All five are sent where there are no more.
+    assert_eq!(shown(&composed(Provider::Groq, &talk(5)).unwrap()), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_placeholder_can_be_read_back() {
+    let memory = DefaultChatMemory::new();
+    memory.add_all(talk(9)).unwrap();
+    let mut prompt = MemoryPrompt::new(memory).window(Window::all()).for_provider(Provider::Groq);
+    let built = prompt.build().unwrap();
+    assert!(built[4].text().contains("1 image in message 4."));
+    let read = ReadBack::new().run(prompt.memory(), r#"{"message": 4}"#).unwrap();
+    assert!(read.contains("And this?\n1 image"), "{read}");
+}
+
+/// A placeholder that the application set stands for these too, and what `Clear` has cleared counts
+/// no more.
+#[test]
+fn it_goes_with_clearing() {
+    let composer = Composer::new()
+        .window(Window::all())
+        .clear(Clear::media().keep(4).step(1).placeholder("({length}: {position})"));
+    let history = Snapshot::from_messages(talk(6));
+    let prompt = |provider| composer.clone().for_provider(provider).compose_all(&history, &[]);
+    let prompt_of_5 = prompt(pictures(5)).unwrap();
+    assert_eq!(shown(&prompt_of_5), [2, 3, 4, 5]);
+    assert_eq!(prompt_of_5.report().media_from, None);
+    let prompt_of_2 = prompt(pictures(2)).unwrap();
+    assert_eq!(prompt_of_2[6].text(), "And this?(1 image: 6)");
+}
+
+/// One message may have more by itself than the provider takes: its last ones are sent.
+#[test]
+fn a_message_of_too_many_keeps_its_last() {
+    let question = Message::user((0..8).map(picture).collect::<Vec<_>>());
+    let prompt = composed(Provider::Groq, &[question]).unwrap();
+    assert_eq!(shown(&prompt), [3, 4, 5, 6, 7]);
+    assert_eq!(prompt[0].text(), "[Not shown here: 3 images in message 0.]");
+    assert_eq!(prompt.report().cleared[0].seq, 0);
+}
+
+/// What no answer has seen stays, though half of what is taken would be less.
+#[test]
+fn what_is_new_stays_while_it_fits() {
+    let mut history = talk(5);
+    history.extend((5..9).map(|i| Message::user([picture(i)])));
+    assert_eq!(shown(&composed(pictures(4), &history).unwrap()), [5, 6, 7, 8]);
+    history.push(Message::ai("Four cats."));
+    history.push(Message::user([picture(9)]));
+    let prompt = composed(pictures(4), &history).unwrap();
+    assert!(shown(&prompt).ends_with(&[8, 9]), "{:?}", shown(&prompt));
+}
+
+#[test]
+fn a_result_of_a_tool_gives_way_too() {
+    let mut history = vec![Message::user("Click through.")];
+    for i in 0..6 {
+        let id = format!("c{i}");
+        history.push(Message::ai_calls([ToolCall::new(&id, "screenshot", "{}")]));
+        history.push(Message::tool(&id, "screenshot", vec![picture(i)]));
+    }
+    let prompt = composed(pictures(3), &history).unwrap();
+    assert_eq!(shown(&prompt), [3, 4, 5]);
+    assert_eq!(prompt[2].text(), "[Not shown here: 1 image in message 2.]");
+}
+
+/// A picture beyond what is taken was sent, and the provider's own words about it named no place.
+#[test]
+fn a_new_one_that_is_too_large_is_an_error_that_names_it() {
+    let large = || data(100, 100, 5_242_884);
+    let refused = |history: &[Message], temporaries: &[Message]| {
+        let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
+        let composer = Composer::new().for_provider(Provider::Anthropic);
+        let history = Snapshot::from_messages(history.to_vec());
+        let error = composer.compose_all(&history, &temporaries).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Provider);
+        error.to_string()
+    };
+    assert_eq!(
+        refused(&[Message::user("hi"), Message::user([large()])], &[]),
+        "compose: message 1 (user) has a picture of 5242884 bytes in base64, of at most 5242880: \
+         anthropic refuses it"
+    );
+    assert_eq!(
+        refused(&[Message::user([data(8_001, 5, 100)])], &[]),
+        "compose: message 0 (user) has a picture of 8001 pixels a side, of at most 8000: \
+         anthropic refuses it"
+    );
+    let asked = [Message::user("hi"), Message::ai("Hello."), Message::user("And this?")];
+    let error = refused(&asked, &[Message::user([large()])]);
+    assert!(error.contains("temporary 0 (user) has a picture of 5242884 bytes"), "{error}");
+}
+
+/// An application that changed its provider could never ask again: a picture of years ago was too
+/// large for the new one.
+#[test]
+fn an_old_one_that_is_too_large_gives_way() {
+    let large = Message::user([Part::text("See:"), data(9_000, 5, 100)]);
+    let history = [large, Message::ai("A line."), Message::user([data(7_000, 5, 100)])];
+    let prompt = composed(Provider::Anthropic, &history).unwrap();
+    assert_eq!(prompt[0].text(), "See:[Not shown here: 1 image in message 0.]");
+    assert_eq!(prompt[2], history[2]);
+    assert_eq!((prompt.report().cleared[0].seq, prompt.report().media_from), (0, None));
+}
+
+/// "image dimensions exceed max allowed size for many-image requests: 2000 pixels"
+#[test]
+fn many_have_to_be_small() {
+    let turns = |n: usize, side: u16| {
+        let turn = |_| [Message::user([data(side, 10, 100)]), Message::ai("I see.")];
+        (0..n).flat_map(turn).collect::<Vec<_>>()
+    };
+    let sent = |history: &[Message]| {
+        let prompt = composed(Provider::Anthropic, history).unwrap();
+        prompt.iter().map(media).sum::<usize>()
+    };
+    assert_eq!(sent(&turns(90, 2_000)), 90);
+    assert_eq!(sent(&turns(20, 2_001)), 20);
+    let wide = sent(&turns(21, 2_001));
+    assert!((10..=20).contains(&wide), "{wide}");
+    // A wide one that has given way bounds the others no more.
+    let mixed = [turns(3, 2_001), turns(60, 2_000)].concat();
+    let narrow = sent(&mixed);
+    assert!((20..=60).contains(&narrow), "{narrow}");
+}
+
+#[test]
+fn bytes_and_documents_are_counted() {
+    let file = || Part::File(Media::base64("application/pdf", "JVBE".repeat(25)).with_name("a"));
+    let history = |part: &dyn Fn() -> Part| {
+        (0..6).flat_map(|_| [Message::user([part()]), Message::ai("I see.")]).collect::<Vec<_>>()
+    };
+    let left = |provider, history: &[Message]| {
+        let prompt = composed(provider, history).unwrap();
+        prompt.iter().map(media).sum::<usize>()
+    };
+    assert_eq!(left(taking(|it| it.documents = Some(4)), &history(&file)), 2);
+    assert_eq!(left(taking(|it| it.documents = Some(6)), &history(&file)), 6);
+    assert_eq!(left(taking(|it| it.bytes = Some(399)), &history(&file)), 2);
+    assert_eq!(left(taking(|it| it.together = Some(4)), &history(&|| picture(1))), 2);
+    assert_eq!(left(taking(|it| it.documents = Some(0)), &history(&|| picture(1))), 6);
+    assert_eq!(left(taking(|it| it.pictures = Some(0)), &history(&|| picture(1))), 0);
+}
+
+/// What a pin or a temporary holds is never given up: others give way for it, and where it is too
+/// much by itself that is an error.
+#[test]
+fn pins_and_temporaries_stay() {
+    let memory = DefaultChatMemory::new();
+    memory.add_all(talk(9)).unwrap();
+    let mut prompt =
+        MemoryPrompt::new(memory).window(Window::all()).with_pins().for_provider(pictures(3));
+    prompt.pin(0).unwrap();
+    let built = prompt.build().unwrap();
+    assert_eq!((shown(&built)[0], shown(&built).len()), (0, 2));
+    prompt.add_temporary(Message::user([picture(90), picture(91)]));
+    assert_eq!(shown(&prompt.build().unwrap()), [0, 90, 91]);
+    prompt.add_temporary(Message::user([picture(90), picture(91), picture(92)]));
+    let error = prompt.build().unwrap_err().to_string();
+    let why = "temporary 0 (user) has more pictures and documents, with what else always stays";
+    assert!(error.contains(why), "{error}");
+}
+
+/// A temporary picture for which there is room moves nothing that is cached.
+#[test]
+fn a_temporary_that_fits_moves_nothing() {
+    let composer = Composer::new().window(Window::all()).for_provider(pictures(8));
+    let history = Snapshot::from_messages(talk(30));
+    let plain = composer.compose_all(&history, &[]).unwrap();
+    let with = Arc::new(Message::user([picture(90)]));
+    let with = composer.compose_all(&history, &[with]).unwrap();
+    assert!(shown(&plain).len() < 8);
+    assert_eq!(with.shared_prefix(&plain).broken_by, None);
+}
+
+/// A picture that a model made goes out of its answer, and no words are put into its mouth.
+#[test]
+fn pictures_of_an_answer_are_left_out() {
+    let mut row = Row::like(Provider::Gemini, "narrow").unwrap();
+    row.media = MediaLimits::NONE;
+    row.media.pictures = Some(1);
+    let made = |text: &str, i| {
+        let mut parts = vec![picture(i)];
+        if !text.is_empty() {
+            parts.insert(0, Part::text(text));
+        }
+        Message::from(memory_prompt::message::AiMessage::from_parts(parts))
+    };
+    let ask = |text: &str| Message::user(text);
+    let history = [
+        ask("A cat."),
+        made("Here:", 0),
+        ask("Black."),
+        made("", 1),
+        ask("Larger."),
+        made("", 2),
+        ask("Thanks."),
+    ];
+    let prompt = composed(Provider::custom(row), &history).unwrap();
+    assert_eq!(prompt[1], Message::ai("Here:"));
+    assert_eq!(prompt.fate(3), Fate::LeftOut(Reason::Media));
+    assert_eq!(prompt.fate(5), Fate::Sent);
+    assert_eq!(prompt.report().left_out.len(), 1);
+    // Of OpenAI's format an answer has no place for any, and they count nothing.
+    let mut row = Row::like(Provider::OpenAi, "narrow").unwrap();
+    row.media.pictures = Some(0);
+    assert_eq!(composed(Provider::custom(row), &history).unwrap().report().media_from, None);
+}
+
+/// The place of a cut was lost where a placeholder came to stand before it.
+#[test]
+fn the_place_of_a_cut_is_told_behind_a_placeholder() {
+    let cut = Truncate::chars(9).unwrap().keep(Keep::Ends).marker(" … ");
+    let long = Part::text("Hello, world");
+    let history = Snapshot::from_messages([
+        Message::user([Part::text("a"), picture(0), long]),
+        Message::ai("A cat."),
+        Message::user([picture(1)]),
+    ]);
+    let composer = Composer::new().truncate(cut).for_provider(pictures(1));
+    let prompt = composer.compose_all(&history, &[]).unwrap();
+    let gap = prompt.report().truncated[0].gap.unwrap();
+    let text = prompt[0].texts().nth(gap.text).unwrap();
+    assert_eq!(&text[gap.at..gap.at + gap.marker], " … ");
+}
+
+/// The breaks that a growing conversation with a picture a turn has by that.
+fn breaks(taken: u32, turns: usize) -> usize {
+    let memory = DefaultChatMemory::new();
+    let mut prompt = MemoryPrompt::new(memory).window(Window::all()).for_provider(pictures(taken));
+    let (mut before, mut breaks) = (None::<Prompt>, 0);
+    for messages in talk(turns).chunks(2) {
+        prompt.memory().add_all(messages.to_vec()).unwrap();
+        let now = prompt.build().unwrap();
+        let broken = before.as_ref().and_then(|before| now.shared_prefix(before).broken_by);
+        match broken {
+            None => {}
+            Some(Break::Clearing(_)) => breaks += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(shown(&now).len() <= taken as usize);
+        assert!(shown(&now).len() >= turns.min(now.len() / 2).min(taken as usize / 2));
+        before = Some(now);
+    }
+    breaks
+}
+
+/// A boundary that rolls along would break the cached prefix with each picture; this one moves once
+/// for about half as many pictures as are taken.
+#[test]
+fn prefixes_break_in_steps() {
+    let turns = 200;
+    let counted: Vec<usize> = [1, 5, 10, 100].map(|taken| breaks(taken, turns)).to_vec();
+    println!("breaks in {turns} turns with a picture each, by what is taken: {counted:?}");
+    assert_eq!(counted[0], turns - 1); // one is taken
+    for (taken, breaks) in [5, 10, 100].into_iter().zip(&counted[1..]) {
+        assert!(*breaks <= 3 * turns / taken, "{taken}: {breaks}");
+    }
+}
+
+fn counted_by(
+    provider: Option<Provider>,
+    counter: impl TokenCounter + 'static,
+    part: Part,
+) -> usize {
+    let composer = Composer::new().max_tokens(100_000, counter);
+    let composer = provider.into_iter().fold(composer, Composer::for_provider);
+    let history = Snapshot::from_messages([Message::user([part])]);
+    composer.compose_all(&history, &[]).unwrap().report().message_tokens[0]
+}
+
+/// A large photograph counted 1,600 tokens for every model, of which some take 258 and some 4,784.
+#[test]
+fn a_budget_counts_pictures_as_the_provider_does() {
+    let counted = |provider: Provider, width, height| {
+        counted_by(Some(provider), Estimate, data(width, height, 100)) - 4
+    };
+    let model = |provider: Provider, name: &str| provider.model(name);
+    for (provider, width, height, tokens) in [
+        (model(Provider::Anthropic, "claude-sonnet-4-5"), 200, 200, 54),
+        (model(Provider::Anthropic, "claude-sonnet-4-5"), 4_000, 3_000, 1_600),
+        (model(Provider::Anthropic, "claude-opus-4-7"), 2_000, 1_500, 4_000),
+        (Provider::Anthropic, 8_000, 8_000, 4_784),
+        (model(Provider::OpenRouter, "anthropic/claude-sonnet-4.5"), 200, 200, 54),
+        // The examples of OpenAI's guide.
+        (model(Provider::OpenAi, "gpt-4o"), 1_024, 1_024, 765),
+        (model(Provider::OpenAi, "gpt-4o-2024-11-20"), 2_048, 4_096, 1_105),
+        (model(Provider::OpenAiResponses, "gpt-4.1-mini"), 1_024, 1_024, 1_659),
+        (model(Provider::OpenAi, "o4-mini"), 4_000, 4_000, 2_642),
+        (model(Provider::OpenAi, "gpt-5.4"), 1_024, 1_024, 1_600),
+        (Provider::OpenAi, 1_024, 1_024, 1_600),
+        (model(Provider::Gemini, "gemini-2.5-pro"), 384, 384, 258),
+        // That of Google's.
+        (model(Provider::Gemini, "gemini-2.5-pro"), 960, 540, 6 * 258),
+        (model(Provider::Vertex, "gemini-3.1-pro"), 4_000, 4_000, 1_120),
+        (Provider::Gemini, 2_000, 2_000, 9 * 258),
+        (Provider::Mistral, 1_024, 1_024, 1_600),
+    ] {
+        assert_eq!(counted(provider, width, height), tokens, "{provider:?}, {width} x {height}");
+    }
+    // Of one that is not here the dimensions are not known.
+    assert_eq!(counted_by(Some(Provider::Anthropic), Estimate, picture(1)), 1_604);
+    assert_eq!(counted_by(None, Estimate, data(200, 200, 100)), 1_604);
+}
+
+/// A counter that has a count of its own for pictures, or for messages.
+struct Own {
+    media: Option<usize>,
+    message: Option<usize>,
+}
+
+impl TokenCounter for Own {
+    fn count_text(&self, text: &str) -> Result<usize> {
+        Estimate.count_text(text)
+    }
+
+    fn count_media(&self, part: &Part) -> Result<usize> {
+        self.media.map_or_else(|| Estimate.count_media(part), Ok)
+    }
+
+    fn count(&self, message: &Message) -> Result<usize> {
+        match (self.message, self.media) {
+            (Some(message), _) => Ok(message),
+            (None, Some(media)) => Ok(4 + media),
+            (None, None) => Estimate.count(message),
+        }
+    }
+}
+
+#[test]
+fn a_counter_of_ones_own_counts_pictures_itself() {
+    let counted = |media, message| {
+        let own = Own { media, message };
+        counted_by(Some(Provider::Anthropic), own, data(200, 200, 100))
+    };
+    assert_eq!(counted(None, None), 58);
+    assert_eq!(counted(Some(7), None), 11);
+    assert_eq!(counted(None, Some(9)), 9);
+}
+
+counted! {
+    #![cases(256)]
+
+    /// Which give way is a function of what is sent: it does not matter how much of the history was
+    /// read, nor what was built before.
+    #[test]
+    fn it_depends_on_what_is_sent_alone(
+        history in conversation(20), more in proptest::collection::vec(0usize..9, 0..20),
+        taken in 0u32..6, n in 1usize..20,
+    ) {
+        let mut history = history;
+        for (i, at) in more.iter().enumerate() {
+            history.insert((at * 3).min(history.len()), Message::user([picture(i)]));
+        }
+        let memory = Arc::new(DefaultChatMemory::new());
+        memory.add_all(history.iter().filter(|it| !it.is_system()).cloned()).unwrap();
+        for window in [Window::all(), Window::last(n), Window::stepped(n, n).unwrap()] {
+            let composer = Composer::new().window(window).for_provider(pictures(taken));
+            let mut shell = MemoryPrompt::new(Arc::clone(&memory));
+            shell.configure(|_| composer.clone());
+            let all = memory.read(None, usize::MAX).unwrap();
+            let Ok(whole) = composer.compose_all(&all, &[]) else { continue };
+            prop_assert_eq!(&shell.build().unwrap(), &whole);
+            prop_assert!(whole.iter().map(media).sum::<usize>() <= taken as usize);
+            prop_assert_eq!(&shell.build().unwrap(), &whole);
+        }
+    }
+}

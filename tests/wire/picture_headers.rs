@@ -1,0 +1,104 @@
+//! The type and the dimensions of pictures, as their headers tell them; hostile headers do no harm.
+
+use std::fs;
+use std::path::Path;
+
+use crate::counted::counted;
+use crate::picture_header::{any, base64};
+use memory_prompt::message::{Media, Picture, PictureType};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// Each seed of the fuzzer with what it tells; those that are not named here tell nothing.
+const TOLD: &[(&str, PictureType, u32, u32)] = &[
+    ("png", PictureType::Png, 640, 480),
+    ("png_of_all_bits", PictureType::Png, u32::MAX, u32::MAX),
+    ("jpeg", PictureType::Jpeg, 1024, 768),
+    ("jpeg_progressive", PictureType::Jpeg, 1024, 768),
+    ("jpeg_long_profile", PictureType::Jpeg, 31, 17),
+    ("gif", PictureType::Gif, 320, 240),
+    ("webp_lossy", PictureType::WebP, 550, 368),
+    ("webp_lossless", PictureType::WebP, 386, 395),
+    ("webp_extended", PictureType::WebP, 400, 301),
+    ("webp_of_all_bits", PictureType::WebP, 1 << 24, 1 << 24),
+];
+
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/picture_header");
+    // The published package has no fuzz folder.
+    let Ok(folder) = fs::read_dir(seeds) else { return Vec::new() };
+    let seed = |path: std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read(path).unwrap())
+    };
+    folder.map(|entry| seed(entry.unwrap().path())).collect()
+}
+
+#[test]
+fn headers_tell_type_and_dimensions() {
+    let mut found = 0;
+    for (name, bytes) in seeds() {
+        any(&bytes);
+        let told = TOLD.iter().find(|it| it.0 == name);
+        let told = told.map(|(_, media_type, width, height)| Picture {
+            media_type: *media_type,
+            width: *width,
+            height: *height,
+        });
+        assert_eq!(Picture::of(&bytes), told, "{name}");
+        found += usize::from(told.is_some());
+    }
+    assert!(found == TOLD.len() || seeds().is_empty());
+}
+
+/// A header that is cut anywhere tells the same or nothing, and never something else.
+#[test]
+fn headers_cut_short_tell_nothing_else() {
+    for (name, bytes) in seeds() {
+        let whole = Picture::of(&bytes);
+        for end in 0..bytes.len().min(700) {
+            let cut = Picture::of(&bytes[..end]);
+            assert!(cut.is_none() || cut == whole, "{name} cut at {end}: {cut:?}");
+        }
+    }
+}
+
+/// A picture of many megabytes costs what a small one does: its base64 is looked at in places.
+#[test]
+fn a_large_picture_is_not_decoded() {
+    let mut bytes = b"GIF89a\x40\x01\xf0\0".to_vec();
+    bytes.resize(6_000_000, 7);
+    let media = Media::base64("image/gif", base64(&bytes));
+    let cost = allocation_counter::measure(|| {
+        assert_eq!(media.picture().map(|it| (it.width, it.height)), Some((320, 240)));
+    });
+    assert_eq!(cost.bytes_total, 0);
+}
+
+/// Seeds with some of their bytes changed, and some behind them.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let seeds: Vec<_> = seeds().into_iter().map(|(_, bytes)| bytes).chain([Vec::new()]).collect();
+    let changes = vec((proptest::arbitrary::any::<Index>(), proptest::num::u8::ANY), 0..6);
+    (select(seeds), changes, vec(proptest::num::u8::ANY, 0..9)).prop_map(
+        |(mut bytes, changes, more)| {
+            for (place, byte) in changes {
+                if !bytes.is_empty() {
+                    let place = place.index(bytes.len().min(64));
+                    bytes[place] = byte;
+                }
+            }
+            bytes.extend(more);
+            bytes
+        },
+    )
+}
+
+counted! {
+    #![cases(4_096)]
+
+    #[test]
+    fn no_header_does_harm(bytes in mutated()) {
+        any(&bytes);
+    }
+}
