@@ -11,6 +11,7 @@ pub(super) use placeholder::without_parts;
 use super::Composer;
 use super::counts::Counts;
 use super::extras::Extras;
+use super::form::ClearedPart;
 use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
@@ -230,13 +231,6 @@ pub(super) struct Clearing<'a> {
     media: u64,
     /// The positions that are pinned, in ascending order.
     pinned: &'a [u64],
-}
-
-/// The part of a message that is cleared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClearedPart {
-    Result,
-    Media,
 }
 
 impl Clearing<'_> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::clear::ClearedPart;
+use super::form::ClearedPart;
 use crate::message::Message;
 use crate::prompt::{Cleared, Truncated};
 use crate::record::{Record, RecordIdentity};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::clear::ClearedPart;
+use super::form::Form;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Provider, as_sent};
@@ -44,16 +44,6 @@ struct Counted {
     form: Form,
     /// None if it is not sent.
     tokens: Option<usize>,
-}
-
-/// The part of a record's form that is decided before truncation: whether it is spared, and what of
-/// it is cleared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Form {
-    /// True if it is not cut, though others of its length are.
-    pub(super) whole: bool,
-    /// The part of it that is cleared.
-    pub(super) cleared: Option<ClearedPart>,
 }
 
 struct Shared {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Composer;
-use super::clear::{ClearedPart, Clearing};
+use super::clear::Clearing;
 use super::copies::Change;
-use super::counts::Form;
+use super::form::{ClearedPart, Form};
 use crate::error::Result;
 use crate::message::Message;
 use crate::prompt::{Cleared, Gap, Truncated};

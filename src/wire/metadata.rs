@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use super::answer::is_empty;
 use super::common::{Fields, kept};
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Format;
@@ -121,7 +120,7 @@ impl Beside {
         collect(&rest, &LISTED_AT, &mut sources);
         let mut message = message;
         // A message that says nothing is empty, whatever stood beside it.
-        let is_said = !is_empty(&message);
+        let is_said = !message.is_empty();
         if is_said
             && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)

@@ -156,8 +156,8 @@ fn an_empty_signature_is_none() {
     }
 }
 
-/// A call of a tool that takes nothing may open without `input`, and no piece of one follows: all of
-/// the answer was lost for it.
+/// A call of a tool that takes nothing may open without `input`, and no piece of one follows: all
+/// of the answer was lost for it.
 #[test]
 fn a_call_without_input_asks_for_nothing() {
     let call = json!({"type": "tool_use", "id": "x", "name": "now"});

@@ -1,9 +1,10 @@
 //! The positions before which results and media are cleared: a function of what is stored.
 
-use super::{Clear, ClearedPart};
+use super::Clear;
 use crate::compose::Composer;
-use crate::compose::counts::{Counts, Form};
+use crate::compose::counts::Counts;
 use crate::compose::extras::Extras;
+use crate::compose::form::{ClearedPart, Form};
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
 use crate::token::{Estimate, TokenCounter};

@@ -1,6 +1,6 @@
 //! The text that stands for what is cleared. It depends on the message and its position alone.
 
-use super::ClearedPart;
+use crate::compose::form::ClearedPart;
 use crate::message::{Content, Message, Part, in_words};
 
 /// Returns a copy of a message in which a result, or its media, are cleared.
