@@ -78,6 +78,10 @@ impl Beside {
         for (key, value) in fields.rest() {
             match (self.0.get_mut(&key), value) {
                 (Some(known), more) if LOGPROBS.contains(&&*key) => extend(known, more),
+                // Claude tells the half of it first.
+                (Some(Value::Object(known)), Value::Object(more)) if key == "usage" => {
+                    known.extend(more);
+                }
                 (_, value) => drop(self.0.insert(key, value)),
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::shown::{assert_shown, calls, read, reasoning};
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::{self, Answer, Request, Stop};
+use memory_prompt::wire::{self, Answer, Request, Stop, Stream};
 use memory_prompt::{Composer, Message, Provider};
 use serde_json::{Value, json};
 
@@ -110,4 +110,83 @@ fn a_search_of_xais_own_asks_for_nothing() {
     // It goes back as it came, to nobody else.
     assert_eq!(sent(Provider::OpenAiResponses, whole.clone())["input"][1], found);
     assert!(!sent(Provider::OpenAi, whole).to_string().contains("x_keyword_search"));
+}
+
+// --- Anthropic -------------------------------------------------------------------------------
+
+fn start() -> Value {
+    json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}})
+}
+
+fn opens(index: u64, block: &Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn closes(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn over(word: &str) -> [Value; 2] {
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": word}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// llama.cpp writes an empty signature, since local models sign nothing. It passed for one, and
+/// Claude was sent the thought, which is a 400.
+#[test]
+fn an_empty_signature_is_none() {
+    let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
+    let says = json!({"type": "text", "text": "Hi."});
+    let body = json!({"role": "assistant", "stop_reason": "end_turn", "content": [thought, says]});
+    let pieces = [start(), opens(0, &thought), closes(0), opens(1, &says), closes(1)];
+    let mut stream = Stream::of(Provider::Anthropic);
+    for piece in &pieces {
+        stream.push(&piece.to_string()).unwrap();
+    }
+    let broken = stream.broken();
+    assert_eq!(broken.message.reasoning().count(), 0);
+    let all: Vec<Value> = pieces.into_iter().chain(over("end_turn")).collect();
+    let streamed = read(Provider::Anthropic, &all).1.unwrap();
+    for answer in [wire::answer(Provider::Anthropic, body).unwrap(), streamed] {
+        assert_eq!(answer.message.reasoning().next().unwrap().signature, None);
+        let body = sent(Provider::Anthropic, answer).to_string();
+        assert!(body.contains("Hi.") && !body.contains("Hm."), "{body}");
+    }
+}
+
+/// A call of a tool that takes nothing may open without `input`, and no piece of one follows: all
+/// of the answer was lost for it.
+#[test]
+fn a_call_without_input_asks_for_nothing() {
+    let call = json!({"type": "tool_use", "id": "x", "name": "now"});
+    let pieces = [start(), opens(0, &call), closes(0)];
+    let pieces: Vec<Value> = pieces.into_iter().chain(over("tool_use")).collect();
+    let (told, streamed) = read(Provider::Anthropic, &pieces);
+    let streamed = streamed.unwrap();
+    assert_shown(&told, &streamed, "llama.cpp");
+    let body = json!({"role": "assistant", "stop_reason": "tool_use", "content": [call]});
+    for answer in [wire::answer(Provider::Anthropic, body).unwrap(), streamed] {
+        assert_eq!(answer.message.tool_calls().next().unwrap().arguments, "{}");
+    }
+}
+
+/// Claude tells what a cache wrote at each of its two prices, and the tier, where a stream begins;
+/// the counts at its end took the place of all that.
+#[test]
+fn a_stream_tells_the_usage_of_a_whole_answer() {
+    let first = json!({"input_tokens": 5, "output_tokens": 1, "service_tier": "standard",
+        "cache_creation": {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": 0}});
+    let mut begins = start();
+    begins["message"]["usage"] = first;
+    let mut ends = over("end_turn");
+    ends[0]["usage"] = json!({"output_tokens": 9});
+    let says = json!({"type": "text", "text": "Hi."});
+    let pieces: Vec<Value> = [begins, opens(0, &says), closes(0)].into_iter().chain(ends).collect();
+    let answer = read(Provider::Anthropic, &pieces).1.unwrap();
+    let usage = &answer.metadata.attributes["usage"];
+    assert_eq!(usage["cache_creation"]["ephemeral_5m_input_tokens"], 7);
+    assert_eq!((&usage["service_tier"], &usage["output_tokens"]), (&json!("standard"), &json!(9)));
+    assert_eq!(answer.usage.output, Some(9));
 }

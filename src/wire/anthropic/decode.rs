@@ -219,7 +219,8 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
         Some("thinking") => {
             fields.take("type");
             let text = fields.required_text("thinking")?;
-            let signature = fields.text("signature")?;
+            // Servers that sign nothing write an empty one.
+            let signature = fields.text("signature")?.filter(|it| !it.is_empty());
             Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, fields.rest()) }.into())
         }
         Some(REDACTED) => {
@@ -232,9 +233,7 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
             fields.take("type");
             let id = fields.required_text("id")?;
             let name = fields.required_text("name")?;
-            let Some(arguments) = fields.object_text("input")? else {
-                return Err(fields.at.key("input").error("missing"));
-            };
+            let arguments = fields.object_text("input")?.unwrap_or_else(|| "{}".to_owned());
             let extra = keep(FORMAT, fields.rest());
             Ok(ToolCall { id, name, arguments, signature: None, extra }.into())
         }
