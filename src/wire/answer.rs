@@ -86,8 +86,8 @@ impl Answer {
 
     /// The same answer with what stood beside its message.
     pub(super) fn beside(mut self, beside: Beside) -> Self {
-        let format = self.provider.format();
-        (self.message, self.metadata) = beside.told(self.message, format);
+        let (format, is_said) = (self.provider.format(), !self.is_empty());
+        (self.message, self.metadata) = beside.told(self.message, format, is_said);
         self
     }
 
@@ -204,7 +204,9 @@ impl Stop {
     }
 
     fn said_by(word: &str) -> Self {
-        match word.to_ascii_lowercase().as_str() {
+        let word = word.to_ascii_lowercase();
+        // Google's server for OpenAI's format says why: `content_filter: SAFETY`.
+        match word.split_once(": ").map_or(&*word, |(kind, _)| kind) {
             "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
             "stop_sequence" => Self::Sequence,
             "tool_calls" | "tool_call" | "tool_use" | "function_call" => Self::Calls,
@@ -228,7 +230,8 @@ impl Stop {
             | "image_prohibited_content"
             | "image_recitation"
             | "image_other" => Self::Filtered,
-            "malformed_function_call"
+            "function_call_filter"
+            | "malformed_function_call"
             | "malformed_response"
             | "unexpected_tool_call"
             | "too_many_tool_calls"
@@ -279,7 +282,7 @@ pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
         ["failed", "OTHER", "JAILBREAK", "NO_IMAGE", "BLOCK_REASON_UNSPECIFIED"];
     let is_known =
         Stop::said_by(word) != Stop::Unknown || is_failure(word) || TOLD_AS_WELL.contains(&word);
-    let word = if is_known { word } else { "" };
+    let word = word.rsplit(": ").next().filter(|_| is_known).unwrap_or_default();
     let kind = ErrorKind::Refused { code: Code::of(word), status: None, retryable };
     at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
 }

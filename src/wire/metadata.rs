@@ -87,8 +87,14 @@ impl Beside {
         }
     }
 
-    /// Returns what is known by name, and the message with the sources that stood beside it.
-    pub(super) fn told(self, message: AiMessage, format: Format) -> (AiMessage, Metadata) {
+    /// Returns what is known by name, and the message with the sources that stood beside it: one
+    /// that says nothing stays empty.
+    pub(super) fn told(
+        self,
+        message: AiMessage,
+        format: Format,
+        is_said: bool,
+    ) -> (AiMessage, Metadata) {
         // What says nothing of the answer, or what was asked once more.
         const PASSING: [&str; 10] = [
             "object",
@@ -119,12 +125,13 @@ impl Beside {
         let mut sources = Vec::new();
         collect(&rest, &LISTED_AT, &mut sources);
         let mut message = message;
-        if !sources.is_empty()
+        if is_said
+            && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)
         {
             message = message.with_attribute(SOURCES, list);
         }
-        if let (Some(value), Format::Anthropic) = (rest.get("container"), format) {
+        if let (Some(value), Format::Anthropic, true) = (rest.get("container"), format, is_said) {
             let kept = Attributes::from_iter([("container".to_owned(), value.clone())]);
             message = message.with_attribute(super::anthropic::ATTRIBUTE, kept);
         }

@@ -87,21 +87,23 @@ impl Usage {
         let input = number(usage, &["prompt_tokens"]);
         let reasoning =
             number(wrote, &["reasoning_tokens"]).or_else(|| number(usage, &["reasoning_tokens"]));
-        let mut output = number(usage, &["completion_tokens"]);
-        // xAI counts reasoning beside what is said; the total tells.
-        let beside = sum([input, output, reasoning]);
-        if reasoning != Some(0) && beside.is_some() && beside == number(usage, &["total_tokens"]) {
-            output = sum([output, reasoning]);
-        }
         let cached = ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", READ];
+        let cached = number(read, &["cached_tokens"]).or_else(|| number(usage, &cached));
         let written = ["cache_write_tokens", "cache_creation_tokens"];
-        Self {
-            input,
-            cached: number(read, &["cached_tokens"]).or_else(|| number(usage, &cached)),
-            written: number(read, &written).or_else(|| number(usage, &[WRITTEN])),
-            output,
-            reasoning,
-        }
+        let written = number(read, &written).or_else(|| number(usage, &[WRITTEN]));
+        let said = number(usage, &["completion_tokens"]);
+        let told = number(usage, &["total_tokens"]).zip(sum([input, said]));
+        let untold = told.map(|(total, told)| total.saturating_sub(told));
+        let (output, reasoning) = match (untold, reasoning) {
+            // Google counts it in the total alone, as others do what a cache knows.
+            (Some(1..), None) if cached.or(written).is_none() => (sum([said, untold]), untold),
+            // xAI and Perplexity count it beside what is said.
+            (Some(_), Some(_)) if untold == reasoning || reasoning > said => {
+                (sum([said, reasoning]), reasoning)
+            }
+            _ => (said, reasoning),
+        };
+        Self { input, cached, written, output, reasoning }
     }
 
     /// A Responses `usage`.

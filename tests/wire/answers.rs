@@ -74,6 +74,23 @@ fn usage_means_the_same_everywhere() {
                 "completion_tokens_details": {"reasoning_tokens": 100}}),
             [Some(9), None, None, Some(104), Some(100)],
         ),
+        // Of Google's, most of what is billed was not counted: it stands in the total alone.
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 103}),
+            [Some(9), None, None, Some(94), Some(93)],
+        ),
+        // Of Perplexity's the part was more than the whole.
+        (
+            json!({"prompt_tokens": 33, "completion_tokens": 7395, "total_tokens": 7428,
+                "reasoning_tokens": 73825}),
+            [Some(33), None, None, Some(81220), Some(73825)],
+        ),
+        // A gateway to Claude counts what its cache knows in the total alone.
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113,
+                "cache_read_input_tokens": 100}),
+            [Some(9), Some(100), None, Some(4), None],
+        ),
         (
             json!({"prompt_tokens": 9, "prompt_cache_hit_tokens": 7}),
             [Some(9), Some(7), None, None, None],

@@ -225,3 +225,101 @@ fn what_stands_before_a_body_is_passed_over() {
     assert_eq!(texts.len(), 1);
     assert!(Stream::of(Provider::OpenAi).push(&texts[0]).is_err());
 }
+
+/// Google's server says behind the word for it why it filtered: the two of them were a word that
+/// nobody knows. A blocked prompt was asked again for ever, and of half an answer the calls ran.
+#[test]
+fn googles_words_for_why_it_stops_are_known() {
+    let answer = |word: &str, message: Option<Value>| {
+        let mut choice = json!({"index": 0, "finish_reason": word});
+        if let Some(message) = message {
+            choice["message"] = message;
+        }
+        wire::answer(Provider::GoogleOpenAi, json!({"choices": [choice]}))
+    };
+    let words = [
+        ("content_filter: PROHIBITED_CONTENT", "PROHIBITED_CONTENT", false),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL", true),
+    ];
+    for (word, known, passes) in words {
+        for nothing in [None, Some(json!({"role": "assistant"}))] {
+            let streamed = read(Provider::GoogleOpenAi, &[end(word)]).1;
+            for refused in [answer(word, nothing), streamed] {
+                let kind = refused.unwrap_err().kind();
+                let ErrorKind::Refused { code: Some(code), retryable, .. } = kind else {
+                    panic!("{kind:?}")
+                };
+                assert_eq!((code.as_str(), retryable), (known, passes));
+            }
+        }
+    }
+    let call = json!({"index": 0, "id": "a", "type": "function",
+                      "function": {"name": "look", "arguments": "{}"}});
+    let half = json!({"role": "assistant", "content": "Half", "tool_calls": [call]});
+    let pieces = [delta(&half), end("content_filter: SAFETY")];
+    let (told, streamed) = read(Provider::GoogleOpenAi, &pieces);
+    let streamed = streamed.unwrap();
+    assert_shown(&told, &streamed, "half");
+    for half in [answer("content_filter: SAFETY", Some(half)).unwrap(), streamed] {
+        assert_eq!(half.stop, Stop::Filtered);
+    }
+}
+
+/// Google counts in each chunk. A gateway wrote `[DONE]` where its server had broken off, and half
+/// an answer was whole, since behind a usage that is an end.
+#[test]
+fn a_usage_in_each_chunk_is_no_end() {
+    let usage = json!({"completion_tokens": 1, "prompt_tokens": 9, "total_tokens": 103});
+    let says = |text: &str, usage: &Value| json!({"choices": [{"index": 0, "delta": {"content": text}}], "usage": usage});
+    let last = json!({"choices": [], "usage": usage});
+    let pieces = |pieces: &[Value]| {
+        let mut stream = Stream::of(Provider::GoogleOpenAi);
+        for piece in pieces {
+            stream.push(&piece.to_string()).unwrap();
+        }
+        stream.push("[DONE]").unwrap();
+        stream
+    };
+    for behind in [&[][..], std::slice::from_ref(&last)] {
+        let stream = pieces(&[&[says("1", &usage), says(", ", &usage)], behind].concat());
+        assert!(!stream.has_ended());
+        assert_eq!(stream.broken().message.text(), "1, ");
+    }
+    // One that comes last counts what was written in full.
+    let nothing = Value::Null;
+    for whole in [
+        vec![says("1", &nothing), says(", 2", &nothing), last],
+        vec![says("1", &nothing), says(", 2", &usage)],
+    ] {
+        assert_eq!(pieces(&whole).finish().unwrap().message.text(), "1, 2");
+    }
+}
+
+/// Perplexity tells its sources in the first chunk, before it says a word. If the stream broke
+/// behind that, the empty answer was one to store: the sources stood on it. So did Claude's
+/// container.
+#[test]
+fn what_stands_beside_nothing_is_no_answer() {
+    let sources = json!({"citations": ["https://e.x"], "choices": [
+        {"index": 0, "delta": {"role": "assistant", "content": ""}}]});
+    let mut stream = Stream::of(Provider::OpenAiCompatible);
+    stream.push(&sources.to_string()).unwrap();
+    let broken = stream.broken();
+    assert!(broken.is_empty(), "{broken:?}");
+    assert_eq!(broken.metadata.sources.len(), 1);
+
+    let begins = json!({"type": "message_start", "message": {"id": "m", "role": "assistant",
+        "content": [], "container": {"id": "container_1"}}});
+    let mut stream = Stream::of(Provider::Anthropic);
+    stream.push(&begins.to_string()).unwrap();
+    let broken = stream.broken();
+    assert!(broken.is_empty(), "{broken:?}");
+    assert_eq!(broken.metadata.container.as_deref(), Some("container_1"));
+
+    // Beside a word they are kept.
+    let (_, answer) = read(
+        Provider::OpenAiCompatible,
+        &[sources, delta(&json!({"content": "[1]"})), end("stop")],
+    );
+    assert!(answer.unwrap().message.attributes().contains_key("wire:sources"));
+}

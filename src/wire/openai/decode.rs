@@ -68,10 +68,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     refused(&choice, &["message"])?;
     let word = stop_word(choice.take("finish_reason"));
     let message = match choice.object("message")? {
-        // Azure leaves it out where it has filtered all of it.
-        None if Stop::of(word.as_deref(), false, false) == Stop::Filtered => AiMessage::new(""),
         Some(message) => ai(message, &mut ids)?,
-        None => return Err(choice.at.key("message").error("missing")),
+        // Azure and Google leave it out where they have filtered all of it.
+        None => match Stop::of(word.as_deref(), false, false) {
+            Stop::Filtered | Stop::Malformed => AiMessage::new(""),
+            _ => return Err(choice.at.key("message").error("missing")),
+        },
     };
     let answer = Answer::new(Provider::OpenAi, message, usage, word).checked(choice.at)?;
     Ok(answer.beside(Beside::of([choice, body])))

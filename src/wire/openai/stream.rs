@@ -20,8 +20,8 @@ use crate::wire::usage::Usage;
 /// The chunks become the message that the response would have held without streaming, and that is
 /// read as [`answer`](super::answer) reads it. Servers that send parallel calls under one index, or
 /// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which
-/// some servers write into each chunk, say nothing. `[DONE]` alone is no end, but behind the usage
-/// it is: a server counts what it has written in full.
+/// some servers write into each chunk, say nothing. `[DONE]` alone is no end, but behind a usage
+/// that comes last it is: a server counts what it has written in full.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, openai::Stream};
@@ -59,6 +59,8 @@ pub struct Chunks {
     ids: Ids,
     /// True if `[DONE]` is the end.
     ends_in_done: bool,
+    /// True if the answer went on behind a usage: then that proves no end.
+    counts_along: bool,
     /// True if something was said in pieces.
     has_deltas: bool,
 }
@@ -94,15 +96,15 @@ impl Pieces for Chunks {
 
     fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         name_after(&mut self.ids, &chunk);
-        end.usage.is_now(usage(&chunk));
         let choice = |choice, at: At| self.choice(Fields::of(choice, at)?, end, events);
         chunk.each("choices", choice)?;
+        end.usage.is_now(usage(&chunk));
         end.beside.take(chunk);
         Ok(())
     }
 
     fn done(&mut self, end: &mut End, events: &mut Events) {
-        if self.ends_in_done || end.usage != Usage::default() {
+        if self.ends_in_done || (end.usage != Usage::default() && !self.counts_along) {
             self.calls.show(&mut self.ids, events);
             end.says_whole();
         }
@@ -129,6 +131,7 @@ impl Chunks {
             return Err(choice.at.key("index").error("expected one choice, numbered 0"));
         }
         refused(&choice, &["delta", "message"])?;
+        self.counts_along |= end.usage != Usage::default();
         // Moonshot counts here.
         end.usage.is_now(usage(&choice));
         if let Some(delta) = choice.object("delta")? {
