@@ -1,5 +1,7 @@
 //! The errors that providers answer in place of messages, as far as a body or an event tells them.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::common::{At, Fields};
@@ -15,7 +17,8 @@ pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
     for key in ["error", "base_resp"] {
         let Some(error) = body.get(key).filter(|error| !is_nothing(error)) else { continue };
         if key == "error" || error.get("status_code").is_some_and(|code| !is_nothing(code)) {
-            return Err(refusal(body.at.key(key), |key| error.get(key)));
+            let told = |key: &str| if error.is_string() { body.get(key) } else { error.get(key) };
+            return Err(refusal(body.at.key(key), told));
         }
     }
     let says = |key| body.get(key).is_some_and(|said| said.is_string() || said.is_array());
@@ -37,8 +40,12 @@ pub(super) fn refusal<'a>(at: At, told: impl Fn(&str) -> Option<&'a Value>) -> E
 
 /// The same, where the response itself had a status.
 fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
-    let said = ["message", "detail", "msg", "status_msg"];
-    let message = said.into_iter().filter_map(&told).find_map(Value::as_str);
+    let said = ["message", "detail", "msg", "status_msg", "error", "errors"];
+    let message = said.into_iter().filter_map(&told).find_map(|said| match said {
+        Value::String(text) => Some(Cow::from(text)),
+        Value::Array(_) | Value::Object(_) => Some(said.to_string().into()), // all that is wrong
+        _ => None,
+    });
     let parameter = told("param").and_then(Value::as_str);
     let parameter = parameter.or_else(|| told("details").and_then(violated));
     let parameter = parameter.and_then(as_parameter);
@@ -54,12 +61,13 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
         // A code says more than the type before it.
         code: words.iter().rev().find_map(|word| Code::of(word)),
         status,
-        retryable: is_passing && !words.iter().any(|word| is_final(word)),
+        // What is too large stays so, whatever Groq calls it.
+        retryable: is_passing && status != Some(413) && !words.iter().any(|word| is_final(word)),
     };
     let parameter = parameter.map_or_else(String::new, |name| format!(" about `{name}`"));
     let quoted = quoted(words, status);
     let error = at.of_kind(kind, format_args!("the provider answered an error{quoted}{parameter}"));
-    error.with_provider_message(message)
+    error.with_provider_message(message.as_deref())
 }
 
 /// Returns the name of a parameter as an error may repeat it: a path of identifiers.

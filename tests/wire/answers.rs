@@ -211,6 +211,34 @@ fn nothing_for_a_reason_is_no_answer() {
     assert!(refusal(openai::answer(said(&json!("network_error")))).2);
 }
 
+/// The words of an error could be had only if they stood in a text of `message`.
+#[test]
+fn what_a_provider_says_of_an_error_can_be_had() {
+    let model = "model \"llama9\" not found, try pulling it first";
+    let bodies = [
+        (json!({"error": model}), model),
+        (json!({"code": "The caller has no permission", "error": "No credits"}), "No credits"),
+        (json!({"detail": [{"loc": ["body"], "msg": "Field required"}]}), "Field required"),
+        (json!({"object": "error", "message": {"detail": [{"msg": "Extra"}]}}), "Extra"),
+        (json!({"error": {"message": ["One", "Two"]}}), "Two"),
+        (json!({"error": "Not Found", "message": "No such model"}), "No such model"),
+    ];
+    for (body, said) in bodies {
+        for provider in [Provider::OpenAi, Provider::Ollama] {
+            let mut stream = wire::Stream::of(provider);
+            let streamed = stream.push(&body.to_string()).unwrap_err();
+            for error in [wire::answer(provider, &body).unwrap_err(), streamed] {
+                let told = error.provider_message().unwrap_or_default();
+                assert!(told.contains(said), "{provider}: {body}: {told:?}");
+                assert!(!error.to_string().contains(said), "{error}");
+            }
+        }
+    }
+    // What says only that there was one says nothing more.
+    let error = openai::answer(json!({"error": true})).unwrap_err();
+    assert_eq!(error.provider_message(), None);
+}
+
 #[test]
 fn what_is_not_there_yet_is_no_empty_answer() {
     let status =
