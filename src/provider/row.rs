@@ -417,7 +417,7 @@ pub enum Files {
     /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address
     /// alone.
     Document,
-    /// Not at all.
+    /// Not at all: a file that is a text is sent as one.
     Never,
 }
 

@@ -169,6 +169,7 @@ pub(super) const GOOGLE_OPENAI: Row = Row {
     opens: Opens::WithUser,
     blank: Blank::Empty,
     parses_arguments: true,
+    files: Files::Never, // "Invalid content part type: file"
     signed_calls: true,
     tool_names: ToolNames::Letter,
     private: PrivateFields::NONE.with(ExtraContent),
@@ -191,7 +192,7 @@ pub(super) const MISTRAL: Row = Row {
 
 pub(super) const STRICT_TEMPLATE: Row = Row {
     parses_arguments: true,
-    files: Files::Data,
+    files: Files::Never, // as vLLM and llama.cpp
     asks_for_usage: true,
     private: PrivateFields::NONE,
     ..named("strict_template", MISTRAL)
@@ -267,6 +268,7 @@ pub(super) const VLLM: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
     tool_names: ToolNames::Any,
     images: Images::Any,
+    files: Files::Never, // "Unknown part type: file"; llama.cpp: "unsupported content[].type"
     private: PrivateFields::ALL,
     ..named("vllm", COMPATIBLE)
 };

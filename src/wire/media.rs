@@ -12,8 +12,7 @@ fn is_refused(part: &Part, message: &Message, row: &Row) -> bool {
     let is_taken = match part {
         Part::Image(_) => takes_image(media, row),
         Part::Audio(_) => row.audio,
-        Part::File(_) if row.files == Files::Pdf => is_pdf(media) || as_text(media).is_some(),
-        Part::File(_) => row.files != Files::Never,
+        Part::File(_) => takes_file(media, row) || as_text(media).is_some(),
         _ => true,
     };
     let is_found = match &media.source {
@@ -152,14 +151,22 @@ pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
 /// The files that were given to Gemini, which need its key.
 pub(super) const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
 
-/// Returns whether a file may be a PDF: of one that is not here nobody knows.
-fn is_pdf(media: &Media) -> bool {
-    inline(media).is_none_or(|data| data.media_type == "application/pdf")
+/// Returns whether a provider takes a file as one. Where not, one that is a text is sent as a text.
+fn takes_file(media: &Media, row: &Row) -> bool {
+    match row.files {
+        Files::Never => false,
+        // Of one that is not here nobody knows.
+        Files::Pdf => inline(media).is_none_or(|data| data.media_type == PDF),
+        _ => true,
+    }
 }
 
-/// Returns the text that a file is, if it is one that says something.
+const PDF: &str = "application/pdf";
+
+/// Returns the text that a file is, if it is one that says something: a PDF may be written in
+/// letters alone, and says nothing so.
 fn as_text(media: &Media) -> Option<String> {
-    let text = base64::text(inline(media)?.data)?;
+    let text = base64::text(inline(media).filter(|data| data.media_type != PDF)?.data)?;
     (!text.trim().is_empty() && !text.contains('\0')).then_some(text)
 }
 
@@ -186,9 +193,7 @@ pub(super) fn without_refused(
             note(i, part);
             Some(Part::text(placeholder(part)))
         }
-        Part::File(media) if row.files == Files::Pdf && !is_pdf(media) => {
-            as_text(media).map(Part::text)
-        }
+        Part::File(media) if !takes_file(media, row) => as_text(media).map(Part::text),
         _ => None,
     };
     let new: Vec<_> = content.parts().iter().enumerate().map(instead).collect();

@@ -117,6 +117,13 @@ pub fn known_blocks(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -
     wrong
 }
 
+/// vLLM ("Unknown part type: file"), llama.cpp ("unsupported content[].type"), and Google's server
+/// for OpenAI's format ("Invalid content part type: file").
+pub fn no_files(messages: &Value) -> Wrong {
+    let parts = list(messages).iter().flat_map(|message| list(&message["content"]));
+    parts.filter(|part| part["type"] == "file").map(|_| "a file".to_owned()).collect()
+}
+
 /// What a part points at that the provider can't look at: files of another one's, by address or id,
 /// and buckets. Each is a 400 ("Invalid or unsupported file uri", "Failed to download") and tells a
 /// name that is nobody's business.
@@ -562,7 +569,7 @@ pub fn mistral(messages: &Value) -> Wrong {
 
 /// A strict chat template.
 pub fn strict_template(messages: &Value) -> Wrong {
-    let mut wrong = chat(messages, &["text", "image_url", "input_audio", "file"], &["text"]);
+    let mut wrong = chat(messages, &["text", "image_url", "input_audio"], &["text"]);
     wrong.extend(turns(messages));
     wrong
 }

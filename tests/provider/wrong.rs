@@ -34,6 +34,9 @@ fn of_media(provider: Provider, body: &Value) -> Wrong {
         Provider::OpenAi | Provider::Azure => {
             [foreign(&["file-"]), validators::only_pdfs(&body["messages"])].concat()
         }
+        Provider::Vllm | Provider::LlamaCpp | Provider::GoogleOpenAi => {
+            [foreign(&[]), validators::no_files(&body["messages"])].concat()
+        }
         Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini()].concat(),
         Provider::Vertex => [foreign(&["gs://", "files/"]), gemini()].concat(),
         Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {

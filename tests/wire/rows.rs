@@ -6,7 +6,7 @@ use crate::setups;
 use crate::validators;
 use crate::wrong::wrong;
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
-use memory_prompt::provider::{Blank, Ends, Format, Row};
+use memory_prompt::provider::{Blank, Ends, Files, Format, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Reason;
 use memory_prompt::wire::{self, Request};
@@ -128,6 +128,8 @@ fn files_of_openai_go_to_nobody_else() {
         let (body, losses) = written(&Request::new(&prompt).max_tokens(9));
         // A template of the application's own is a server of its own.
         let is_own = matches!(provider, Provider::Custom(row) if row.model().is_none());
+        let is_own =
+            is_own && !matches!(provider, Provider::Custom(row) if row.files == Files::Never);
         let may_know = known.contains(&provider) || (is_own && provider.format() == Format::OpenAi);
         assert_eq!(body.to_string().contains("file-abc"), may_know, "{provider}: {body}");
         assert_eq!(losses.is_empty(), may_know, "{provider}: {losses:?}");
@@ -143,6 +145,30 @@ fn files_of_openai_go_to_nobody_else() {
     for (provider, goes) in [(Provider::OpenRouter, true), (Provider::OpenAi, false)] {
         let (body, _) = written(&Request::new(&composed(provider, &read)));
         assert_eq!(body.to_string().contains("file-1"), goes, "{provider}: {body}");
+    }
+}
+
+/// vLLM, llama.cpp and Google's server for OpenAI's format know no files: each request of a
+/// conversation in which a file had been sent was a 400 from then on. One that is a text is sent as
+/// a text, there and at all others that take none.
+#[test]
+fn who_takes_no_files_is_sent_none() {
+    let pdf = Media::base64("application/pdf", "JVBERi0=").with_name("a.pdf");
+    let csv = Media::base64("text/csv", "YSxi").with_name("a.csv");
+    let asks = [Message::user([Part::text("Sum up"), Part::File(pdf), Part::File(csv)])];
+    for provider in [
+        Provider::Vllm,
+        Provider::LlamaCpp,
+        Provider::GoogleOpenAi,
+        Provider::StrictTemplate,
+        Provider::Groq,
+        Provider::DeepSeek,
+    ] {
+        let (body, losses) = written(&Request::new(&composed(provider, &asks)).model("m"));
+        assert_eq!(wrong(provider, &body), [""; 0], "{provider}");
+        assert_eq!(losses, ["message 0, part 1: a file"], "{provider}");
+        let text = body["messages"][0]["content"].to_string();
+        assert!(!text.contains("JVBERi0") && text.contains("a,b"), "{provider}: {text}");
     }
 }
 

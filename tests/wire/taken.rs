@@ -49,8 +49,8 @@ fn what_openai_refused_is_a_text_for_others() {
 }
 
 /// DeepSeek: "unknown variant `image_url`, expected `text`". Groq's client knows no files and no
-/// audio. OpenAI: "Please make sure your image has of one the following formats". Google:
-/// "Unsupported MIME type".
+/// audio. OpenAI: "Please make sure your image has of one the following formats", and files are PDF
+/// alone. Google: "Unsupported MIME type". vLLM: "Unknown part type: file".
 #[test]
 fn media_that_a_provider_refuses_are_told_and_not_sent() {
     const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
@@ -59,7 +59,7 @@ fn media_that_a_provider_refuses_are_told_and_not_sent() {
         Part::Image(Media::url("https://e.x/a.png")),
         Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
         Part::Audio(Media::url("data:audio/wav;base64,UklGRg==")),
-        Part::File(Media::url(format!("data:{DOCX};base64,UEsDBA=="))),
+        Part::File(Media::url(format!("data:{DOCX};base64,UEsDBAoAAAA="))),
     ];
     let refused = |provider| {
         let prompt = prompt(provider, [Message::user(sent.clone())]);
@@ -70,12 +70,12 @@ fn media_that_a_provider_refuses_are_told_and_not_sent() {
         assert_eq!(body.contains("svg+xml"), !losses.iter().any(|loss| loss.part == Some(2)));
         losses.iter().map(|loss| loss.part.unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!(refused(Provider::OpenAi), [2]);
+    assert_eq!(refused(Provider::OpenAi), [2, 4]);
     assert_eq!(refused(Provider::OpenAiResponses), [2, 3]);
     assert_eq!(refused(Provider::DeepSeek), [1, 2, 3, 4]);
     assert_eq!(refused(Provider::Groq), [2, 3, 4]);
     assert_eq!(refused(Provider::Gemini), [2, 4]);
-    assert_eq!(refused(Provider::Vllm), Vec::<usize>::new());
+    assert_eq!(refused(Provider::Vllm), [4]);
 }
 
 /// A history of OpenAI's went on at Claude with `file-1` as if Anthropic knew it, and the name of a
