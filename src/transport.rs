@@ -50,10 +50,10 @@
 //!
 //! A request that was answered with 408, 409, 425, 429 or 5xx, or with an error of that kind in a
 //! body of status 200, and one that never left: up to [two times](Transport::retries), after a
-//! pause that grows, or after what the server asks for in `retry-after`. One that may have been
-//! answered is [not](Transport::repeat_unanswered): where the connection breaks or the time is up
-//! after it was sent, or somebody's time was up (504, 520, 524, `timeout_error`,
-//! `DEADLINE_EXCEEDED`). Nor is one of which something was shown.
+//! pause that grows, or after what the server asks for in `retry-after`, or Google in its error.
+//! One that may have been answered is [not](Transport::repeat_unanswered): where the connection
+//! breaks or the time is up after it was sent, or somebody's time was up (504, 520, 524,
+//! `timeout_error`, `DEADLINE_EXCEEDED`). Nor is one of which something was shown.
 //!
 //! # What goes wrong
 //!

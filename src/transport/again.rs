@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
+use serde_json::Value;
 
 use super::OPERATION;
 use crate::conversation::ModelError;
@@ -106,6 +107,15 @@ pub(super) fn asked_to_wait(headers: &HeaderMap, now: SystemTime) -> Option<Dura
     })
 }
 
+/// Returns the time that an error of Google's asks to wait: `"retryDelay": "34.07s"`.
+pub(super) fn asked_in(body: &[u8]) -> Option<Duration> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let error = body.get(0).unwrap_or(&body).get("error")?;
+    let mut details = error.get("details")?.as_array()?.iter();
+    let delay = details.find_map(|it| it.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
 /// Reads a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date(text: &str) -> Option<SystemTime> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -134,7 +144,7 @@ mod tests {
 
     use http::{HeaderMap, HeaderValue};
 
-    use super::{asked_to_wait, date, pause};
+    use super::{asked_in, asked_to_wait, date, pause};
 
     fn wait(name: &'static str, value: &str) -> Option<Duration> {
         let mut headers = HeaderMap::new();
@@ -163,6 +173,14 @@ mod tests {
             "Sun, 06 Nov 1994 08:49:10000000000000000000 GMT",
         ] {
             assert_eq!(wait("retry-after", nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn an_error_may_say_nothing_of_when() {
+        for delay in [r#""7""#, r#""-1s""#, r#""NaNs""#, r#""1e400s""#, "7", "null"] {
+            let body = format!(r#"{{"error": {{"details": [{{"retryDelay": {delay}}}]}}}}"#);
+            assert_eq!(asked_in(body.as_bytes()), None, "{delay}");
         }
     }
 

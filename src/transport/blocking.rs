@@ -62,7 +62,7 @@ impl Transport {
                 .timeout_per_write(limit(settings.stall))
                 .timeout_recv_response(limit(settings.first_byte))
                 // Whoever waits gives up earlier; this ends what nobody waits for.
-                .timeout_per_read(limit(settings.first_byte.max(settings.stall)))
+                .timeout_per_read(limit(settings.first_byte.saturating_add(settings.stall)))
                 .max_idle_age(IDLE);
             let roots = self.roots();
             let roots = roots.iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());

@@ -8,15 +8,13 @@ use http::HeaderMap;
 use serde::de::IgnoredAny;
 
 use super::again::{self, Again, Failed, stopped, unfinished};
-use super::reading::Reading;
-use super::{OPERATION, RetryAfter, Transport};
+use super::reading::{LIMIT, Reading, too_long};
+use super::{OPERATION, RetryAfter, Settings, Transport};
 use crate::conversation::Asking;
 use crate::error::{Error, ErrorKind};
 use crate::provider::Format;
 use crate::wire::{self, Answer, refused_with};
 
-/// The most bytes of an answer: some pictures.
-const LIMIT: usize = 64 << 20;
 /// The most bytes of an error: the word that is looked for stands at the front.
 const ERROR_LIMIT: usize = 64 << 10;
 
@@ -160,9 +158,14 @@ impl<'a, 'b> Exchange<'a, 'b> {
     }
 
     fn headed(&mut self, now: Instant) -> Result<Want, Failed> {
-        let until = now.checked_add(self.transport.settings.stall);
+        let Settings { stall, first_byte, .. } = self.transport.settings;
+        let mut until = now.checked_add(stall);
         self.state = match self.head.status {
-            200..300 => State::Begun(Vec::new()),
+            // Many servers send the head at once, and then begin to think.
+            200..300 => {
+                until = now.checked_add(first_byte.max(stall));
+                State::Begun(Vec::new())
+            }
             status @ 300..400 => {
                 let kind =
                     ErrorKind::Refused { code: None, status: Some(status), retryable: false };
@@ -174,7 +177,8 @@ impl<'a, 'b> Exchange<'a, 'b> {
         Ok(Want::Read(until))
     }
 
-    fn refusal(&self, body: &[u8]) -> Failed {
+    fn refusal(&mut self, body: &[u8]) -> Failed {
+        self.head.after = self.head.after.or_else(|| again::asked_in(body));
         let error = refused_with(OPERATION, self.head.status, &String::from_utf8_lossy(body));
         let failed = Failed::from(error);
         if self.head.is_told_not_to_repeat { failed.for_good() } else { failed }
@@ -188,7 +192,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 Err(Error::new(ErrorKind::Codec, OPERATION, text).into())
             }
             Some(BodyKind::Events) => {
-                let reading = Box::new(Reading::new(self.transport.provider, LIMIT));
+                let reading = Box::new(Reading::new(self.transport.provider));
                 self.streamed(reading, Came::Bytes(body), now)
             }
             Some(BodyKind::Whole) | None => {
@@ -286,8 +290,4 @@ impl<'a, 'b> Exchange<'a, 'b> {
             _ => failed.error,
         }))
     }
-}
-
-fn too_long() -> Error {
-    Error::new(ErrorKind::Codec, OPERATION, format!("an answer of more than {LIMIT} bytes"))
 }

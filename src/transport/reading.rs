@@ -1,5 +1,6 @@
 //! The stream of an answer on its way.
 
+use std::mem::replace;
 use std::time::{Duration, Instant};
 
 use super::OPERATION;
@@ -7,8 +8,10 @@ use super::again::{Failed, stopped, unfinished};
 use crate::conversation::Asking;
 use crate::error::{Error, ErrorKind};
 use crate::provider::{Format, Provider};
-use crate::wire::{Answer, Frames, Stream};
+use crate::wire::{Answer, Event, Frames, Stream};
 
+/// The most bytes of an answer: some pictures.
+pub(super) const LIMIT: usize = 64 << 20;
 /// So long something may still come behind the end of an answer: what it cost.
 const USAGE: Duration = Duration::from_secs(2);
 /// The same behind the end of a stream, which some servers never close.
@@ -21,18 +24,21 @@ pub(super) struct Reading {
     /// So many bytes may still come.
     left: usize,
     has_told: bool,
+    /// True if a reason to stop came before all else, or before more: it is no end.
+    ends_early: bool,
     format: Format,
     /// When the answer has ended: until then something may come behind it.
     pub(super) closing: Option<Instant>,
 }
 
 impl Reading {
-    pub(super) fn new(provider: Provider, limit: usize) -> Self {
+    pub(super) fn new(provider: Provider) -> Self {
         Self {
-            frames: Frames::of(provider).with_limit(limit),
+            frames: Frames::of(provider),
             stream: Stream::of(provider),
-            left: limit,
+            left: LIMIT,
             has_told: false,
+            ends_early: false,
             format: provider.format(),
             closing: None,
         }
@@ -48,29 +54,46 @@ impl Reading {
         ask: &Asking<'_>,
         now: Instant,
     ) -> Result<(), Failed> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or_else(|| {
-            let text = "an answer of more bytes than are taken";
-            Error::new(ErrorKind::Codec, OPERATION, text)
-        })?;
-        for data in self.frames.push(bytes) {
+        self.left = self.left.checked_sub(bytes.len()).ok_or_else(too_long)?;
+        let mut frames = replace(&mut self.frames, Frames::sse());
+        for data in frames.push(bytes) {
             let data = data?;
-            tell(&mut self.stream, &data, &mut self.has_told, ask)?;
-            if self.stream.has_ended() {
-                let most = match data.trim() {
-                    "[DONE]" => CLOSE,
-                    last if is_last(self.format, last) => Duration::ZERO,
-                    _ => USAGE,
-                };
-                self.closing = self.closing.into_iter().chain(now.checked_add(most)).min();
+            let (had_told, had_ended) = (self.has_told, self.has_ended());
+            let says = self.tell(&data, ask)?;
+            if !self.has_ended() {
+                continue;
             }
+            // Some servers write a reason into each chunk: none of them is the end.
+            self.ends_early |= if had_ended { says } else { !says && !had_told };
+            if had_ended && says {
+                self.closing = None;
+            }
+            let most = match data.trim() {
+                "[DONE]" => CLOSE,
+                last if is_last(self.format, last) => Duration::ZERO,
+                // Google closes its streams.
+                _ if self.ends_early || self.format == Format::Gemini => continue,
+                _ => USAGE,
+            };
+            self.closing = self.closing.into_iter().chain(now.checked_add(most)).min();
         }
+        self.frames = frames;
         Ok(())
     }
 
     /// Takes what stood behind the last line end.
     pub(super) fn end(&mut self, ask: &Asking<'_>) -> Result<(), Failed> {
-        let last = std::mem::replace(&mut self.frames, Frames::sse()).finish()?;
-        last.map_or(Ok(()), |data| tell(&mut self.stream, &data, &mut self.has_told, ask))
+        let last = replace(&mut self.frames, Frames::sse()).finish()?;
+        last.map_or(Ok(()), |data| self.tell(&data, ask).map(drop))
+    }
+
+    /// Returns true if it says more than why the answer stops.
+    fn tell(&mut self, data: &str, ask: &Asking<'_>) -> Result<bool, Failed> {
+        let events = self.stream.push(data)?;
+        let says = events.iter().any(|event| !matches!(event, Event::Done(_)));
+        self.has_told |= !events.is_empty();
+        events.into_iter().try_for_each(|event| ask.tell(event)).map_err(|_| stopped())?;
+        Ok(says)
     }
 
     /// Returns the answer, which may have failed on the way.
@@ -101,17 +124,8 @@ impl Reading {
     }
 }
 
-fn tell(
-    stream: &mut Stream,
-    data: &str,
-    has_told: &mut bool,
-    ask: &Asking<'_>,
-) -> Result<(), Failed> {
-    for event in stream.push(data)? {
-        *has_told = true;
-        ask.tell(event).map_err(|_| stopped())?;
-    }
-    Ok(())
+pub(super) fn too_long() -> Error {
+    Error::new(ErrorKind::Codec, OPERATION, format!("an answer of more than {LIMIT} bytes"))
 }
 
 /// Returns true if nothing comes behind this event of an answer that has ended.

@@ -52,6 +52,10 @@ pub enum Fault {
     Drip(u16),
     /// Nothing comes at all.
     StallBefore,
+    /// A reason to stop stands in each event, and nothing comes for so long behind two of them.
+    ReasonInEach(Duration),
+    /// Nothing comes for so long behind the head.
+    LateBody(Duration),
     /// The body is no JSON in the middle.
     Garbage,
     Redirect(u16),
@@ -283,6 +287,8 @@ enum Delivery {
     Old,
     /// So much of the body, and then the end of the connection, or nothing.
     Part(f64, bool),
+    /// With a pause behind so many bytes of the body.
+    Pausing(usize, Duration),
     /// Without the end.
     HeldOpen,
     /// No head either.
@@ -318,8 +324,14 @@ impl Plan {
                 Protocol::Ollama => "application/x-ndjson",
                 _ => "text/event-stream",
             };
+            let delivery = match step.fault {
+                Fault::ReasonInEach(pause) => {
+                    Delivery::Pausing(list[..2].iter().map(String::len).sum(), pause)
+                }
+                _ => Delivery::Chunked,
+            };
             let plan = Self::new(200, kind, list.concat().into_bytes());
-            Self { delivery: Delivery::Chunked, ..plan }
+            Self { delivery, ..plan }
         } else {
             Self::json(200, &whole(request, &step.said))
         };
@@ -376,6 +388,7 @@ impl Plan {
             Fault::Empty => Self { body: Vec::new(), delivery: Delivery::Length, ..plan },
             Fault::OddChunks => delivery(plan, Delivery::OddChunks),
             Fault::SlowHead(pause) => delivery(plan, Delivery::SlowHead(*pause)),
+            Fault::LateBody(pause) => delivery(plan, Delivery::Pausing(0, *pause)),
             Fault::WrongType(kind) => {
                 (*kind).clone_into(&mut plan.headers[0].1);
                 plan
@@ -403,6 +416,7 @@ impl Plan {
             | Fault::UsageLast
             | Fault::NoStream
             | Fault::ErrorEvent(_)
+            | Fault::ReasonInEach(_)
             | Fault::HeldOpen
             | Fault::CutAtEnd => plan,
         }
@@ -431,6 +445,13 @@ impl Plan {
             Delivery::Chunked => {
                 to.write_all(head.as_bytes())?;
                 chunks(to, &self.body, |_| 64)?;
+                to.write_all(b"0\r\n\r\n")
+            }
+            Delivery::Pausing(at, pause) => {
+                to.write_all(head.as_bytes())?;
+                chunks(to, &self.body[..at], |_| 64)?;
+                thread::sleep(pause);
+                chunks(to, &self.body[at..], |_| 64)?;
                 to.write_all(b"0\r\n\r\n")
             }
             Delivery::OddChunks => {
@@ -510,6 +531,14 @@ fn odd(list: &mut Vec<String>, request: &Request<'_>, fault: &Fault) {
                 Protocol::Ollama => format!("{error}\n"),
                 _ => format!("data: {error}\n\n"),
             });
+        }
+        Fault::ReasonInEach(_) => {
+            let candidate = "\"candidates\":[{\"content\"";
+            let stopping = "\"candidates\":[{\"finishReason\":\"STOP\",\"content\"";
+            for event in list.iter_mut().filter(|event| !event.contains("finishReason")) {
+                *event = event.replace("\"finish_reason\":null", "\"finish_reason\":\"stop\"");
+                *event = event.replace(candidate, stopping);
+            }
         }
         Fault::NoDone => list.retain(|event| !event.contains("[DONE]")),
         Fault::UsageLast if request.protocol == Protocol::Chat => {

@@ -95,6 +95,31 @@ fn who_is_to_wait_too_long_is_told_so_at_once() {
     assert_eq!(code, "rate_limit_exceeded");
 }
 
+/// Google sends no `retry-after`: the time to wait stands in its error, where nobody looked. It was
+/// asked again after half a second and after one, in vain, and its caller was not told.
+#[test]
+fn google_says_in_its_error_when_to_come_back() {
+    let soon = r#"{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [
+        {"@type": "type.googleapis.com/google.rpc.Help"},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.500s"}]}}"#;
+    let late = r#"[{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]}}]"#;
+    for provider in [Provider::Gemini, Provider::OpenAiCompatible] {
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider));
+        stub.then([Fault::Body(429, soon), Fault::None]);
+        chat.say("hi").unwrap();
+        let pauses = pauses(&stub);
+        assert!(pauses[0] >= Duration::from_millis(1_500), "{provider}: {pauses:?}");
+
+        stub.then([Fault::Body(429, late)]);
+        let error = chat.say("hi").unwrap_err();
+        assert_eq!(stub.asked().len(), 1, "{provider}");
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.downcast_ref(), Some(&RetryAfter(Duration::from_secs(3600))));
+    }
+}
+
 /// A `retry-after` of `1e19`, or a date with a second of twenty digits, ended the thread of the
 /// caller: no clock counts so far.
 #[test]
@@ -242,6 +267,21 @@ fn what_stays_as_it_is_is_not_asked_again() {
         );
         assert_eq!(stub.asked().len(), 1, "{error}");
     }
+}
+
+/// Groq calls a request that is too large a rate limit: it was sent three times, and by whoever
+/// obeys `retryable` for ever.
+#[test]
+fn what_is_too_large_is_not_asked_again() {
+    let stub = Stub::start();
+    let body = r#"{"error": {"message": "Request too large for model: Limit 6000, Requested 12328",
+        "type": "tokens", "code": "rate_limit_exceeded"}}"#;
+    stub.then([Fault::Body(413, body)]);
+    let error = chat(to(&stub, Provider::OpenAiCompatible)).say("hi").unwrap_err();
+    let ErrorKind::Refused { status: Some(413), retryable: false, .. } = error.kind() else {
+        panic!("{error:?}")
+    };
+    assert_eq!(stub.asked().len(), 1);
 }
 
 /// Gateways answer in words of their own, with a status that says enough.

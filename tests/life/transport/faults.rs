@@ -320,11 +320,37 @@ fn what_was_said_before_an_error_event_is_kept_where_asked() {
     }
 }
 
+/// Some servers write a reason to stop into each chunk, or into one before the text. Two seconds
+/// behind the first of them the answer was given up, and was whole: half of it, or an empty one.
+#[test]
+fn a_reason_in_each_event_cuts_no_answer() {
+    for provider in [Provider::OpenAi, Provider::Gemini] {
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider).stall_timeout(Duration::from_secs(60)));
+        stub.then([Fault::ReasonInEach(Duration::from_secs(3))]);
+        assert_eq!(chat.say("hi").unwrap().text(), "This is what the model says.", "{provider}");
+    }
+}
+
+/// The time in which an answer begins ended with the head of the response: vLLM sends that at once,
+/// and its first event minutes later, when the answer had been given up for a minute's silence.
+#[test]
+fn a_server_may_think_behind_the_head() {
+    for stream in [true, false] {
+        let stub = Stub::start();
+        let model = to(&stub, Provider::Vllm).first_byte_timeout(Duration::from_secs(60));
+        let chat = chat(if stream { model } else { model.no_stream() });
+        stub.then([Fault::LateBody(STALL * 2)]);
+        assert_eq!(chat.say("hi").unwrap().text(), "This is what the model says.", "{stream}");
+    }
+}
+
 /// Behind the last event of its format an answer was waited for two seconds more, on a connection
 /// that its server held open.
 #[test]
 fn nothing_is_waited_for_behind_the_last_event() {
-    for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::Ollama] {
+    let last = [Provider::Anthropic, Provider::OpenAiResponses, Provider::Ollama];
+    for provider in last.into_iter().chain([Provider::OpenAi]) {
         let stub = Stub::start();
         let chat = chat(to(&stub, provider).stall_timeout(Duration::from_secs(60)));
         stub.then([Fault::HeldOpen]);
@@ -388,6 +414,25 @@ fn answers_are_told_as_they_come() {
         let done = chat.stream("hi", listen).unwrap();
         assert_eq!(pieces.concat(), done.text());
         assert!(pieces.len() > 5, "{provider}: {pieces:?}");
+    }
+}
+
+/// The words of an error could be had only if they stood in a text of `message`: those of Ollama,
+/// xAI and `FastAPI` could not.
+#[test]
+fn what_a_server_says_of_an_error_can_be_had() {
+    let bodies = [
+        (404, r#"{"error": "model \"llama9\" not found, try pulling it first"}"#, "not found"),
+        (403, r#"{"code": "The caller has no permission", "error": "Your team has none"}"#, "team"),
+        (422, r#"{"detail": [{"loc": ["body"], "msg": "Field required"}]}"#, "Field required"),
+        (422, r#"{"object": "error", "message": {"detail": [{"msg": "Extra"}]}}"#, "Extra"),
+    ];
+    for (status, body, said) in bodies {
+        let stub = Stub::start();
+        stub.then([Fault::Body(status, body)]);
+        let error = chat(to(&stub, Provider::OpenAiCompatible)).say("hi").unwrap_err();
+        assert!(error.provider_message().is_some_and(|it| it.contains(said)), "{body}");
+        assert!(!format!("{error} {error:?}").contains(said), "{error:?}");
     }
 }
 
