@@ -82,11 +82,6 @@ pub struct ToolCall {
 }
 
 impl AiMessage {
-    /// Returns whether nothing at all has come of an answer, not even a thought.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.as_text() == Some("") && self.attributes().is_empty()
-    }
-
     /// Returns an answer in plain text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { body: Body::Text(tight(text.into())), details: None }

@@ -86,8 +86,8 @@ impl Answer {
 
     /// The same answer with what stood beside its message.
     pub(super) fn beside(mut self, beside: Beside) -> Self {
-        let format = self.provider.format();
-        (self.message, self.metadata) = beside.told(self.message, format);
+        let (format, is_said) = (self.provider.format(), !self.is_empty());
+        (self.message, self.metadata) = beside.told(self.message, format, is_said);
         self
     }
 
@@ -98,7 +98,7 @@ impl Answer {
         let is_over = match self.stop {
             Stop::Filtered | Stop::Malformed => is_silent(&self.message),
             // Neither the model nor a limit is said to have ended it.
-            Stop::Unknown if self.message.is_empty() => !word.is_empty(),
+            Stop::Unknown if is_empty(&self.message) => !word.is_empty(),
             _ => is_failure(word),
         };
         if !is_over {
@@ -153,7 +153,7 @@ impl Answer {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.message.is_empty()
+        is_empty(&self.message)
     }
 
     /// Returns the words with which the model refuses, if it does: `None` is no promise that it
@@ -301,6 +301,11 @@ fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
         AiPart::Content(Part::Text(text)) if is_marked(&text.extra) => Some(&*text.text),
         _ => None,
     })
+}
+
+/// Returns whether nothing at all has come of an answer, not even a thought.
+fn is_empty(message: &AiMessage) -> bool {
+    message.as_text() == Some("") && message.attributes().is_empty()
 }
 
 /// Returns whether an answer says nothing and calls nothing.

@@ -87,8 +87,14 @@ impl Beside {
         }
     }
 
-    /// Returns what is known by name, and the message with the sources that stood beside it.
-    pub(super) fn told(self, message: AiMessage, format: Format) -> (AiMessage, Metadata) {
+    /// Returns what is known by name, and the message with the sources that stood beside it: one
+    /// that says nothing stays empty.
+    pub(super) fn told(
+        self,
+        message: AiMessage,
+        format: Format,
+        is_said: bool,
+    ) -> (AiMessage, Metadata) {
         // What says nothing of the answer, or what was asked once more.
         const PASSING: [&str; 10] = [
             "object",
@@ -119,8 +125,6 @@ impl Beside {
         let mut sources = Vec::new();
         collect(&rest, &LISTED_AT, &mut sources);
         let mut message = message;
-        // A message that says nothing is empty, whatever stood beside it.
-        let is_said = !message.is_empty();
         if is_said
             && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)
