@@ -42,7 +42,7 @@ use crate::message::Message;
 use crate::prompt::{Draft, Prompt};
 use crate::provider::Provider;
 use crate::record::{Record, Records, Snapshot};
-use crate::token::TokenCounter;
+use crate::token::{Estimate, TokenCounter};
 use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window, last_question};
@@ -466,14 +466,21 @@ impl Composer {
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
         let extras = self.extras(snapshot)?;
-        let whole = cache.as_deref_mut().map(|cache| &mut cache.whole);
-        let clearing = self.clearing(snapshot, &extras, whole)?;
-        let spares = self.truncate.as_ref().is_some_and(Truncate::spares_question);
-        let question = || last_question(&snapshot.records, 0, snapshot.records.len()).0;
-        let spared = &*if spares { question() } else { Vec::new() };
-        let extras = &extras;
+        let limit = self.counted_budget();
+        let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
+        let count = &mut |record: Record<'_>| count_whole(counter, record, cache.as_deref_mut());
+        let clearing = self.clearing(snapshot, &extras, count)?;
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.whole.forget_unasked();
+        }
+        let records = &snapshot.records;
+        let question = match &self.truncate {
+            Some(it) if it.spares_question() => last_question(records, 0, records.len()).0,
+            _ => Vec::new(),
+        };
+        let (extras, spared) = (&extras, &*question);
         let case = Case { composer: self, snapshot, extras, clearing, spared, temporaries };
-        if let Some(limit) = self.counted_budget() {
+        if let Some(limit) = limit {
             let mut nothing = ComposerCache::default();
             return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
@@ -558,3 +565,17 @@ const NOWHERE: usize = usize::MAX;
 
 /// The number of records that a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;
+
+/// Returns the tokens of a whole message, by which clearing is decided.
+fn count_whole(
+    counter: &dyn TokenCounter,
+    record: Record<'_>,
+    cache: Option<&mut ComposerCache>,
+) -> Result<usize> {
+    let count = || counter.count(record.message()).map(Some);
+    let tokens = match cache {
+        Some(cache) => cache.whole.record(record, Form::default(), count)?,
+        None => count()?,
+    };
+    Ok(tokens.unwrap_or(0))
+}

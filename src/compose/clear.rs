@@ -9,9 +9,9 @@ use std::sync::Arc;
 pub(super) use placeholder::without_parts;
 
 use super::Composer;
-use super::counts::Counts;
 use super::extras::Extras;
 use super::form::ClearedPart;
+use crate::error::Error;
 use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
@@ -279,13 +279,12 @@ impl Composer {
         &'a self,
         snapshot: &Snapshot,
         extras: &'a Extras,
-        mut counts: Option<&mut Counts>,
+        count: &mut dyn FnMut(Record<'_>) -> Result<usize, Error>,
     ) -> Result<Clearing<'a>, NotReady> {
         let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
-        let mut before = |what| self.boundary(clear, snapshot, extras, what, counts.as_deref_mut());
+        let mut before = |what| self.boundary(clear, snapshot, extras, what, count);
         let results = before(ClearedPart::Result)?;
         let media = before(ClearedPart::Media)?;
-        counts.into_iter().for_each(Counts::forget_unasked);
         let pinned = extras.pinned.members();
         Ok(Clearing { clear: Some(clear), results, media, pinned })
     }

@@ -302,8 +302,8 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.messages.begin(records, owed, matches)?;
-        let pieces = owed.iter().skip(1).map(|unit| self.question.binary_search(&unit.head));
-        let pieces = pieces.filter(Result::is_ok).count();
+        let is_piece = |unit: &&Unit| self.question.binary_search(&unit.head).is_ok();
+        let pieces = owed.iter().skip(1).filter(is_piece).count();
         self.walk = Walk { units: pieces.max(1), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {

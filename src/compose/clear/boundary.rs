@@ -2,12 +2,11 @@
 
 use super::Clear;
 use crate::compose::Composer;
-use crate::compose::counts::Counts;
 use crate::compose::extras::Extras;
-use crate::compose::form::{ClearedPart, Form};
+use crate::compose::form::ClearedPart;
+use crate::error::Result;
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
-use crate::token::{Estimate, TokenCounter};
 use crate::window::{NotReady, more};
 
 /// Something that is cleared once it is old, and counts as one of those that are kept.
@@ -32,7 +31,7 @@ impl Composer {
         snapshot: &Snapshot,
         extras: &Extras,
         what: ClearedPart,
-        counts: Option<&mut Counts>,
+        count: &mut dyn FnMut(Record<'_>) -> Result<usize>,
     ) -> Result<u64, NotReady> {
         let records = &snapshot.records;
         let is_on = if what == ClearedPart::Result { clear.results } else { clear.media };
@@ -48,7 +47,7 @@ impl Composer {
         }
         let Some(over) = clear.over else { return Ok(boundary) };
         let moved_at = moved_at(clear, &items, boundary);
-        let is_over = self.is_over(over, snapshot, extras, moved_at, counts)?;
+        let is_over = self.is_over(over, snapshot, extras, moved_at, count)?;
         Ok(if is_over { boundary } else { 0 })
     }
 
@@ -60,7 +59,7 @@ impl Composer {
         snapshot: &Snapshot,
         extras: &Extras,
         at: u64,
-        mut counts: Option<&mut Counts>,
+        count: &mut dyn FnMut(Record<'_>) -> Result<usize>,
     ) -> Result<bool, NotReady> {
         // The window as it opened then: where it opens now moves with each message.
         let past = &as_of(snapshot, at);
@@ -74,18 +73,11 @@ impl Composer {
             Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
         };
-        let limit = self.counted_budget();
-        let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
         let newest_first = records.iter().rev().take(records.len() - window_from);
         let mut sum = 0_usize;
         for record in newest_first {
             if !self.never_sends(record.message()) {
-                let count = || counter.count(record.message()).map(Some);
-                let tokens = match &mut counts {
-                    Some(counts) => counts.record(record, Form::default(), count)?,
-                    None => count()?,
-                };
-                sum = sum.saturating_add(tokens.unwrap_or(0));
+                sum = sum.saturating_add(count(record)?);
             }
             if sum > tokens {
                 return Ok(true);
