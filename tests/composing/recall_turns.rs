@@ -111,7 +111,7 @@ fn what_was_recalled_gives_way_where_the_turn_needs_the_room() {
         let mut turn = prompt.turn(Message::user(QUESTION));
         for _ in 0..2 {
             seen.push(excerpts(&asked(&mut turn, &prompt)));
-            call(&mut turn, &prompt, &"a word ".repeat(80));
+            call(&mut turn, &prompt, &"a word ".repeat(90));
         }
     }
     assert_eq!(excerpts_by_round, [[0, 0], [1, 0]]);
