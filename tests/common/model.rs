@@ -84,6 +84,7 @@ impl Processor {
 
 /// Everything that is configured.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // settings, each by itself
 pub struct Settings {
     /// None: the last 10, or with a budget everything that fits.
     pub window: Option<Kind>,

@@ -315,6 +315,7 @@ impl Plan {
         Self::new(status, "text/html; charset=utf-8", page.into_bytes())
     }
 
+    #[allow(clippy::too_many_lines)] // an arm for each fault
     fn of(request: &Request<'_>, step: &Step) -> Self {
         let streams = request.stream && !matches!(step.fault, Fault::NoStream);
         let mut plan = if streams {

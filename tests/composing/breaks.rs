@@ -405,6 +405,7 @@ pub(crate) fn accounted(prompt: &Prompt) -> Result<(), TestCaseError> {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // settings, each by itself
 struct Setup {
     window: Window,
     budget: Option<(usize, bool)>,

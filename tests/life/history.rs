@@ -357,7 +357,7 @@ fn a_new_answer_on_a_long_history_copies_none_of_it() {
     let memory: Arc<dyn ChatMemory> = Arc::new(memory);
     let said = |i: u64| {
         let text = format!("message {i} of a long conversation");
-        if i % 2 == 0 { Message::user(text) } else { Message::ai(text) }
+        if i.is_multiple_of(2) { Message::user(text) } else { Message::ai(text) }
     };
     memory.add_all((0..10_000).map(said)).unwrap();
     let another = |_: &Asking<'_>| Ok::<_, ModelError>("another one".to_owned());

@@ -71,6 +71,7 @@ enum Called {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // settings, each by itself
 struct Plan {
     steps: Vec<Step>,
     /// The future is dropped after so many polls: at any await.
@@ -306,6 +307,9 @@ impl ChatMemory for Small {
     }
 }
 
+/// What adds a text to the turn that runs.
+type Steer = dyn Fn(&str) -> bool + Send + Sync;
+
 /// The model, the tools and everybody else.
 #[derive(Clone)]
 struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
@@ -325,7 +329,7 @@ struct State {
     asked: Option<Prompt>,
     stopper: Option<Stopper>,
     /// Adds something to the turn that runs; returns whether it was taken.
-    steer: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
+    steer: Option<Arc<Steer>>,
     /// What the user has added, and how often.
     added: Vec<String>,
     times_added: u32,

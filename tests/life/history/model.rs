@@ -153,7 +153,7 @@ enum Op {
     Clear,
     /// A turn, or a new answer, that is begun before this is done in the other tab, and stored
     /// behind it.
-    Around(bool, Box<Op>),
+    Around(bool, Box<Self>),
 }
 
 fn simple() -> impl Strategy<Value = Op> {
@@ -333,6 +333,7 @@ fn text(number: u64) -> String {
     format!("m{number}")
 }
 
+#[allow(clippy::too_many_lines)] // an arm for each operation
 fn apply(op: &Op, tab: &Tab, other: &Tab, model: &mut Model) {
     let (start, len, base) = (model.start(), model.len(), model.base);
     let there = |at: usize| (start < len).then(|| start + at % (len - start));
