@@ -496,7 +496,8 @@ impl Setup {
         if self.recall { prompt.recall(Recall::words().characters(200)) } else { prompt }
     }
 
-    /// Where a setting is named that decides where the history begins, more is sent without.
+    /// Where a setting is named that decides where the history begins, more is sent without. With
+    /// questions put in front for the user's sake a window may end where a budget does.
     fn names_what_decides(
         &self,
         built: &Prompt,
@@ -507,7 +508,8 @@ impl Setup {
             held.any(|position| built.fate(position) == Fate::BeforeWindow(setting))
         };
         let (by_budget, by_reach) = (is(Setting::Budget), is(Setting::Reach));
-        if !by_budget && !by_reach {
+        let user_first = self.user_first || !matches!(self.provider, None | Some(Provider::OpenAi));
+        if user_first || (!by_budget && !by_reach) {
             return Ok(());
         }
         let mut free = Self { budget: None, ..self.clone() }.prompt(Arc::clone(memory));
