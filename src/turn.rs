@@ -308,7 +308,8 @@ pub enum Ended {
     /// It has not: a [`Conversation`](crate::Conversation) has left it in its slot, where calls
     /// [wait](Done::waiting) for approval.
     Parked,
-    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it, or has stored a turn of the same
+    /// A request that came again has its stored answer; or somebody else has
+    /// [adopted](crate::MemoryPrompt::adopt) the turn, or has stored one of the same
     /// [id](Turn::with_id). What it found out since was appended as late results; the rest of its
     /// messages is here and nowhere else.
     Adopted,
