@@ -405,6 +405,28 @@ fn a_larger_budget_sends_no_fewer_of_four_messages() {
     assert_eq!(sent, 4);
 }
 
+/// The question of two messages counted as one unit where it was owed its place, and as two where it
+/// was met on the way. So two units fewer were tried than were sent, and with a larger budget two
+/// messages were left of six.
+#[test]
+fn a_larger_budget_sends_no_fewer_where_a_question_has_two_messages() {
+    let mut history = vec![Message::ai(x(5)), Message::user(x(60))];
+    history.extend(group(["c0".to_owned(), "c0".to_owned()], &x(40)));
+    history.extend(group(["c1".to_owned(), "c2".to_owned()], &x(60)));
+    history.extend([Message::user(x(46)), Message::user(x(43))]);
+    let mut sent = 0;
+    for tokens in 300..900 {
+        let composer =
+            Composer::new().max_tokens(tokens, letters).for_provider(Provider::ClaudeOnBedrock);
+        let Ok(prompt) = compose(&composer.notice(Notice::new()), &history, &[]) else { continue };
+        if !is_over_budget(&prompt) {
+            assert!(prompt.report().sent >= sent, "{tokens}: {}", prompt.report());
+            sent = prompt.report().sent;
+        }
+    }
+    assert_eq!(sent, 10);
+}
+
 /// The newest message alone was too long, so one cut was made, and then the first message was left
 /// out, though all three fit when cut to a quarter.
 #[test]

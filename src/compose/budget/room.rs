@@ -302,9 +302,10 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.messages.begin(records, owed, matches)?;
-        let is_piece = |unit: &&Unit| self.question.binary_search(&unit.head).is_ok();
-        let pieces = owed.iter().skip(1).filter(is_piece).count();
-        self.walk = Walk { units: pieces.max(1), ..Walk::default() };
+        // The same number whether the question is owed its place or is met on the way.
+        let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
+        let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
+        self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
             let tokens = self.weigh(records, unit, matches)?;
