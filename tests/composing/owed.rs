@@ -405,9 +405,9 @@ fn a_larger_budget_sends_no_fewer_of_four_messages() {
     assert_eq!(sent, 4);
 }
 
-/// The question of two messages counted as one unit where it was owed its place, and as two where it
-/// was met on the way. So two units fewer were tried than were sent, and with a larger budget two
-/// messages were left of six.
+/// The question of two messages counted as one unit where it was owed its place, and as two where
+/// it was met on the way. So two units fewer were tried than were sent, and with a larger budget
+/// two messages were left of six.
 #[test]
 fn a_larger_budget_sends_no_fewer_where_a_question_has_two_messages() {
     let mut history = vec![Message::ai(x(5)), Message::user(x(60))];
