@@ -912,9 +912,13 @@ counted! {
             let kept = finish();
             check(&world)?;
             let waits = world.prompt().unfinished().unwrap().len();
-            prop_assert!(kept == 0 || waits > 0, "{}", kept);
+            // A turn that outgrew its slot and that its owner gave up is written nowhere: what
+            // comes late of it waits for an owner who never runs it again.
+            let given_up = is_unkept && plans.iter().any(|plan| plan.is_kept);
+            prop_assert!(kept == 0 || waits > 0 || given_up, "{}", kept);
             world.adopt_and_end();
-            prop_assert_eq!(finish(), 0);
+            let kept = finish();
+            prop_assert!(kept == 0 || given_up, "{}", kept);
             check(&world)?;
             let all = world.1.all().unwrap();
             let state = world.0.lock().unwrap();
