@@ -137,7 +137,15 @@ impl<M: ChatMemory> Evicting<M> {
         if at.start < window.end() {
             window.forget_all(); // positions never move back within one conversation
             self.refresh(window, limit)?;
-        } else if window.was_seen() && self.catch_up(window, at.start, &batch, limit)? {
+        } else if !window.was_seen() {
+            // What was appended is read back too: another conversation may be in its place by now,
+            // and nothing would ever tell.
+            if self.catch_up(window, at.end, &[], limit)? {
+                window.trim(limit);
+            } else {
+                self.refresh(window, limit)?;
+            }
+        } else if self.catch_up(window, at.start, &batch, limit)? {
             // Others may have evicted some of it already.
             let gone = places(window.end().saturating_sub(at.start));
             batch.into_iter().skip(gone).for_each(|weighed| window.push(weighed));
