@@ -531,9 +531,10 @@ impl Case<'_> {
             Some(truncate) => !truncate.has_processor(),
             None => composer.clear.is_some(),
         };
-        let mut draft = assemble::assemble(self, system, choice, copies.filter(|_| remembers))?;
+        let copies = copies.filter(|_| remembers);
+        let (mut draft, matches) = assemble::assemble(self, system, choice, copies)?;
         if let Some(provider) = composer.provider {
-            shape::shape(self, provider, &mut draft)?;
+            shape::shape(self, provider, &matches, &mut draft)?;
         }
         Ok(draft.finished())
     }

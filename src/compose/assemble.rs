@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::pins::PinnedGroup;
 use crate::prompt::{Draft, LeftOut, Origin, Reason, SystemSource};
 use crate::record::{Cursor, Record, Snapshot};
-use crate::window::Fate;
+use crate::window::{Fate, Matches};
 use groups::LastGroup;
 pub(super) use groups::no_result;
 
@@ -74,14 +74,14 @@ pub(super) fn assemble<'a>(
     system: System,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,
-) -> Result<Box<Draft>> {
+) -> Result<(Box<Draft>, Matches<'a>)> {
     let mut assembler = Assembler::new(case, system, choice, copies);
     assembler.history()?;
     assembler.temporaries(case.temporaries.messages)?;
     if let Some(copies) = assembler.copies {
         copies.end();
     }
-    Ok(assembler.draft)
+    Ok((assembler.draft, assembler.choice.matches))
 }
 
 impl<'a> Assembler<'a> {

@@ -17,6 +17,7 @@ mod names;
 mod split;
 
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Case;
@@ -25,7 +26,7 @@ use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Pieces, Reason};
 use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
 use crate::record::Records;
-use crate::window::ToolGroups;
+use crate::window::{Matches, ToolGroups};
 use blank::Checked;
 pub(super) use blank::says_nothing;
 use gaps::Gaps;
@@ -43,6 +44,8 @@ struct Shaping<'a> {
     strict: bool,
     temporaries: &'a [Arc<Message>],
     ids: CallIds,
+    records: &'a Records,
+    matches: &'a Matches<'a>,
     gaps: Gaps,
     draft: &'a mut Draft,
     /// The newest messages of one side, which are joined to one with those that follow.
@@ -69,7 +72,12 @@ enum Last {
 }
 
 /// Shapes a draft as the provider takes it.
-pub(super) fn shape(case: Case<'_>, provider: Provider, draft: &mut Draft) -> Result<()> {
+pub(super) fn shape(
+    case: Case<'_>,
+    provider: Provider,
+    matches: &Matches<'_>,
+    draft: &mut Draft,
+) -> Result<()> {
     let Case { composer, snapshot, extras, .. } = case;
     let (rules, records) = (provider.row(), &snapshot.records);
     let pieces = mem::take(&mut draft.pieces);
@@ -81,6 +89,8 @@ pub(super) fn shape(case: Case<'_>, provider: Provider, draft: &mut Draft) -> Re
         strict: composer.tool_groups == ToolGroups::FailOnRepair,
         temporaries: case.temporaries.messages,
         ids: CallIds::new(rules.ids, rules.joins_calls),
+        records,
+        matches,
         gaps: Gaps::default(),
         draft,
         side: Vec::new(),
@@ -348,9 +358,25 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message with call ids that the provider takes.
     fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
+        if self.ids.takes_any() {
+            return Ok(item);
+        }
+        let known = self.known_calls(&item);
+        let Some(copy) = self.ids.renamed(item.message(), known) else { return Ok(item) };
         self.adapt(&item, Adaptation::CallIds)?;
         Ok(changed(&item, copy))
+    }
+
+    /// Returns the numbers of the calls of a record, or of the call that it answers.
+    fn known_calls(&self, item: &Item<'_>) -> Option<Range<usize>> {
+        let (place, _) = self.records.place(item.origin().seq()?)?;
+        match item.message() {
+            Message::Tool(_) => self.matches.call_of(place).map(|call| call..call + 1),
+            message => {
+                let calls = self.matches.calls_at(place)?;
+                (calls.len() == message.tool_calls().count()).then_some(calls)
+            }
+        }
     }
 
     /// Returns the message with names of tools that the provider takes.

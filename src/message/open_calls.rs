@@ -36,8 +36,20 @@ impl<K: Borrow<str> + Eq + Hash, T> OpenCalls<K, T> {
 
     /// Closes the call that this result answers, and returns what is known of it.
     pub(crate) fn answer(&mut self, result: &ToolMessage) -> Option<T> {
+        self.answer_known(result, |_| false)
+    }
+
+    /// Closes the call of its id that this result is known to answer; else the one that it answers
+    /// by its name.
+    pub(crate) fn answer_known(
+        &mut self,
+        result: &ToolMessage,
+        is_known: impl Fn(&T) -> bool,
+    ) -> Option<T> {
         let of_id = self.by_id.get_mut(result.call_id())?;
-        let found = of_id.iter().position(|it| agree(it.tool.borrow(), result.tool_name()))?;
+        let known = of_id.iter().position(|it| is_known(&it.with));
+        let agrees = |it: &Open<K, T>| agree(it.tool.borrow(), result.tool_name());
+        let found = known.or_else(|| of_id.iter().position(agrees))?;
         of_id.remove(found).map(|open| open.with)
     }
 

@@ -5,6 +5,7 @@
 //! each result stands directly behind its call.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use crate::message::{Message, ToolCall, ToolMessage, agree};
 use crate::record::Records;
@@ -69,8 +70,8 @@ impl Call<'_> {
 /// The fate of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is sent with the group of this number.
-    Sent { group: usize, direct: bool },
+    /// It is sent with the group of this number, and answers the call of this number.
+    Sent { group: usize, call: usize, direct: bool },
     /// It stood in for a result that has come.
     Replaced,
     /// Its call has been answered.
@@ -144,6 +145,20 @@ impl<'a> Matches<'a> {
     pub(crate) fn fate(&self, place: usize) -> Fate {
         let found = self.results.binary_search_by_key(&place, |result| result.0);
         found.map_or(Fate::NoCall, |i| self.results[i].1)
+    }
+
+    /// Returns the numbers of the calls of the message in this place.
+    pub(crate) fn calls_at(&self, head: usize) -> Option<Range<usize>> {
+        let group = self.groups.get(self.group_at(head)?)?;
+        Some(group.first_call..group.end_call)
+    }
+
+    /// Returns the number of the call that the result in this place answers.
+    pub(crate) fn call_of(&self, place: usize) -> Option<usize> {
+        match self.fate(place) {
+            Fate::Sent { call, .. } => Some(call),
+            _ => None,
+        }
     }
 
     /// Returns whether a result at or behind the place `from` does not stand directly behind its
@@ -272,7 +287,7 @@ impl<'a> Matching<'a> {
         if let Some(by_id) = &mut self.by_id {
             note(by_id, call, &calls[call]);
         }
-        Fate::Sent { group, direct }
+        Fate::Sent { group, call, direct }
     }
 
     fn replace(&mut self, place: usize) {

@@ -801,3 +801,31 @@ fn a_private_temporary_parts_nothing() {
         }
     }
 }
+
+/// Two answers in a row called with one id, and only the second one was answered. Joined for a
+/// provider, the result went to the first, and of the second the model read that nothing came.
+/// Where the result named no tool, one call had two results and another none.
+#[test]
+fn a_result_keeps_its_call_when_answers_are_joined() {
+    let call = |name: &str| ToolCall::new("0", name, "{}");
+    for (calls, results) in [
+        (vec!["look"], vec![("look", "0_2", "rain")]),
+        (vec!["", "book"], vec![("", "0_2", "rain"), ("book", "0_3", "snow")]),
+    ] {
+        let mut prompt = prompt("u:hi").for_provider(Provider::Anthropic);
+        prompt.add(Message::ai_calls([call("look")])).unwrap();
+        prompt.add(Message::ai_calls(calls.iter().map(|name| call(name)))).unwrap();
+        for (name, _, text) in &results {
+            prompt.add(Message::tool("0", *name, *text)).unwrap();
+        }
+        prompt.add(Message::user("so")).unwrap();
+        let built = prompt.build().unwrap();
+        let sent: Vec<_> = built.iter().filter_map(Message::as_tool).collect();
+        for (_, id, text) in results {
+            let result = sent.iter().find(|it| it.call_id() == id).unwrap();
+            assert_eq!(result.content().text(), text, "{}", built.report());
+        }
+        let first: Vec<_> = sent.iter().filter(|it| it.call_id() == "0").collect();
+        assert!(first.len() == 1 && first[0].is_error(), "{}", built.report());
+    }
+}

@@ -1,6 +1,7 @@
 //! Call ids as a provider takes them.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use crate::message::{Message, OpenCalls, ToolCall, nine};
 use crate::provider::Ids;
@@ -12,8 +13,8 @@ pub(super) struct CallIds {
     taken: HashSet<String>,
     /// The number of the next copy of an id, as it is written, that is not known to be taken.
     copies: HashMap<String, u64>,
-    /// The calls before that no result has answered, with their new ids.
-    open: OpenCalls<String, String>,
+    /// The calls before that no result has answered, with their new ids and their numbers.
+    open: OpenCalls<String, (String, Option<usize>)>,
     /// True if the message before was an answer with calls, to which another one may be joined.
     calls: bool,
     /// True if it is joined.
@@ -26,14 +27,25 @@ impl CallIds {
         Self { rule, taken, copies, open, calls: false, joins_calls }
     }
 
-    /// Returns the message with other ids, or `None` if its own will do.
-    pub(super) fn renamed(&mut self, message: &Message) -> Option<Message> {
-        if self.rule == Ids::Any {
-            return None;
-        }
+    /// Returns whether all ids will do.
+    pub(super) fn takes_any(&self) -> bool {
+        self.rule == Ids::Any
+    }
+
+    /// Returns the message with other ids, or `None` if its own will do. What is known of it are
+    /// the numbers of its calls, or that of the call that it answers: the order in which results
+    /// are sent does not tell which call of an id each of them answers.
+    pub(super) fn renamed(
+        &mut self,
+        message: &Message,
+        known: Option<Range<usize>>,
+    ) -> Option<Message> {
         let calls = std::mem::replace(&mut self.calls, message.has_tool_calls());
         if let Message::Tool(tool) = message {
-            let new = self.open.answer(tool)?;
+            let is_known = |open: &(String, Option<usize>)| {
+                known.as_ref().is_some_and(|known| open.1 == Some(known.start))
+            };
+            let (new, _) = self.open.answer_known(tool, is_known)?;
             let mut copy = (new != tool.call_id()).then(|| tool.clone())?;
             copy.answer.call_id = new;
             return Some(Message::Tool(copy));
@@ -47,10 +59,11 @@ impl CallIds {
             self.taken.clear();
             self.copies.clear();
         }
+        let mut numbers = known.into_iter().flatten();
         let other = |call: &ToolCall| {
             let new = self.name(&call.id);
             let other = (new != call.id).then(|| ToolCall { id: new.clone(), ..call.clone() });
-            self.open.open(call.id.clone(), call.name.clone(), new);
+            self.open.open(call.id.clone(), call.name.clone(), (new, numbers.next()));
             other
         };
         ai.with_calls(other).map(Message::Ai)
