@@ -377,10 +377,15 @@ impl<'a> Choosing<'a, '_> {
             if !self.leaves_out_before(first) {
                 return self.search_before();
             }
-            let question = self.question_before(first, &asked)?;
-            let Some(last) = question.last() else { break };
-            let next = records.cursor(first).position(|record| record.message().begins_turn());
-            let turn = last + 1..next.map_or(records.len(), |passed| first + passed);
+            let (mut place, mut question) = (first, self.question_before(first, &asked)?);
+            if question.is_empty() {
+                // A call that a late result takes along may be the first of all.
+                place = self.first_in_window().unwrap_or(first);
+                question = self.question_before(place, &asked)?;
+            }
+            let Some(last) = question.last().filter(|it| !asked.contains(it)) else { break };
+            let next = records.cursor(place).position(|record| record.message().begins_turn());
+            let turn = last + 1..next.map_or(records.len(), |passed| place + passed);
             let with_it = [&*question, &asked].concat();
             self.fill(&with_it)?;
             if !self.sent_units().any(|unit| turn.contains(&unit.head)) {
@@ -502,6 +507,11 @@ impl<'a> Choosing<'a, '_> {
     fn first_sent(&self) -> Option<usize> {
         let questions = self.choice.questions.iter().copied();
         questions.chain(self.sent_units().map(|unit| unit.head)).min()
+    }
+
+    /// Returns the place of the first record in the window that begins a unit and is sent.
+    fn first_in_window(&self) -> Option<usize> {
+        self.sent_units().map(|unit| unit.head).filter(|head| *head >= self.choice.start).min()
     }
 
     /// Returns the places that are sent before the window.

@@ -427,6 +427,33 @@ fn a_larger_budget_sends_no_fewer_where_a_question_has_two_messages() {
     assert_eq!(sent, 10);
 }
 
+/// A late result takes the first call of the history along, and nothing stands before that. But the
+/// question between the two was taken for something older that is left out, a question for the call
+/// was looked for and not found, and the whole turn went.
+#[test]
+fn a_larger_budget_sends_no_fewer_where_a_late_result_takes_the_first_call_along() {
+    let calls = |ids: &[&str]| {
+        let calls = ids.iter().map(|id| ToolCall::new(*id, "look", "{}"));
+        Message::ai_calls(calls)
+    };
+    let mut history = vec![calls(&["c0", "c1", "c2"]), Message::user(x(60)), Message::ai(x(60))];
+    history.push(Message::tool("c2", "look", ""));
+    history.extend(group(["d0".to_owned(), "d1".to_owned()], &x(60)));
+    history.extend([Message::user(x(60)), Message::ai(x(20))]);
+    history.extend(group(["e0".to_owned(), "e1".to_owned()], &x(60)));
+    let mut sent = 0;
+    for tokens in 300..1_000 {
+        let composer = Composer::new().max_tokens(tokens, letters).for_provider(Provider::Gemini);
+        let Ok(prompt) = compose(&composer.notice(Notice::new()), &history, &[]) else { continue };
+        if !is_over_budget(&prompt) {
+            let now = positions(&prompt).len();
+            assert!(now >= sent, "{tokens}: {:?}\n{}", positions(&prompt), prompt.report());
+            sent = now;
+        }
+    }
+    assert_eq!(sent, history.len());
+}
+
 /// The newest message alone was too long, so one cut was made, and then the first message was left
 /// out, though all three fit when cut to a quarter.
 #[test]
