@@ -144,11 +144,13 @@ impl<'a> Assembler<'a> {
             let next = note.map(|(_, place)| place).or(temporaries_from);
             self.share_as_is(&mut rest, next.unwrap_or(records.len()))?;
             if let Some((note, _)) = note.take_if(|(_, place)| rest.at() >= *place) {
+                self.close_before(&rest)?;
                 self.noted_at = Some(self.draft.pieces.len());
                 self.draft.pieces.push(Arc::clone(note), Origin::Temporary);
                 continue;
             }
             if temporaries_from.is_some_and(|place| rest.at() >= place) {
+                self.close_before(&rest)?;
                 let (end, last_user) = (self.draft.pieces.len(), self.last_user);
                 self.temporaries_at = Some(TemporariesAt { end, last_user });
                 temporaries_from = None;

@@ -211,14 +211,20 @@ impl CountedBudget {
     }
 
     /// Drafts the prompt of as much as fits. What is kept free for recall gives way before anything
-    /// that must be sent.
+    /// that must be sent, and then the notice.
     fn fit_giving_way(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
-        let tried = self.fit_units(case, cache)?;
-        if matches!(tried, Tried::Fits(_)) || case.temporaries.still_free == 0 {
-            return Ok(tried);
-        }
+        let mut tried = self.fit_units(case, cache)?;
+        let is_kept_free = case.temporaries.still_free > 0;
         let temporaries = Temporaries { still_free: 0, ..case.temporaries };
-        self.fit_units(Case { temporaries, ..case }, cache)
+        let case = Case { temporaries, ..case };
+        if is_kept_free {
+            tried = tried.or(|| self.fit_units(case, cache))?;
+        }
+        if case.composer.notice.is_some() {
+            let composer = case.composer.clone().no_notice();
+            tried = tried.or(|| self.fit_units(Case { composer: &composer, ..case }, cache))?;
+        }
+        Ok(tried)
     }
 
     /// Drafts the prompt of as many units of the history as fit.
@@ -315,6 +321,17 @@ enum Tried {
     Fits(Box<Draft>),
     /// The prompt does not fit: the least tokens that it had.
     TooMuch(usize),
+}
+
+impl Tried {
+    /// Tries something else if this does not fit.
+    fn or(self, other: impl FnOnce() -> Result<Self, NotReady>) -> Result<Self, NotReady> {
+        let Self::TooMuch(least) = self else { return Ok(self) };
+        Ok(match other()? {
+            Self::TooMuch(tokens) => Self::TooMuch(least.min(tokens)),
+            fits => fits,
+        })
+    }
 }
 
 /// A draft with all its tokens, and the number of units of the history that it was made of.

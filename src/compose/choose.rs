@@ -366,36 +366,38 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Adds the question of the turn in which the window starts, for a model that wants the user
-    /// first; else leaves out what was said before the first question that is sent.
+    /// first; else leaves out what was said before the first message of the user that is sent.
     fn user_first(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
-        let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
-        let mut asked = Vec::new();
+        let is_user = |place| records.get(place).is_some_and(|it| it.message().is_user());
+        // The turns before `from` are sent without their questions: none was found, or there is no
+        // room for it.
+        let (mut asked, mut from) = (Vec::new(), 0);
         // With a question that needs room, another that is too large may be left out, and the
         // window begins in an older turn.
-        while let Some(first) = self.first_sent().filter(|first| !is_user(*first)) {
+        while let Some(first) = self.first_sent(from).filter(|first| !is_user(*first)) {
             if !self.leaves_out_before(first) {
                 return self.search_before();
             }
-            let (mut place, mut question) = (first, self.question_before(first, &asked)?);
-            if question.is_empty() {
-                // A call that a late result takes along may be the first of all.
-                place = self.first_in_window().unwrap_or(first);
-                question = self.question_before(place, &asked)?;
-            }
-            let Some(last) = question.last().filter(|it| !asked.contains(it)) else { break };
-            let next = records.cursor(place).position(|record| record.message().begins_turn());
-            let turn = last + 1..next.map_or(records.len(), |passed| place + passed);
+            let next = records.cursor(first + 1).position(|it| it.message().begins_turn());
+            let next = next.map_or(records.len(), |passed| first + 1 + passed);
+            let question = self.question_before(first, &asked)?;
+            let Some(last) = question.last() else {
+                from = next;
+                continue;
+            };
+            let turn = last + 1..next;
             let with_it = [&*question, &asked].concat();
             self.fill(&with_it)?;
-            if !self.sent_units().any(|unit| turn.contains(&unit.head)) {
+            if self.sent_units().any(|unit| turn.contains(&unit.head)) {
+                asked = with_it;
+            } else {
                 self.fill(&asked)?;
-                break;
+                from = next;
             }
-            asked = with_it;
         }
-        if self.first_sent().is_some_and(|first| !is_user(first)) {
-            self.begin_at_question();
+        if self.first_sent(0).is_some_and(|first| !is_user(first)) {
+            self.begin_at_user();
         }
         Ok(())
     }
@@ -415,18 +417,23 @@ impl<'a> Choosing<'a, '_> {
         Ok(question.split_off(question.len() - pieces))
     }
 
-    /// Leaves out what was said before the first question that is sent, unless it is pinned.
-    fn begin_at_question(&mut self) {
+    /// Leaves out what was said before the first message of the user that is sent, unless it is
+    /// pinned, or no question is sent.
+    fn begin_at_user(&mut self) {
         let records = &self.snapshot.records;
-        let message = |unit: &Unit| records.get(unit.head).map(|record| record.message());
-        let asks = |unit: &Unit| message(unit).is_some_and(Message::begins_turn);
-        let questions = self.choice.questions.iter().copied();
-        let asked = self.sent_units().filter(asks).map(|unit| unit.head).chain(questions).min();
-        let Some(asked) = asked else { return };
+        let first = |is: fn(&Message) -> bool| {
+            let is = |unit: &Unit| records.get(unit.head).is_some_and(|it| is(it.message()));
+            let heads = self.sent_units().filter(is).map(|unit| unit.head);
+            heads.chain(self.choice.questions.iter().copied()).min()
+        };
+        let asked = first(Message::begins_turn);
+        let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
         let is_pinned = |unit: &Unit| {
             records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.seq()))
         };
-        let rest = self.sent_units().filter(|unit| unit.newest < asked && !is_pinned(unit));
+        // A group whose late result came behind the first question is news of that turn.
+        let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
+        let rest = self.sent_units().filter(|unit| is_older(unit) && !is_pinned(unit));
         let rest: Vec<_> = rest.map(|unit| (unit.head, Reason::RestOfTurn)).collect();
         self.choice.omitted.extend(rest);
     }
@@ -503,15 +510,11 @@ impl<'a> Choosing<'a, '_> {
         units.filter(|unit| self.choice.omits(unit.head).is_none())
     }
 
-    /// Returns the place of the first record that is sent.
-    fn first_sent(&self) -> Option<usize> {
+    /// Returns the place of the first question or unit at or behind `from` that is sent.
+    fn first_sent(&self, from: usize) -> Option<usize> {
         let questions = self.choice.questions.iter().copied();
-        questions.chain(self.sent_units().map(|unit| unit.head)).min()
-    }
-
-    /// Returns the place of the first record in the window that begins a unit and is sent.
-    fn first_in_window(&self) -> Option<usize> {
-        self.sent_units().map(|unit| unit.head).filter(|head| *head >= self.choice.start).min()
+        let all = questions.chain(self.sent_units().map(|unit| unit.head));
+        all.filter(|place| *place >= from).min()
     }
 
     /// Returns the places that are sent before the window.

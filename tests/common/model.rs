@@ -1158,8 +1158,9 @@ impl Model<'_> {
     /// not from the user: the row of the turn in which it stands goes in front (same bound, same
     /// half, same giving way) if there is room for it and anything of its answer is still sent
     /// behind it. Then the first message may be another one, of an older turn. Where there is no
-    /// such row, what was said before the first beginning that is sent is left out (`RestOfTurn`),
-    /// if one is." A group whose late result came behind that beginning is of the later turn.
+    /// such row, that of the next turn is tried; and what was said before the first message of the
+    /// user is left out (`RestOfTurn`), if a beginning is sent." A group whose late result came
+    /// behind that beginning is of the later turn.
     fn user_first(
         &self,
         choice: &mut Choice,
@@ -1167,46 +1168,53 @@ impl Model<'_> {
         told: &mut Told,
         purse: Option<&Purse<'_>>,
     ) {
-        let mut front: Vec<usize> = Vec::new();
+        let (mut front, mut from) = (Vec::new(), 0);
         loop {
-            let first = choice.units.first().map(Unit::leader);
-            let Some(first) = first.filter(|i| !self.messages[*i].is_user()) else { return };
+            let first = choice.units.iter().map(Unit::leader).find(|i| *i >= from);
+            let Some(first) = first.filter(|i| !self.messages[*i].is_user()) else { break };
             let covers = if choice.moved { choice.start } else { opening.covers };
             let none_before = (opening.from..covers).all(|i| self.private(i));
             let none_too_large = choice.too_large.iter().all(|unit| unit.leader() > first);
             if none_before && none_too_large && opening.from == 0 {
                 return;
             }
+            let next = (first + 1..self.len()).find(|i| is_beginning(self.messages[*i]));
+            let next = next.unwrap_or(self.len());
             let row = self.row(opening.from.min(first)..first);
             if row.is_empty() {
                 told.may_end.push(opening.from);
-                break;
+                from = next;
+                continue;
             }
             let others = [&choice.owed[..], &front].concat();
             let row = self.newest_of(choice, &row, &others, purse);
-            let Some(asked) = row.last().copied() else { break };
-            let next = (first..self.len()).find(|i| is_beginning(self.messages[*i]));
-            let turn = asked + 1..next.unwrap_or(self.len());
+            let Some(asked) = row.last().copied() else {
+                from = next;
+                continue;
+            };
+            let turn = asked + 1..next;
             let with_it = [&row[..], &front].concat();
             self.fill(choice, opening, &with_it, purse);
             if !choice.units.iter().any(|unit| turn.contains(&unit.leader())) {
                 self.fill(choice, opening, &front, purse);
-                break;
+                from = next;
+                continue;
             }
             choice.front.sort_unstable();
             front = with_it;
         }
-        let heads = choice.units.iter().map(Unit::leader);
-        let Some(asked) = heads.into_iter().find(|i| is_beginning(self.messages[*i])) else {
-            return;
-        };
+        let heads = || choice.units.iter().map(Unit::leader);
+        let asked = heads().find(|i| is_beginning(self.messages[*i]));
+        let opens = heads().find(|i| self.messages[*i].is_user());
+        let (Some(asked), Some(opens)) = (asked, opens) else { return };
         if choice.units.first().is_some_and(|unit| self.messages[unit.leader()].is_user()) {
             return;
         }
-        for unit in choice.units.iter().filter(|unit| unit.newest() < asked) {
+        let is_older = |unit: &Unit| unit.leader() < opens && unit.newest() < asked;
+        for unit in choice.units.iter().filter(|unit| is_older(unit)) {
             told.left_out.extend(unit.members().map(|i| (i, Reason::RestOfTurn)));
         }
-        choice.units.retain(|unit| unit.newest() >= asked);
+        choice.units.retain(|unit| !is_older(unit));
     }
 
     // Rule 3: the budget

@@ -7,7 +7,7 @@ use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::message::{Media, Part};
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::report::{Break, Origin};
-use memory_prompt::token::Estimate;
+use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
     MemoryPrompt, Message, Prompt, Provider, ToolCall, Window,
@@ -98,7 +98,11 @@ counted! {
             let told = report.notice.unwrap_or(0);
             prop_assert!(told <= missing);
             prop_assert!(told == 1 || told % step == 0);
-            if report.question.is_empty() && report.moved.is_empty() {
+            // It gives way where the build would fail otherwise.
+            let text = format!("[Earlier messages that are not shown: about {}.]", missing.max(1));
+            let notice = Estimate.count(&Message::user(text)).unwrap();
+            let has_room = report.tokens.is_none_or(|it| it.total + notice <= it.budget);
+            if report.question.is_empty() && report.moved.is_empty() && (told > 0 || has_room) {
                 prop_assert!(told + step > missing, "{told} of {missing}");
                 prop_assert_eq!(told > 0, missing > 0);
             }

@@ -10,9 +10,10 @@ use crate::counted::counted;
 use crate::setups::{all, compose, providers};
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, ModelError};
+use memory_prompt::message::UserMessage;
 use memory_prompt::recall::Recall;
 use memory_prompt::report::{Adaptation, Origin, Reason};
-use memory_prompt::token::TokenCounter;
+use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::turn::{Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::{
     Budget, Composer, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
@@ -452,6 +453,128 @@ fn a_larger_budget_sends_no_fewer_where_a_late_result_takes_the_first_call_along
         }
     }
     assert_eq!(sent, history.len());
+}
+
+/// The result of an old booking came late, and the window had no room for the question of that turn.
+/// So six messages were left out up to the newest question, with the exchange in the middle.
+#[test]
+fn a_window_opens_with_the_next_question_where_there_is_no_room_for_the_one_of_a_late_result() {
+    let call = |id: &str| Message::ai_calls([ToolCall::new(id, "f", "{}")]);
+    let history = [
+        Message::user("book"),
+        call("c1"),
+        Message::user("and the weather?"),
+        Message::tool("c1", "f", "late"),
+        call("c2"),
+        Message::tool("c2", "f", "sunny"),
+        Message::ai("It is sunny."),
+        Message::user("thanks"),
+        Message::user("bye"),
+    ];
+    let sent = |n| {
+        let composer = Composer::new().for_provider(Provider::Anthropic).max_messages(n);
+        positions(&compose(&composer, &history, &[]).unwrap())
+    };
+    assert_eq!(sent(6), [2, 4, 5, 6, 7, 8]);
+    assert_eq!(sent(7), [2, 4, 5, 6, 7, 8]);
+    assert_eq!(sent(8), [0, 1, 3, 4, 5, 6, 7, 8]);
+}
+
+/// With 51 to 70 words five messages were sent, and with 71 to 199 one: a message that was added
+/// while the turn ran was not taken for the user's.
+#[test]
+fn a_larger_budget_sends_no_less_behind_a_steered_message() {
+    let mut history = vec![Message::user("w ".repeat(300)), Message::ai("I am at it, wait.")];
+    let words = |text: &str| text.split_whitespace().count();
+    history.extend(group(["a".to_owned()], "w w w"));
+    history.push(UserMessage::new("only in town, please").steered().into());
+    history.extend(group(["b".to_owned()], "w w w"));
+    history.extend([Message::ai("done both"), Message::user("and now?")]);
+    for provider in [Provider::Anthropic, Provider::Mistral] {
+        let mut sent = 0;
+        for tokens in 40..300 {
+            let composer = Composer::new().max_tokens(tokens, words).for_provider(provider);
+            let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
+            let now = positions(&prompt).len();
+            assert!(now >= sent || is_over_budget(&prompt), "{tokens}: {}", prompt.report());
+            sent = sent.max(now);
+        }
+        assert_eq!(sent, 5, "the question of 300 words has no room");
+    }
+}
+
+/// With 9 to 18 tokens the question was sent, and from 19 to 24 nothing: there was room for
+/// something older, but not with the notice that this asked for.
+#[test]
+fn a_notice_gives_way_before_a_build_fails() {
+    let mut history = Vec::new();
+    for i in 0..2 {
+        let answer = format!("old answer {i} {}", "word ".repeat(6));
+        history.extend([Message::user(format!("old question {i}")), Message::ai(answer)]);
+    }
+    history.push(Message::user("new question"));
+    let composer = |tokens| Composer::new().notice(Notice::new()).max_tokens(tokens, Estimate);
+    let needed = match compose(&composer(1), &history, &[]).unwrap_err().kind() {
+        ErrorKind::Budget { needed, .. } => needed,
+        other => panic!("{other:?}"),
+    };
+    for tokens in needed..60 {
+        let prompt = compose(&composer(tokens), &history, &[]).unwrap();
+        assert!(positions(&prompt).contains(&4), "{}", prompt.report());
+    }
+}
+
+/// A window that stands alone owes the question nothing, but counted it so: with 33 to 42 tokens it
+/// was sent, with 43 to 50 a made-up opening in its place.
+#[test]
+fn a_larger_budget_keeps_the_question_of_a_window_that_stands_alone() {
+    let words = |text: &str| text.split_whitespace().count();
+    let mut history = vec![Message::ai("Hello, how can I help you?")];
+    history.push(Message::user("What is in these eight files?"));
+    history.extend(group(["a".to_owned()], &"w ".repeat(20)));
+    let mut sent = 0;
+    for tokens in 20..80 {
+        let composer = Composer::new().window(Window::all().exactly());
+        let composer = composer.max_tokens(tokens, words).for_provider(Provider::Anthropic);
+        let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
+        let now = positions(&prompt).len();
+        assert!(now >= sent, "{tokens}: {}", prompt.report());
+        sent = now;
+    }
+    assert_eq!(sent, history.len());
+}
+
+/// A call of a loop of one's own had no result, and the note of a turn of a dead process stood
+/// between it and the result that is made up for it: every provider refuses that.
+#[test]
+fn the_note_of_a_turn_parts_no_call_from_what_answers_it() {
+    let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Mistral, Provider::Gemini];
+    for provider in providers.map(Some).into_iter().chain([None]) {
+        for answered in [false, true] {
+            let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+            if let Some(provider) = provider {
+                prompt = prompt.for_provider(provider);
+            }
+            let mut dead = prompt.turn("Book a room.");
+            let Next::Ask(_) = dead.next(&prompt).unwrap() else { panic!() };
+            dead.answer(Message::ai_calls([ToolCall::new("a", "book", "{}")])).unwrap();
+            let Next::Call(_) = dead.next(&prompt).unwrap() else { panic!() };
+            drop(dead);
+            prompt.add(Message::user("And a taxi.")).unwrap();
+            let calls = ["b", "c"].map(|id| ToolCall::new(id, "taxi", "{}"));
+            prompt.add(Message::ai_calls(calls)).unwrap();
+            if answered {
+                prompt.add(Message::tool("c", "taxi", "comes")).unwrap();
+            }
+            let mut turn = prompt.turn("Well?");
+            let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+            let kinds: Vec<_> = ask.prompt().iter().map(|it| it.is_tool()).collect();
+            let calls = ask.prompt().iter().position(|it| it.has_tool_calls()).unwrap();
+            assert_eq!(kinds[calls + 1..calls + 3], [true, true], "{provider:?}: {kinds:?}");
+            let note = ask.prompt().iter().position(|it| it.text().contains("Begun earlier"));
+            assert!(note > Some(calls + 2), "{provider:?}: {note:?}");
+        }
+    }
 }
 
 /// The newest message alone was too long, so one cut was made, and then the first message was left

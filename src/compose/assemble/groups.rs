@@ -7,7 +7,7 @@ use super::{Assembler, Member};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
-use crate::record::Record;
+use crate::record::{Cursor, Record};
 use crate::window::{Fate, ToolGroups};
 
 /// The tool group behind which nothing stands so far.
@@ -107,6 +107,12 @@ impl<'a> Assembler<'a> {
         let closed = self.close(waiting, &mut pieces);
         self.draft.pieces = pieces;
         closed
+    }
+
+    /// Closes them for what is no record, if the history goes on behind it: else a temporary may
+    /// still answer them.
+    pub(super) fn close_before(&mut self, rest: &Cursor<'_>) -> Result<()> {
+        if rest.peek().is_some() { self.close_calls() } else { Ok(()) }
     }
 
     /// Adds a result to `pieces` for each call that nothing has answered.

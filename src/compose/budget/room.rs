@@ -110,6 +110,11 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
+        // A window that stands alone owes the question nothing.
+        let question = match composer.effective_window().stands_alone() {
+            true => Vec::new(),
+            false => last_question(records, 0, records.len()).0,
+        };
         let mut room = Self {
             limit,
             case,
@@ -118,7 +123,7 @@ impl<'a> TokenRoom<'a> {
             whole,
             left: available.saturating_sub(fixed),
             newest: None,
-            question: last_question(records, 0, records.len()).0,
+            question,
             messages: composer.message_room(extras),
             most,
             walk: Walk::default(),
