@@ -1,5 +1,6 @@
 //! Branches: edits, new answers, undo, and what a page shows of them.
 
+mod export;
 #[cfg(feature = "sqlite")]
 mod kills;
 #[cfg(all(feature = "async", feature = "sqlite"))]

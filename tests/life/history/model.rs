@@ -26,7 +26,7 @@ use crate::folder::Folder;
 
 /// A blocking memory for async code, which never waits.
 #[derive(Debug)]
-struct Ready(Arc<dyn ChatMemory>);
+pub(super) struct Ready(pub(super) Arc<dyn ChatMemory>);
 
 impl AsyncChatMemory for Ready {
     fn id(&self) -> &MemoryId {
@@ -62,7 +62,7 @@ impl AsyncChatMemory for Ready {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
         let mut context = Context::from_waker(Waker::noop());
