@@ -126,12 +126,27 @@ macro_rules! over {
             /// [`ErrorKind::Unsupported`] where the memory has no slots or ids, and whatever else
             /// it returns. Nothing was changed then.
             pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
-                let message = message.into();
-                if message.is_system() {
+                self.edit_with(position, Append::new([message.into()]))$($now)*
+            }
+
+            /// Puts the messages of this append in the place of the one at this position, as
+            /// [`edit`](Self::edit) does, with their times: for what was said elsewhere. Nothing
+            /// else of the append is looked at.
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn edit_with(&self, position: u64, append: Append) -> Result<u64> {
+                let Append { messages, times, .. } = append;
+                if messages.iter().any(Message::is_system) {
                     let text = "a system message has no position";
                     return Err(Error::invalid("edit", text));
                 }
-                let change = BranchChange::Edit(position, Box::new(message), self.within);
+                if messages.is_empty() {
+                    return Err(Error::invalid("edit", "there is no message to put there"));
+                }
+                let append = Box::new(Append { messages, times, ..Append::default() });
+                let change = BranchChange::Edit(position, append, self.within);
                 let drawn = self.changed(change)$($now)*?;
                 Ok(drawn.unwrap_or(position))
             }
