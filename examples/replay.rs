@@ -29,6 +29,9 @@
 //! "Pays from" says from how many tokens of history on a setting should take the place of sending
 //! everything, so that the calls of these conversations together cost least.
 
+#[path = "import/accounts.rs"]
+#[allow(dead_code)] // the branches and times are for who imports
+mod accounts;
 #[path = "replay/forms.rs"]
 mod forms;
 #[path = "replay/logs.rs"]

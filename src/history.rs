@@ -64,8 +64,12 @@ pub struct Variant {
 pub struct Branch {
     /// Its name, which is the incarnation of its snapshots.
     pub id: Incarnation,
+    /// The branch that it was made on; none for the first one.
+    pub parent: Option<Incarnation>,
     /// The positions of what was said on it and on no branch before it.
     pub own: Range<u64>,
+    /// Where that lies in the memory that holds all branches.
+    pub records: Vec<Range<u64>>,
     /// True of the current one.
     pub is_current: bool,
 }

@@ -125,6 +125,7 @@ pub mod compose;
 pub mod conformance;
 pub mod conversation;
 pub mod error;
+pub mod export;
 pub mod history;
 pub mod inspect;
 pub mod memory;

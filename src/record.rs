@@ -26,6 +26,7 @@ pub(crate) use day::{civil, heading};
 pub(crate) use extra::Extra;
 pub(crate) use quoted::{escape, speaker, write_marked, write_name, write_quoted, write_speaker};
 pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
+pub(crate) use shown::{moment, rfc3339};
 pub use slot::Slot;
 pub use stamp::{Incarnation, SlotVersion};
 

@@ -112,6 +112,7 @@ pub use reply::Reply;
 pub(crate) use room::{excess, too_large};
 pub(crate) use state::NOT_RUN;
 use state::{Event, State, Written};
+pub(crate) use unfinished::turns_in;
 pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
 /// A question on its way to an answer.

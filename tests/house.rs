@@ -27,7 +27,7 @@ const FLOORS: &[&[&str]] = &[
     &["conformance"],
     &["memory_prompt"],
     &["inspect", "turn"],
-    &["conversation"],
+    &["conversation", "export"],
     &["transport"],
 ];
 

@@ -1,6 +1,9 @@
 //! The forms in which other programs write conversations down, brought into those of providers.
 
+use memory_prompt::wire::openai;
 use serde_json::{Value, json};
+
+use super::accounts;
 
 /// What a value of a log holds.
 pub(super) enum Form {
@@ -18,10 +21,14 @@ pub(super) enum Form {
 pub(super) fn form(value: &Value) -> Result<Form, String> {
     let text = |key: &str| value[key].as_str().unwrap_or_default();
     let has = |key: &str| value.get(key).is_some();
-    if value["mapping"].is_object() {
-        return Ok(Form::List(chatgpt(value)));
+    if let Some(account) = accounts::read(value) {
+        // Of several branches the one that was shown last.
+        let shown = serde_json::to_value(openai::Messages::of(&account?.shown()));
+        return Ok(Form::List(
+            shown.ok().and_then(|it| it.as_array().cloned()).unwrap_or_default(),
+        ));
     }
-    let spoken = ["conversations", "conversation", "items", "chat_messages"].into_iter();
+    let spoken = ["conversations", "conversation", "items"].into_iter();
     let spoken = spoken.filter_map(|key| value[key].as_array());
     if let Some(said) = spoken.into_iter().find(|said| said.iter().any(|it| speaker(it).is_some()))
     {
@@ -100,7 +107,7 @@ fn codex(kind: &str, payload: &Value) -> Form {
     }
 }
 
-/// Returns who says an entry of `ShareGPT`, or of an export of Claude.
+/// Returns who says an entry of `ShareGPT`.
 pub(super) fn speaker(entry: &Value) -> Option<&str> {
     ["from", "sender"].iter().find_map(|key| entry[key].as_str())
 }
@@ -136,44 +143,6 @@ fn calls(id: &str, name: &str, arguments: &Value) -> Value {
     let function = json!({"name": name, "arguments": arguments});
     let call = json!({"id": id, "type": "function", "function": function});
     json!({"role": "assistant", "content": null, "tool_calls": [call]})
-}
-
-/// Reads an export of `ChatGPT`: of the tree the branch that was shown last.
-fn chatgpt(of: &Value) -> Vec<Value> {
-    let mut branch = Vec::new();
-    let mut node = of["current_node"].as_str();
-    while let Some(id) =
-        node.filter(|_| branch.len() < of["mapping"].as_object().map_or(0, serde_json::Map::len))
-    {
-        let it = &of["mapping"][id];
-        branch.push((id, &it["message"]));
-        node = it["parent"].as_str();
-    }
-    let (mut messages, mut called) = (Vec::new(), None);
-    for (id, message) in branch.into_iter().rev() {
-        let content = &message["content"];
-        let parts = content["parts"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let alone = ["text", "result"].iter().find_map(|key| content[key].as_str());
-        let text = parts.chain(alone).collect::<Vec<_>>().join("\n");
-        let to = message["recipient"].as_str().filter(|to| *to != "all");
-        match (message["author"]["role"].as_str(), to) {
-            (Some("assistant"), Some(tool)) => {
-                called = Some(id);
-                messages.push(calls(id, tool, &json!({"input": text}).to_string().into()));
-            }
-            (Some("tool"), _) => {
-                let result = called
-                    .take()
-                    .map(|id| json!({"role": "tool", "tool_call_id": id, "content": text}));
-                messages.extend(result);
-            }
-            (Some(role @ ("system" | "user" | "assistant")), None) if !text.is_empty() => {
-                messages.push(json!({"role": role, "content": text}));
-            }
-            _ => {}
-        }
-    }
-    messages
 }
 
 /// Returns a message of `LangChain` as one of `OpenAI`: as `messages_to_dict` or `dumps` write it, or

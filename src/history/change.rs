@@ -6,14 +6,13 @@ use super::writing::{inheriting, with_document};
 use super::{Variant, WithinGroup};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Read, Since};
-use crate::message::Message;
 use crate::pins::{around, head_of};
 use crate::record::{Incarnation, Record, Snapshot};
 use crate::window::last_question;
 
 /// What is done to the branches of a conversation.
 pub(super) enum BranchChange {
-    Edit(u64, Box<Message>, WithinGroup),
+    Edit(u64, Box<Append>, WithinGroup),
     Undo,
     Redo,
     Switch(Incarnation),
@@ -67,12 +66,12 @@ impl Changing {
         let before = document.lines().len();
         let mut append = Append::default();
         match &self.change {
-            BranchChange::Edit(position, message, within) => {
+            BranchChange::Edit(position, edit, within) => {
                 let position = place_in(seen, *position, *within)?;
                 let line = document.fork(document.current, position, 0, self.id);
-                document.extend(line, end, 1);
+                document.extend(line, end, edit.messages.len() as u64);
                 document.make_current(line, position + 1);
-                append = Append::new([(**message).clone()]);
+                append = (**edit).clone();
             }
             BranchChange::Undo => {
                 let question = newest_question(seen);

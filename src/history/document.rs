@@ -254,6 +254,11 @@ impl Document {
 }
 
 impl Line {
+    /// Returns the line that it was made on.
+    pub(super) fn parent(&self) -> usize {
+        self.parent
+    }
+
     /// Returns the position from which on it has messages of its own.
     pub(super) fn begins(&self) -> u64 {
         if self.ranges.is_empty() { self.at } else { self.at + self.keep }

@@ -64,6 +64,13 @@ impl Spans {
         self
     }
 
+    /// Returns where in the conversation what stands from this position of the branch on lies.
+    pub(super) fn behind(&self, position: u64) -> Vec<Range<u64>> {
+        let own =
+            |span: &Span| span.from + position.saturating_sub(span.at).min(span.len)..span.to();
+        self.0.iter().map(own).filter(|range| !range.is_empty()).collect()
+    }
+
     /// Returns the position in the conversation of what stands at this one of the branch.
     pub(super) fn to_conversation(&self, position: u64) -> Option<u64> {
         let span = self.0.iter().find(|span| position < span.at + span.len)?;

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::change::{
     BranchChange, Changing, FIRST, ToChange, is_complete, newest_question, place_in, variants,
 };
-use super::document::SLOT;
+use super::document::{Document, SLOT};
 use super::page::{Page, of_page};
 use super::reading::{BranchPlace, Known, PREFIX, Reading, Shared, Standing};
 use super::writing::{Came, Writing, locate, remember};
@@ -126,12 +126,27 @@ macro_rules! over {
             /// [`ErrorKind::Unsupported`] where the memory has no slots or ids, and whatever else
             /// it returns. Nothing was changed then.
             pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
-                let message = message.into();
-                if message.is_system() {
+                self.edit_with(position, Append::new([message.into()]))$($now)*
+            }
+
+            /// Puts the messages of this append in the place of the one at this position, as
+            /// [`edit`](Self::edit) does, with their times: for what was said elsewhere. Nothing
+            /// else of the append is looked at.
+            ///
+            /// # Errors
+            ///
+            /// As [`edit`](Self::edit).
+            pub $($async)* fn edit_with(&self, position: u64, append: Append) -> Result<u64> {
+                let Append { messages, times, .. } = append;
+                if messages.iter().any(Message::is_system) {
                     let text = "a system message has no position";
                     return Err(Error::invalid("edit", text));
                 }
-                let change = BranchChange::Edit(position, Box::new(message), self.within);
+                if messages.is_empty() {
+                    return Err(Error::invalid("edit", "there is no message to put there"));
+                }
+                let append = Box::new(Append { messages, times, ..Append::default() });
+                let change = BranchChange::Edit(position, append, self.within);
                 let drawn = self.changed(change)$($now)*?;
                 Ok(drawn.unwrap_or(position))
             }
@@ -332,19 +347,21 @@ fn fork(at: &Standing, shared: u64, keep: u64) -> On {
 
 /// Returns the branches on which something was said, and the current one.
 fn branches(at: &Standing) -> Vec<Branch> {
-    let document = &at.known.document;
-    if at.known.version.is_none() {
-        let branch = at.known.id(BranchPlace::Line(0)).map(|id| (id, 0..at.spans.len()));
-        let branch = branch.map(|(id, own)| Branch { id, own, is_current: true });
-        return branch.into_iter().collect();
-    }
+    let known = &at.known;
+    let document = match known.version {
+        Some(_) => &known.document,
+        None => &Document::unbranched(at.end),
+    };
     let lines = document.lines().iter().enumerate();
     let shown = lines.filter(|(i, line)| *i == document.current || !line.is_empty());
     let branches = shown.filter_map(|(i, line)| {
-        let own = line.begins()..document.spans(i, at.end).len();
+        let (spans, begins) = (document.spans(i, at.end), line.begins());
+        let parent = BranchPlace::Line(line.parent());
         Some(Branch {
-            id: at.known.id(BranchPlace::Line(i))?,
-            own,
+            id: known.id(BranchPlace::Line(i))?,
+            parent: known.id(parent).filter(|_| i > 0),
+            own: begins..spans.len(),
+            records: spans.behind(begins),
             is_current: i == document.current,
         })
     });

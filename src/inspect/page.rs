@@ -43,7 +43,7 @@ impl Compared {
 
 impl Page {
     pub(super) fn of<'a>(
-        prompts: impl Iterator<Item = (&'a Prompt, Option<&'a Usage>)> + Clone,
+        prompts: impl Iterator<Item = (&'a Prompt, Option<&'a Usage>, Option<u64>)> + Clone,
     ) -> Self {
         let html = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -58,13 +58,13 @@ impl Page {
         let compared: Vec<Compared> = prompts
             .clone()
             .zip(before)
-            .map(|((it, _), before)| Compared::new(it, before))
+            .map(|((it, ..), before)| Compared::new(it, before))
             .collect();
         if page.prompts > 1 {
             page.strip(&compared);
         }
-        for (i, ((prompt, usage), compared)) in prompts.zip(&compared).enumerate() {
-            page.prompt(i + 1, prompt, usage, compared);
+        for (i, ((prompt, usage, left), compared)) in prompts.zip(&compared).enumerate() {
+            page.prompt(i + 1, (prompt, usage, left), compared);
         }
         page
     }
@@ -115,9 +115,21 @@ impl Page {
         self.html.push_str("</ol></nav>\n");
     }
 
-    fn prompt(&mut self, n: usize, prompt: &Prompt, usage: Option<&Usage>, compared: &Compared) {
+    fn prompt(
+        &mut self,
+        n: usize,
+        (prompt, usage, left): (&Prompt, Option<&Usage>, Option<u64>),
+        compared: &Compared,
+    ) {
         let report = prompt.report();
-        let rows = rows(prompt);
+        let mut rows = rows(prompt);
+        for row in &mut rows {
+            if let Row::Message(line) = row
+                && line.origin.seq().zip(left).is_some_and(|(seq, left)| seq >= left)
+            {
+                line.notes.push("not on the current branch".to_owned());
+            }
+        }
         let open = if n < self.prompts { "" } else { " open" }; // the last one alone
         let first = report.to_string();
         let first = first.lines().next().unwrap_or_default();

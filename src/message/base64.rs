@@ -19,6 +19,11 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 /// Returns the text that stands in base64; `None` if it is no base64, or no UTF-8.
 pub(crate) fn text(base64: &str) -> Option<String> {
+    String::from_utf8(decode(base64)?).ok()
+}
+
+/// Returns the bytes that stand in base64; `None` if it is none.
+pub(crate) fn decode(base64: &str) -> Option<Vec<u8>> {
     let letters = base64.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
     for four in letters.chunks(4) {
@@ -31,7 +36,7 @@ pub(crate) fn text(base64: &str) -> Option<String> {
         bits <<= 6 * (4 - four.len());
         bytes.extend_from_slice(&bits.to_be_bytes()[1..=known]);
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 /// Returns the byte at a place of what stands in base64, without decoding the rest.

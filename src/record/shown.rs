@@ -1,9 +1,11 @@
 //! Records as JSON for people: a page, an export.
 
+use std::time::SystemTime;
+
 use serde::{Serialize, Serializer};
 
-use super::Record;
 use super::day::date;
+use super::{Record, time_of};
 use crate::message::Message;
 
 impl Serialize for Record<'_> {
@@ -36,9 +38,25 @@ impl Serialize for Record<'_> {
     }
 }
 
-fn rfc3339(millis: u64) -> String {
+/// Returns a time in milliseconds since 1970 as RFC 3339 has it.
+pub(crate) fn rfc3339(millis: u64) -> String {
     let (date, of_day) = (date(millis / 86_400_000), millis % 86_400_000);
     let (second, millis) = (of_day / 1_000, of_day % 1_000);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// Reads what [`rfc3339`] writes.
+pub(crate) fn moment(text: &str) -> Option<SystemTime> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second, millis) =
+        (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
+    // From the first of March of the year 0, as the other way.
+    let years = if month < 3 { year.checked_sub(1)? } else { year };
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + of_year;
+    let seconds = (days.checked_sub(719_468)? * 24 + hour) * 3_600 + minute * 60 + second;
+    let read = seconds * 1_000 + millis;
+    (rfc3339(read) == text).then(|| time_of(read))
 }

@@ -111,7 +111,7 @@ impl Unfinished {
     }
 
     /// Returns false if it was begun in another life of its conversation: on another branch.
-    fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
+    pub(crate) fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
         let begun = self.on().map(|on| on.id);
         begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
     }
@@ -212,8 +212,13 @@ impl fmt::Debug for Waiting {
 ///
 /// That of the first one that can't be read.
 pub(super) fn unfinished_in(snapshot: &Snapshot) -> Result<Vec<Unfinished>> {
+    turns_in(snapshot).collect()
+}
+
+/// Returns the turns in the slots of this snapshot, or for each why it can't be read.
+pub(crate) fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished>> {
     let turns = snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX));
-    turns.map(|slot| Unfinished::of(slot).map_err(|unread| unread.error())).collect()
+    turns.map(|slot| Unfinished::of(slot).map_err(|unread| unread.error()))
 }
 
 /// A slot of a turn that this version can't read.

@@ -1,5 +1,8 @@
 //! Branches: edits, new answers, undo, and what a page shows of them.
 
+mod export;
+#[cfg(feature = "inspect")]
+mod inspect;
 #[cfg(feature = "sqlite")]
 mod kills;
 #[cfg(all(feature = "async", feature = "sqlite"))]

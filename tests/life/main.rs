@@ -11,6 +11,9 @@ mod conversations;
 #[path = "../common/counted.rs"]
 mod counted;
 #[cfg(feature = "sqlite")]
+#[path = "../common/edits.rs"]
+mod edits;
+#[cfg(feature = "sqlite")]
 #[path = "../common/folder.rs"]
 mod folder;
 #[cfg(feature = "tracing")]

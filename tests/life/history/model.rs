@@ -13,6 +13,7 @@ use memory_prompt::conversation::Scripted;
 use memory_prompt::history::Variant;
 use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read};
 use memory_prompt::record::{Incarnation, SlotVersion, Snapshot};
+use memory_prompt::store::Durability;
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::turn::{Next, Turn};
 use memory_prompt::{
@@ -26,7 +27,7 @@ use crate::folder::Folder;
 
 /// A blocking memory for async code, which never waits.
 #[derive(Debug)]
-struct Ready(Arc<dyn ChatMemory>);
+pub(super) struct Ready(pub(super) Arc<dyn ChatMemory>);
 
 impl AsyncChatMemory for Ready {
     fn id(&self) -> &MemoryId {
@@ -62,7 +63,7 @@ impl AsyncChatMemory for Ready {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
         let mut context = Context::from_waker(Waker::noop());
@@ -558,11 +559,21 @@ counted! {
         is_async in any::<bool>(),
         ops in proptest::collection::vec((any::<bool>(), op()), 1..24),
     ) {
-        let folder = Folder::new();
-        let store = SqliteStore::open(folder.file("chat.db")).unwrap();
-        let memory: Arc<dyn ChatMemory> = Arc::new(store.memory("ada").unwrap());
-        live(&memory, is_async, &ops);
+        FILE.with(|(store, _)| {
+            let memory = store.memory(Incarnation::random().to_string()).unwrap();
+            let memory: Arc<dyn ChatMemory> = Arc::new(memory);
+            live(&memory, is_async, &ops);
+        });
     }
+}
+
+thread_local! {
+    /// One file for all histories: to open it costs more than to live through one of them.
+    static FILE: (SqliteStore, Folder) = {
+        let folder = Folder::new();
+        let options = SqliteStore::options().durability(Durability::Process);
+        (options.open(folder.file("chat.db")).unwrap(), folder)
+    };
 }
 
 /// The same page over an async memory.

@@ -1,0 +1,291 @@
+//! Export: a conversation as JSON lines, as Markdown for people, and in a provider's format.
+//!
+//! It answers a person's request for their data: beside what was said, with times, it holds the
+//! system message, pins, summaries, and what waits for a person, of the current branch or of
+//! [all](Export::all_branches). It comes in pieces, of a few messages each.
+//!
+//! ```
+//! use memory_prompt::export::{ExportAs, read_line};
+//! use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message};
+//!
+//! let prompt = MemoryPrompt::new(DefaultChatMemory::with_id("ada")).with_branches().with_pins();
+//! prompt.add_all([Message::user("Where is Oslo?"), Message::ai("In Norway.")])?;
+//! prompt.pin(0)?;
+//!
+//! let mut lines = Vec::new(); // or a file
+//! prompt.export(ExportAs::JsonLines).write_to(&mut lines)?;
+//!
+//! // Each line that is read is an append: to a memory of any kind.
+//! let other = DefaultChatMemory::with_id("ada");
+//! for line in String::from_utf8_lossy(&lines).lines() {
+//!     other.append_with(&mut read_line(line)?)?;
+//! }
+//! let other = MemoryPrompt::new(other).with_branches().with_pins();
+//! assert_eq!(other.pins()?, [0]);
+//!
+//! let mut again = Vec::new();
+//! other.export(ExportAs::JsonLines).write_to(&mut again)?;
+//! assert_eq!(lines, again);
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+
+mod lines;
+mod markdown;
+mod request;
+
+use std::fmt;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::Branch;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{ChatMemory, MemoryId, On, Read};
+use crate::memory_prompt::MemoryPrompt;
+use crate::pins;
+use crate::provider::Provider;
+use crate::record::{Records, Snapshot, places};
+use crate::summary;
+pub use lines::read_line;
+
+/// The form of an [`Export`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExportAs {
+    /// A line of JSON for each thing that the memory holds: the conversation with its system
+    /// message, then the branches, the messages with positions and times, and the slots, in which
+    /// pins, summaries and unfinished turns are. [`read_line`] reads them.
+    JsonLines,
+    /// Markdown for people. Whatever was said stands in fences, so that nothing in it can pose as
+    /// anything else; pictures and files are counted and not shown.
+    Markdown,
+    /// What this provider would be sent if all of it were: a line with the messages and the system
+    /// message in the words of its format, and with
+    /// [all branches](Export::all_branches) a line for each.
+    ///
+    /// It is made as a prompt is: what the provider refuses is left out. Positions, times, pins and
+    /// summaries have no place there. A turn that waits stands at the end. A line is one piece,
+    /// and all messages of its branch are held in memory for it.
+    Request(Provider),
+}
+
+/// A conversation on its way out: see [`MemoryPrompt::export`].
+#[must_use = "it writes nothing until it is asked for pieces"]
+pub struct Export<'a, M: ?Sized> {
+    prompt: &'a MemoryPrompt<M>,
+    form: ExportAs,
+    has_all: bool,
+    /// The branches; none where the current one is exported alone, or before the first piece.
+    branches: Vec<Branch>,
+    /// The number of parts that are begun: the conversation, or one for each branch.
+    begun: usize,
+    part: Option<Part>,
+}
+
+/// One part on its way: a branch, or the whole of what a memory holds.
+struct Part {
+    on: Option<On>,
+    head: Snapshot,
+    /// The position of the next record.
+    at: u64,
+    /// The records so far, where the form wants all of them at once.
+    whole: Records,
+    is_last: bool,
+}
+
+/// The number of records that are read at a time.
+const PAGE: u64 = 64;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Returns the conversation on its way out, in this form: see [`export`](crate::export).
+    ///
+    /// It holds what the conversation held when it was begun. Of a prompt
+    /// [with branches](Self::with_branches) it is the current one, or [all](Export::all_branches).
+    pub fn export(&self, form: ExportAs) -> Export<'_, M> {
+        let (branches, part) = (Vec::new(), None);
+        Export { prompt: self, form, has_all: false, branches, begun: 0, part }
+    }
+}
+
+impl<M: ?Sized> Export<'_, M> {
+    /// Takes all branches of a prompt [with branches](MemoryPrompt::with_branches), and not only
+    /// the current one.
+    pub fn all_branches(mut self) -> Self {
+        self.has_all = true;
+        self
+    }
+
+    /// Returns true if the branches stand in one part, as the memory holds them.
+    fn is_of_memory(&self) -> bool {
+        self.has_all && self.form == ExportAs::JsonLines && self.prompt.view().is_ok()
+    }
+
+    /// Returns the branch of the next part; `None` if all are written.
+    fn next_part(&self) -> Option<Option<On>> {
+        if self.is_of_memory() || self.branches.is_empty() {
+            return (self.begun == 0).then_some(None);
+        }
+        self.branches.get(self.begun).map(|branch| Some(On::branch(branch.id)))
+    }
+
+    /// Begins a part with all that it has but its records.
+    fn begin(&mut self, id: &MemoryId, on: Option<On>, head: Snapshot) -> Result<String> {
+        let own = self.branches.get(self.begun).filter(|_| on.is_some());
+        let is_whole = matches!(self.form, ExportAs::Request(_));
+        let first = own.filter(|_| !is_whole).map_or(0, |own| own.own.start);
+        self.begun += 1;
+        let part = Part {
+            on: on.or_else(|| head.incarnation.map(On::branch)),
+            at: head.start.max(first),
+            head,
+            whole: Records::default(),
+            is_last: self.next_part().is_none(),
+        };
+        let part = self.part.insert(part);
+        match self.form {
+            ExportAs::JsonLines => lines::begin(id, &part.head, &self.branches),
+            ExportAs::Markdown => {
+                let number = self.begun;
+                markdown::begin(id, &part.head, (&self.branches, number))
+            }
+            ExportAs::Request(_) => Ok(String::new()),
+        }
+    }
+
+    /// Takes the records that were wanted, and returns them as they are written.
+    fn take(&mut self, page: &Snapshot) -> Result<String> {
+        let Some(part) = &mut self.part else { return Ok(String::new()) };
+        let (from, to) = part.page();
+        if page.incarnation != part.head.incarnation || page.start > from {
+            let text = "the conversation was cleared or evicted meanwhile";
+            return Err(Error::new(ErrorKind::Forgotten, "export", text));
+        }
+        part.at = to;
+        match self.form {
+            ExportAs::JsonLines => lines::page(page, &self.branches),
+            ExportAs::Markdown => markdown::page(page, &part.head),
+            ExportAs::Request(_) => {
+                part.whole.extend(page.records.clone());
+                Ok(String::new())
+            }
+        }
+    }
+
+    /// Ends a part.
+    fn end(&self, part: Part) -> Result<String> {
+        match self.form {
+            ExportAs::JsonLines => lines::end(&part.head),
+            ExportAs::Markdown if part.is_last => Ok(markdown::end(&part.head)),
+            ExportAs::Markdown => Ok(String::new()),
+            ExportAs::Request(provider) => request::line(part.head, &part.whole, provider),
+        }
+    }
+}
+
+impl Part {
+    /// Returns the positions of the records that are read next.
+    fn page(&self) -> (u64, u64) {
+        (self.at, self.at.saturating_add(PAGE).min(self.head.end))
+    }
+
+    /// Returns the next read; `None` if all are read.
+    fn next(&self) -> Option<Read> {
+        let (from, to) = self.page();
+        (from < to).then(|| Read::newest(places(to - from)).before(to).on(self.on))
+    }
+}
+
+/// Returns the read of everything but the records: each slot of these names, and those that each
+/// branch has for itself.
+fn head(names: impl IntoIterator<Item = String>, on: Option<On>) -> Read {
+    let mut names: Vec<String> = names.into_iter().collect();
+    if !names.is_empty() {
+        names.extend([pins::SLOT, summary::SLOT, summary::EARLIER_SLOT].map(String::from));
+        names.sort();
+        names.dedup();
+    }
+    Read::newest(0).slots(names).on(on)
+}
+
+/// Writes JSON on one line.
+fn written(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| {
+        Error::new(ErrorKind::Codec, "export", "it can't be written").with_source(error)
+    })
+}
+
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+        impl Export<'_, $over> {
+            /// Returns the next piece; `None` if there is no more.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory, [`ErrorKind::Forgotten`] where the conversation was cleared or
+            /// evicted meanwhile, and for a provider those of a prompt. What was returned before is
+            /// a part of the whole then.
+            pub $($async)* fn piece(&mut self) -> Result<Option<String>> {
+                if self.begun == 0 && self.has_all && let Ok(view) = self.prompt.view() {
+                    self.branches = view.branches()$($now)*?;
+                }
+                let memory = match self.prompt.view() {
+                    Ok(view) if self.is_of_memory() => view.memory(),
+                    _ => self.prompt.memory(),
+                };
+                loop {
+                    let piece = match self.part.as_ref().map(Part::next) {
+                        Some(Some(read)) => self.take(&memory.read_with(&read)$($now)*?)?,
+                        Some(None) => match self.part.take() {
+                            Some(part) => self.end(part)?,
+                            None => return Ok(None),
+                        },
+                        None => {
+                            let Some(on) = self.next_part() else { return Ok(None) };
+                            let mut names = Vec::new();
+                            if memory.limits().has_slots() {
+                                names = memory.slots()$($now)*?;
+                            }
+                            let read = head(names.into_iter().map(|(name, _)| name), on);
+                            let head = memory.read_with(&read)$($now)*?;
+                            self.begin(memory.id(), on, head)?
+                        }
+                    };
+                    if !piece.is_empty() {
+                        return Ok(Some(piece));
+                    }
+                }
+            }
+
+            /// Writes all pieces there.
+            ///
+            /// # Errors
+            ///
+            /// As [`piece`](Self::piece), and [`ErrorKind::Storage`] where it can't be written.
+            pub $($async)* fn write_to(mut self, to: &mut (impl Write + Send)) -> Result<()> {
+                while let Some(piece) = self.piece()$($now)*? {
+                    to.write_all(piece.as_bytes()).map_err(|error| {
+                        let text = "what was exported can't be written";
+                        Error::new(ErrorKind::Storage, "export", text).with_source(error)
+                    })?;
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+over!(dyn ChatMemory, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await]);
+
+impl<M: ?Sized> fmt::Debug for Export<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export")
+            .field("form", &self.form)
+            .field("branches", &self.branches)
+            .field("begun", &self.begun)
+            .finish_non_exhaustive()
+    }
+}
