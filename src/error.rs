@@ -303,7 +303,8 @@ impl Error {
     /// | status | kinds |
     /// |---|---|
     /// | 400 | `Invalid`: what was asked makes no sense |
-    /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`, `Busy`, `Adopted`, `Decided`: somebody else was faster, so load the page anew |
+    /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: load the page anew |
+    /// | 409 | `Busy`, `Adopted`, `Decided`: somebody else does it, or has done it |
     /// | 413 | `Budget`: the question is too large |
     /// | 502 | `Model`, `Codec`, `Refused` unless it may be answered later |
     /// | 503 | `Refused` that may be answered later, `Storage`, `Unacknowledged` |

@@ -2,9 +2,9 @@
 //! conversations in `web.db`, and with `-- postgres://..` as an argument in PostgreSQL. It needs no
 //! key: a toy answers, and books. With `OPENAI_API_KEY` (and `OPENAI_BASE_URL`, `MODEL`) a server.
 //!
-//! `POST /ada` does what her page asks for, and tells an answer as events: `[null, {"say": "Hi."}]`,
-//! with the branch that the page shows in the place of `null`. `GET /ada/events` tells the turn that
-//! runs, or goes on behind a `Last-Event-ID`. `GET /ada` is the page, and `DELETE /ada` forgets it.
+//! `POST /ada` does what her page asks for, and tells an answer as events: `[null, {"say": "Hi."}]`
+//! with the branch that the page shows for `null`. `GET /ada/events` tells the turn that runs, or
+//! goes on behind a `Last-Event-ID`. `GET /ada` is the page, and `DELETE /ada` forgets it.
 
 mod toy;
 

@@ -87,14 +87,14 @@ macro_rules! over {
                 Ok(self.unfinished()$($now)*?.iter().flat_map(Unfinished::waiting).collect())
             }
 
-            /// Returns the turn of this [id](Turn::id) as it is stored, on whichever branch: for who
-            /// was being told its answer and lost the connection, in any process. `None` if nothing
-            /// is stored of it: it failed, or still runs, or so many others were stored since that
-            /// the memory [knows](crate::memory::Limits::ids) its id no more.
+            /// Returns the turn of this [id](Turn::id) as it is stored, on whichever branch: for
+            /// who was being told its answer and lost the connection, in any process. `None` if
+            /// nothing is stored of it: it failed, or still runs, or so many others were stored
+            /// since that the memory [knows](crate::memory::Limits::ids) its id no more.
             ///
-            /// What a conversation has [told](crate::Conversation::stream) of it are the texts of all
-            /// its ai messages, in a row. How it ended is not stored: it is [`Ended::Adopted`].
-            /// Messages that were evicted since are lacking.
+            /// What a conversation has [told](crate::Conversation::stream) of it are the texts of
+            /// all its ai messages, in a row. How it ended is not stored: it is
+            /// [`Ended::Adopted`]. Messages that were evicted since are lacking.
             ///
             /// ```
             /// use memory_prompt::conversation::Scripted;
