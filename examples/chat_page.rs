@@ -5,75 +5,54 @@
 
 use std::sync::Arc;
 
-use memory_prompt::conversation::Scripted;
+use memory_prompt::conversation::{Action, Scripted};
+use memory_prompt::history::Page;
 use memory_prompt::record::Incarnation;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Result,
 };
 
-/// What a browser asks for. It sends along the branch that its page shows, so that a tab whose page
-/// is out of date changes nothing.
-#[derive(Clone, Copy)]
-enum Asks {
-    Say(&'static str),
-    Edit(u64, &'static str),
-    Regenerate,
-    /// The number of the variant, and of the message under which it is chosen.
-    Switch(u64, usize),
-    Undo,
-    Redo,
-}
-
 fn main() -> Result<()> {
     let memory: Arc<dyn ChatMemory> = Arc::new(DefaultChatMemory::with_id("ada"));
-    let mut branch = None;
-    for asks in [
-        Asks::Say("Where is Oslo?"),
-        Asks::Regenerate,
-        Asks::Say("And Rome?"),
-        Asks::Edit(2, "And Lima?"),
-        Asks::Undo,
-        Asks::Redo,
-        Asks::Switch(1, 0),
+    let first = request(&memory, None, Action::Say("Where is Oslo?".into()))?;
+    let mut page = request(&memory, first.branch, Action::Regenerate)?;
+    for action in [
+        Action::Say("And Rome?".into()),
+        Action::Edit(2, "And Lima?".into()),
+        Action::Undo,
+        Action::Redo,
+        Action::Switch(page.entries[0].branches[0]), // the first answer
     ] {
-        branch = request(&memory, branch, asks)?;
+        page = request(&memory, page.branch, action)?;
     }
 
     // A tab that was left open shows a branch that is not the current one any more.
     let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_branches();
     let branches = prompt.branches()?;
     let left = branches.iter().find(|it| !it.is_current).map(|it| it.id);
-    let refused = request(&memory, left, Asks::Undo).err();
-    assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::SlotConflict));
+    let refused = request(&memory, left, Action::Undo).err();
+    assert_eq!(refused.as_ref().map(|error| error.kind()), Some(ErrorKind::SlotConflict));
+    assert_eq!(refused.map(|error| error.http_status()), Some(409));
     println!("{} messages are stored, and none was rewritten", memory.len()?);
     Ok(())
 }
 
-/// A request makes its own conversation: all that there is to know is in the memory.
+/// A request makes its own conversation: all that there is to know is in the memory. The browser
+/// sends along the branch that its page shows, so that a tab whose page is out of date changes
+/// nothing.
 fn request(
     memory: &Arc<dyn ChatMemory>,
     branch: Option<Incarnation>,
-    asks: Asks,
-) -> Result<Option<Incarnation>> {
-    let prompt = MemoryPrompt::new(Arc::clone(memory)).with_branches_by(|view| match branch {
-        Some(branch) => view.expecting(branch),
-        None => view,
-    });
+    action: Action,
+) -> Result<Page> {
+    println!("{action:?}");
+    let prompt = MemoryPrompt::new(Arc::clone(memory));
+    let prompt = prompt.with_branches_by(|view| view.expecting(branch));
     let conversation = Conversation::new(prompt, Scripted::new().says("It is far away."));
-    let drawn = match asks {
-        Asks::Say(question) => Some(conversation.say(question)?.positions.start),
-        Asks::Edit(position, question) => {
-            Some(conversation.edit(position, question)?.positions.start)
-        }
-        Asks::Regenerate => Some(conversation.regenerate()?.positions.start),
-        Asks::Switch(position, number) => {
-            conversation.switch(conversation.variants(position)?[number])?
-        }
-        Asks::Undo => conversation.undo()?,
-        Asks::Redo => conversation.redo()?,
-    };
+    if let Some(turn) = conversation.act(action)? {
+        conversation.stream(turn, |_| {})?; // or shown as it comes
+    }
     let page = conversation.page(None, 20)?;
-    println!("drawn anew from {drawn:?} on:");
     for entry in page.entries.iter().rev() {
         let variants = match entry.variants {
             1 => String::new(),
@@ -81,5 +60,5 @@ fn request(
         };
         println!("  {} {}{variants}", entry.position, entry.message.text());
     }
-    Ok(page.branch)
+    Ok(page)
 }

@@ -131,6 +131,7 @@
 //! nobody runs any more. What comes of a call that [took too
 //! long](Conversation::call_timeout) waits for that end, whoever brings it.
 
+mod action;
 #[cfg(feature = "async")]
 mod asynchronous;
 mod blocking;
@@ -167,6 +168,7 @@ use crate::turn::{
     Call, Decision, Done, Ended, NOT_RUN, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
     Unfinished, Waiting, excess, no_tool,
 };
+pub use action::Action;
 pub use kind::MemoryKind;
 use late::Late;
 #[cfg(feature = "async")]

@@ -298,6 +298,45 @@ impl Error {
         self.0.kind
     }
 
+    /// Returns the HTTP status with which a service answers whose request failed so.
+    ///
+    /// | status | kinds |
+    /// |---|---|
+    /// | 400 | `Invalid`: what was asked makes no sense |
+    /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: load the page anew |
+    /// | 409 | `Busy`, `Adopted`, `Decided`: somebody else does it, or has done it |
+    /// | 413 | `Budget`: the question is too large |
+    /// | 502 | `Model`, `Codec`, `Refused` unless it may be answered later |
+    /// | 503 | `Refused` that may be answered later, `Storage`, `Unacknowledged` |
+    /// | 504 | `Unanswered`, `Unfinished`: the model took too long, or its answer broke off |
+    /// | 500 | all others: the service is set up wrongly |
+    ///
+    /// With [`Display`](fmt::Display), which quotes no message and names no conversation, it is a
+    /// whole answer. The status that the provider itself gave is in
+    /// [`Refused`](ErrorKind::Refused).
+    ///
+    /// ```
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// let conversation = Conversation::new(prompt, Scripted::new().fails("overloaded"));
+    /// let error = conversation.say("Hi.").unwrap_err();
+    /// assert_eq!((error.http_status(), error.to_string()), (502, "say: the model failed".into()));
+    /// ```
+    pub fn http_status(&self) -> u16 {
+        use ErrorKind as Why;
+        match self.0.kind {
+            Why::Invalid => 400,
+            Why::Budget { .. } => 413,
+            Why::Model | Why::Codec | Why::Refused { retryable: false, .. } => 502,
+            Why::Refused { .. } | Why::Storage | Why::Unacknowledged => 503,
+            Why::Unanswered { .. } | Why::Unfinished => 504,
+            Why::ToolGroup | Why::Provider | Why::Truncate | Why::Count | Why::Unsupported => 500,
+            _ => 409, // somebody else was faster
+        }
+    }
+
     /// Returns the operation that failed, for example `append`.
     pub fn operation(&self) -> &'static str {
         self.0.operation

@@ -2,45 +2,45 @@
 //! conversations in `web.db`, and with `-- postgres://..` as an argument in PostgreSQL. It needs no
 //! key: a toy answers, and books. With `OPENAI_API_KEY` (and `OPENAI_BASE_URL`, `MODEL`) a server.
 //!
-//! `POST /ada` asks, and tells the answer as events. `GET /ada/events` tells the turn that runs, or
-//! goes on behind a `Last-Event-ID`. `GET /ada` is what was said, and `DELETE /ada` forgets it.
+//! `POST /ada` does what her page asks for, and tells an answer as events: `[null, {"say": "Hi."}]`
+//! with the branch that the page shows for `null`. `GET /ada/events` tells the turn that runs, or
+//! goes on behind a `Last-Event-ID`. `GET /ada` is the page, and `DELETE /ada` forgets it.
 
 mod toy;
 
-use std::collections::BTreeMap;
 use std::env::{args, var};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::sse::{Event as Sent, KeepAlive, Sse};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response, sse};
 use axum::{Json, Router, routing};
-use futures_util::stream;
-use memory_prompt::conversation::{AsyncModel, Conversation};
-use memory_prompt::{AsyncChatMemoryStore, Error, ErrorKind, MemoryPrompt, Message, Tool, Turn};
+use memory_prompt::conversation::{Action, AsyncModel, Conversation};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, Error, MemoryPrompt, Message, Tool};
 use memory_prompt::{PostgresStore, Provider, SqliteStore, Transport, adapt::ToAsync};
-use memory_prompt::{message::UserMessage, token::Estimate, wire::Event};
+use memory_prompt::{
+    history::Entry, record::Incarnation, token::Estimate, turn::Done, wire::Event,
+};
 use serde_json::{Value, json};
-use tokio::sync::watch::{Receiver, Sender, channel};
-use tokio_util::task::TaskTracker;
-use tracing::{Instrument, info, info_span, warn};
+use tokio::sync::{Mutex, watch};
+use tracing::{Instrument, info, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
 
+type Chat = Conversation<dyn AsyncChatMemory>;
+type Asked = Json<(Option<Incarnation>, Action)>;
 type Failed = (StatusCode, String);
-type Handled = Result<Response, Failed>;
+type Reply = Result<Response, Failed>;
 /// What is told of a turn: of each event the bytes of text up to its end, its name, and its data.
 type Told = Vec<(usize, &'static str, Result<Value, Failed>)>;
-/// The turns that run, by user and number. None is longer than an answer may be.
-type Running = BTreeMap<(String, u64), Receiver<Told>>;
+/// A turn that runs: whose it is, its id, and what is told of it.
+type Running = (String, String, watch::Receiver<Told>);
 
 #[derive(Clone)]
 struct App {
     store: Arc<dyn AsyncChatMemoryStore>,
     model: Arc<dyn AsyncModel>,
-    running: Arc<Mutex<Running>>,
-    turns: TaskTracker,
+    running: Arc<Mutex<Vec<Running>>>,
     /// The longest that the model may take for an answer.
     longest: Duration,
 }
@@ -48,161 +48,124 @@ struct App {
 /// A failure as a status. The errors of the library name no text and no user, so they can be shown.
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
 fn failed(error: Error) -> Failed {
-    let status = match error.kind() {
-        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::Budget { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorKind::Forgotten => StatusCode::CONFLICT, // deleted in another tab meanwhile
-        ErrorKind::Unanswered { .. } | ErrorKind::Unfinished => StatusCode::GATEWAY_TIMEOUT,
-        ErrorKind::Refused { .. } | ErrorKind::Codec => StatusCode::BAD_GATEWAY,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, error.to_string())
+    let status = StatusCode::from_u16(error.http_status());
+    (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), error.to_string())
 }
 
-impl App {
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The conversation of a user. Where another tab has left the branch that this page shows, all that
+/// is done to it is refused.
+fn chat(app: &App, user: &str, on: Option<Incarnation>) -> Result<Chat, Error> {
+    let prompt = MemoryPrompt::new_async(app.store.memory(user.into())?)
+        .with_branches_by(|view| view.expecting(on))
+        .system("You are a terse receptionist.")
+        .max_tokens(4_000, Estimate);
+    let what = json!({"type": "object", "properties": {"what": {"type": "string"}}});
+    let book = |asked: Value| {
+        info!("booked"); // where a real one would book
+        Ok(format!("{} is booked", asked["what"]))
+    };
+    Ok(Conversation::new_async(prompt, Arc::clone(&app.model))
+        .model_name(app.model.name().unwrap_or("toy"))
+        .tool(Tool::new("book", "Books it.").parameters(what), book))
+}
 
-    /// Answers within a budget of tokens, rounds and time. Other tabs may ask meanwhile: all turns
-    /// are kept whole, one behind the other.
-    async fn answer(
-        &self,
-        user: String,
-        asks: UserMessage,
-        to: &Arc<Sender<Told>>,
-    ) -> Result<Value, Error> {
-        let prompt = MemoryPrompt::new_async(self.store.memory(user.into())?)
-            .system("You are a terse receptionist.")
-            .max_tokens(4_000, Estimate);
-        let what = json!({"type": "object", "properties": {"what": {"type": "string"}}});
-        let book = |asked: Value| {
-            info!("booked"); // where a real one would book
-            Ok(format!("{} is booked", asked["what"]))
-        };
-        let chat = Conversation::new_async(prompt, Arc::clone(&self.model))
-            .model_name(self.model.name().unwrap_or("toy"))
-            .tool(Tool::new("book", "Books it.").parameters(what), book);
-        // Of what was silent for so long nobody runs any more; what it has done is kept.
-        match chat.recover(2 * self.longest).await {
-            Ok(ended) => info!(ended, "dead turns"),
-            Err(error) => warn!(%error, "dead turns"), // the next question tries again
-        }
-        let (to, mut bytes) = (Arc::clone(to), 0);
+/// Answers within a budget of tokens, rounds and time, or changes what is shown. Other tabs may ask
+/// meanwhile: all turns are kept whole, one behind the other.
+async fn act(State(app): State<App>, Path(user): Path<String>, Json((on, action)): Asked) -> Reply {
+    if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
+        return Err((StatusCode::BAD_REQUEST, "there is no question".to_owned()));
+    }
+    let chat = chat(&app, &user, on).map_err(failed)?;
+    // Of what was silent for so long nobody runs any more; what it has done is kept.
+    let ended = chat.recover(2 * app.longest).await; // if it fails, the next question tries again
+    info!(?ended, "dead turns");
+    let turn = chat.act(action).await.map_err(failed)?;
+    let Some(turn) = turn else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let question: String = turn.messages().iter().map(Message::text).collect();
+    let (to, mut told) = watch::channel(vec![(0, "question", Ok(question.into()))]);
+    let id = turn.id().to_owned();
+    app.running.lock().await.push((user, id.clone(), told.clone()));
+    // A task of its own: a tab that is closed loses no answer that was paid for.
+    let work = async move {
+        let (shown, mut bytes) = (to.clone(), 0);
         let show = move |event| {
             if let Event::Text(piece) = event {
                 bytes += piece.len();
-                to.send_modify(|told| told.push((bytes, "text", Ok(piece.into()))));
+                shown.send_modify(|told| told.push((bytes, "text", Ok(piece.into()))));
             }
         };
-        let done = chat.stream(Turn::from(asks).max_rounds(8), show).await?;
-        Ok(json!({"ended": done.ended, "positions": done.positions, "usage": done.usage}))
-    }
-
-    /// Returns what was said in the turn of this number, where it is stored.
-    async fn stored(&self, user: String, turn: u64) -> Result<Option<String>, Error> {
-        let newest = self.store.memory(user.into())?.read(None, 200).await?.records;
-        let number = |it: &Message| match it {
-            Message::User(asked) => asked.attributes().get("turn")?.as_u64(),
-            _ => None,
-        };
-        let is_other = |it: &&Message| number(it) != Some(turn);
-        let mut rest = newest.messages().skip_while(is_other);
-        let asked = rest.next();
-        let said = rest.take_while(|it| !it.is_user()).filter(|it| it.as_ai().is_some());
-        Ok(asked.map(|_| said.map(Message::text).collect()))
-    }
-}
-
-async fn say(app: State<App>, Path(user): Path<String>, question: String) -> Handled {
-    if question.trim().is_empty() {
-        return Err((StatusCode::BAD_REQUEST, "there is no question".to_owned()));
-    }
-    let (State(app), (to, mut told)) = (app, channel(vec![(0, "question", Ok(json!(question)))]));
-    let to = Arc::new(to);
-    let turn = {
-        let mut running = app.running();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-        let turn = running.keys().map(|key| key.1 + 1).max().unwrap_or(0).max(now);
-        running.insert((user.clone(), turn), told.clone());
-        turn
+        let done = chat.stream(turn.max_rounds(8), show).await.map_err(failed);
+        let done = done.map(|it| json!({"ended": it.ended, "usage": it.usage}));
+        to.send_modify(|told| told.push((told.last().map_or(0, |it| it.0) + 1, "done", done)));
+        drop(to);
+        app.running.lock().await.retain(|it| it.2.has_changed().is_ok()); // the others have ended
     };
-    let asks = UserMessage::new(question).with_attribute("turn", turn);
-    let turns = app.turns.clone();
-    // A task of its own: a tab that is closed loses no answer that was paid for.
-    let work = async move {
-        let outcome = app.answer(user.clone(), asks, &to).await.map_err(failed);
-        let name = if outcome.is_ok() { "done" } else { "error" };
-        to.send_modify(|told| told.push((told.last().map_or(0, |it| it.0) + 1, name, outcome)));
-        app.running().remove(&(user, turn));
-    };
-    turns.spawn(work.instrument(info_span!("say")));
+    tokio::spawn(work.instrument(info_span!("say")));
     // Until something is said, a failure still has a status.
     let first = told.wait_for(|told| told.len() > 1).await.map(|told| told[1].2.clone());
-    match first {
-        Ok(Err(failed)) => Err(failed),
-        Ok(Ok(_)) => Ok(tell(turn, told, None)),
-        Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, "the turn panicked".to_owned())),
-    }
+    first.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the turn panicked".to_owned()))??;
+    Ok(tell(id, told, 0))
 }
 
-/// Tells a turn from the first event on that ends behind so many bytes.
-fn tell(turn: u64, told: Receiver<Told>, behind: Option<usize>) -> Response {
-    let events = stream::unfold((told, behind), move |(mut told, behind)| async move {
-        let next =
-            |told: &Told| told.iter().find(|it| behind.is_none_or(|behind| it.0 > behind)).cloned();
-        let told_next =
-            told.wait_for(|told| next(told).is_some()).await.ok().and_then(|it| next(&it));
-        let (bytes, name, data) = told_next?;
-        let data = data.unwrap_or_else(|(_, text)| text.into());
-        let event = Sent::default().id(format!("{turn}.{bytes}")).event(name).json_data(data);
-        Some((event, (told, Some(bytes))))
+/// Tells a turn from its event of this number on.
+fn tell(id: String, told: watch::Receiver<Told>, first: usize) -> Response {
+    let events = futures_util::stream::unfold((id, told, first), async |(id, mut told, n)| {
+        let (bytes, name, data) = told.wait_for(|told| told.len() > n).await.ok()?[n].clone();
+        let (name, data) = data.map_or_else(|(_, why)| ("error", why.into()), |it| (name, it));
+        let event = sse::Event::default().id(format!("{id}.{bytes}")).event(name).json_data(data);
+        Some((event, (id, told, n + 1)))
     });
-    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    sse::Sse::new(events).keep_alive(sse::KeepAlive::default()).into_response()
+}
+
+/// What is left to tell of a turn that is stored, behind so many bytes.
+fn rest(stored: &Done, seen: usize) -> Told {
+    let answers = stored.messages.iter().filter(|it| it.as_ai().is_some());
+    let said: String = answers.map(Message::text).collect();
+    let done = (said.len() + 1, "done", Ok(json!({"ended": "answered"})));
+    vec![(said.len(), "text", Ok(said.get(seen..).into())), done]
 }
 
 /// Goes on with a turn behind the last event that was seen: with what runs, or with what is stored.
-async fn follow(app: State<App>, Path(user): Path<String>, headers: HeaderMap) -> Handled {
+async fn follow(State(app): State<App>, Path(user): Path<String>, headers: HeaderMap) -> Reply {
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.split_once('.'));
-    let seen = last.and_then(|(turn, bytes)| Some((turn.parse().ok()?, bytes.parse().ok()?)));
-    let first = (user.clone(), seen.map_or(0, |it| it.0));
-    let last = (user.clone(), seen.map_or(u64::MAX, |it| it.0));
-    let runs =
-        app.running().range(first..=last).next_back().map(|(key, told)| (key.1, told.clone()));
-    if let Some((turn, told)) = runs {
-        return Ok(tell(turn, told, seen.map(|it| it.1)));
+    let last = last.and_then(|(id, bytes)| Some((id, bytes.parse().ok()?)));
+    let is_it = |it: &&Running| it.0 == user && last.is_none_or(|last| it.1 == last.0);
+    let runs = app.running.lock().await.iter().rfind(is_it).cloned();
+    let (id, told) = if let Some((_, id, told)) = runs {
+        (id, told)
+    } else {
+        let Some((id, seen)) = last else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+        let chat = chat(&app, &user, None).map_err(failed)?;
+        let stored = chat.prompt().stored_turn(id).await.map_err(failed)?;
+        (id.to_owned(), watch::channel(stored.map_or(Vec::new(), |it| rest(&it, seen))).1)
+    };
+    let first = told.borrow().partition_point(|it| last.is_some_and(|last| it.0 <= last.1));
+    if told.has_changed().is_err() && first == told.borrow().len() {
+        return Ok(StatusCode::NO_CONTENT.into_response()); // all was seen: nobody is to ask again
     }
-    let Some((turn, bytes)) = seen else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    match app.stored(user, turn).await.map_err(failed)? {
-        Some(said) if bytes <= said.len() => {
-            let rest = said.get(bytes..).unwrap_or_default().to_owned();
-            let mut told = vec![(said.len(), "text", Ok(rest.into()))];
-            told.push((said.len() + 1, "done", Ok(json!({"ended": "answered"}))));
-            Ok(tell(turn, channel(told).1, Some(bytes)))
-        }
-        _ => Ok(StatusCode::NO_CONTENT.into_response()), // all was seen, and nobody is to ask again
-    }
+    Ok(tell(id, told, first))
 }
 
-async fn history(app: State<App>, Path(user): Path<String>) -> Handled {
-    let newest = app.store.memory(user.into()).map_err(failed)?;
-    let newest = newest.read(None, 100).await.map_err(failed)?.records;
-    Ok(Json(newest.iter().collect::<Vec<_>>()).into_response())
+/// The page: the newest messages of the current branch, newest first.
+async fn page(State(app): State<App>, Path(user): Path<String>) -> Reply {
+    let page = chat(&app, &user, None).map_err(failed)?.page(None, 100).await.map_err(failed)?;
+    let row = |it: &Entry| json!([it.position, it.message, it.variant, it.branches]);
+    let rows: Vec<_> = page.entries.iter().map(row).collect();
+    Ok(Json(json!({"branch": page.branch, "rows": rows})).into_response())
 }
 
-async fn forget(app: State<App>, Path(user): Path<String>) -> Handled {
+async fn forget(State(app): State<App>, Path(user): Path<String>) -> Reply {
     let was_there = app.store.delete(&user.into()).await.map_err(failed)?;
     Ok(if was_there { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }.into_response())
 }
 
 /// Deletes conversations that nobody has gone on with for so long.
-async fn delete_idle(store: Arc<dyn AsyncChatMemoryStore>, idle: Duration) {
+async fn delete_idle(store: Arc<dyn AsyncChatMemoryStore>, age: Duration) {
     loop {
-        let deleted = store.purge_inactive(SystemTime::now() - idle).await;
+        let deleted = store.purge_inactive(SystemTime::now() - age).await;
         info!(?deleted, "idle conversations");
-        tokio::time::sleep((idle / 10).clamp(Duration::from_secs(1), Duration::from_hours(1)))
-            .await;
+        tokio::time::sleep((age / 10).clamp(Duration::from_secs(1), Duration::from_hours(1))).await;
     }
 }
 
@@ -229,10 +192,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Arc::new(ToAsync::new(SqliteStore::open(place)?))
     };
     tokio::spawn(delete_idle(Arc::clone(&store), seconds("IDLE_SECONDS", 30 * 86_400)));
-    let (turns, longest) = (TaskTracker::new(), seconds("TURN_SECONDS", 120));
-    let (model, running) = (model(longest)?, Arc::default());
-    let app = App { store, model, running, turns: turns.clone(), longest };
-    let user = routing::post(say).get(history).delete(forget); // a real one asks its login who it is
+    let (longest, running) = (seconds("TURN_SECONDS", 120), Arc::<Mutex<Vec<Running>>>::default());
+    let app = App { store, model: model(longest)?, running: Arc::clone(&running), longest };
+    let user = routing::get(page).post(act).delete(forget); // a real one asks its login who it is
     let routes = Router::new().route("/{user}", user).route("/{user}/events", routing::get(follow));
     let routes = routes.route("/", routing::get(Html(include_str!("page.html"))));
     let address = var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
@@ -241,7 +203,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async { drop(tokio::signal::ctrl_c().await) };
     let routes = routes.layer(DefaultBodyLimit::max(64 << 10)).with_state(app);
     axum::serve(listener, routes).with_graceful_shutdown(stopped).await?;
-    turns.close();
-    turns.wait().await; // those of closed tabs too
+    for (_, _, mut told) in running.lock().await.clone() {
+        let _ = told.wait_for(|_| false).await; // until it has ended: those of closed tabs too
+    }
     Ok(())
 }

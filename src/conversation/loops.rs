@@ -12,8 +12,8 @@ use super::gate::QueueTicket;
 use super::model::{Asking, Heard};
 use super::observe::Span;
 use super::{
-    Begin, Conversation, Failed, Steers, ToRun, WhenBusy, blocking, bury, busy_error, dead, ended,
-    is_left_open,
+    Action, Begin, Conversation, Failed, Steers, ToRun, WhenBusy, blocking, bury, busy_error, dead,
+    ended, is_left_open,
 };
 use crate::error::{ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -167,6 +167,48 @@ macro_rules! over {
                 self.must_rest()?;
                 let question = Box::new(question.into());
                 self.answer(Begin::Edit(position, question), |_| {})$($now)*
+            }
+
+            /// Does what a page asks for. Where that is an answer, it returns the turn that brings
+            /// it, to be [streamed](Self::stream) with an id by which it is
+            /// [found again](crate::MemoryPrompt::stored_turn); else it is done, and the page is to
+            /// be drawn anew. All but [`Action::Say`] need a prompt with
+            /// [branches](crate::history).
+            ///
+            /// ```
+            /// use memory_prompt::conversation::{Action, Conversation, Scripted};
+            /// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+            ///
+            /// let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_branches();
+            /// let model = Scripted::new().says("In Sweden.").says("In Norway.");
+            /// let chat = Conversation::new(prompt, model);
+            /// for action in [r#"{"say": "Where is Oslo?"}"#, r#""regenerate""#] {
+            ///     let action: Action = serde_json::from_str(action)?;
+            ///     if let Some(turn) = chat.act(action)? {
+            ///         chat.stream(turn, |event| println!("{event:?}"))?;
+            ///     }
+            /// }
+            /// let answer = &chat.page(None, 1)?.entries[0];
+            /// assert_eq!((answer.message.text(), answer.variant), ("In Norway.".into(), 2));
+            /// assert!(chat.act(Action::Switch(answer.branches[0]))?.is_none());
+            /// assert_eq!(chat.page(None, 1)?.entries[0].message.text(), "In Sweden.");
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// As `edit_turn` and `regenerate` of [`MemoryPrompt`](crate::MemoryPrompt), as
+            /// [`undo`](Self::undo) and as [`switch`](Self::switch).
+            pub $($async)* fn act(&self, action: Action) -> Result<Option<Turn>> {
+                match action {
+                    Action::Say(text) => return Ok(Some(text.into())),
+                    Action::Edit(at, text) => return self.prompt.edit_turn(at, text)$($now)*.map(Some),
+                    Action::Regenerate => return self.prompt.regenerate()$($now)*.map(Some),
+                    Action::Switch(to) => self.switch(to)$($now)*?,
+                    Action::Undo => self.undo()$($now)*?,
+                    Action::Redo => self.redo()$($now)*?,
+                };
+                Ok(None)
             }
 
             /// Takes the newest turn or change back: see

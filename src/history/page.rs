@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::reading::Standing;
+use super::reading::{BranchPlace, Standing};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Incarnation, Snapshot};
@@ -44,6 +44,9 @@ pub struct Entry {
     pub variant: usize,
     /// How many there are.
     pub variants: usize,
+    /// The branches to [switch](super::BranchView::switch) to, one for each of them, oldest first;
+    /// none where it never had another one.
+    pub branches: Vec<Incarnation>,
     /// True if a summary covers it.
     pub is_covered: bool,
 }
@@ -68,12 +71,14 @@ pub(super) fn of_page(seen: &Snapshot, at: Option<&Standing>) -> Result<Page> {
     parted.sort_unstable();
     let entries = seen.records.iter().rev().map(|record| {
         let position = record.seq();
-        let (mut variant, mut variants) = (1, 1);
+        let (mut variant, mut variants, mut branches) = (1, 1, Vec::new());
         if let Some(at) = at.filter(|_| parted.binary_search(&position).is_ok()) {
             let own = at.spans.to_conversation(position);
             let siblings = at.known.document.siblings(position, at.end);
             let place = siblings.iter().position(|it| Some(it.record) == own);
             (variant, variants) = (place.unwrap_or(0) + 1, siblings.len().max(1));
+            branches =
+                siblings.iter().filter_map(|it| at.known.id(BranchPlace::Line(it.line))).collect();
         }
         Entry {
             position,
@@ -81,6 +86,7 @@ pub(super) fn of_page(seen: &Snapshot, at: Option<&Standing>) -> Result<Page> {
             message: record.message().clone(),
             variant,
             variants,
+            branches,
             is_covered: position < covers,
         }
     });

@@ -81,9 +81,10 @@ impl<M: ?Sized> BranchView<M> {
     /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch):
     /// where another tab has left it for another one, whatever is read or changed here is an
     /// [`ErrorKind::SlotConflict`], until the page is drawn anew. What is changed here is followed.
+    /// `None`, of a page that names no branch, expects nothing.
     #[must_use]
-    pub fn expecting(self, branch: Incarnation) -> Self {
-        self.shared.lock().seen = Some(branch);
+    pub fn expecting(self, branch: impl Into<Option<Incarnation>>) -> Self {
+        self.shared.lock().seen = branch.into();
         self
     }
 

@@ -73,10 +73,9 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
     }
 }
 
-/// Returns the append by whose id the turn of a call is stored that waits no more; it changes
-/// nothing.
-pub(super) fn find(waiting: &Waiting) -> Append {
-    Append::default().with_id(append_id(&waiting.turn, waiting.part, true))
+/// Returns the append under whose id a part of a turn is stored; it changes nothing.
+pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
+    Append::default().with_id(append_id(id, part, behind_checkpoint))
 }
 
 /// Returns the search of what is stored from there on, late results too; `None` if nothing was.

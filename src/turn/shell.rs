@@ -6,13 +6,13 @@ use super::decision::{self, Decision, came_of_stored, find};
 use super::prompts::{recall, search};
 use super::state::{PREFIX, slot_of};
 use super::unfinished::{note_about, unfinished_in};
-use super::{Next, Step, Turn, Unfinished, Waiting};
+use super::{Done, Ended, Next, Step, Turn, Unfinished, Waiting};
 use crate::error::{Decided, Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{Append, Appended, ChatMemory, Expected, On, Read};
 use crate::memory_prompt::MemoryPrompt;
-use crate::record::Snapshot;
+use crate::record::{Snapshot, places};
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Begins a turn with this question. The temporaries of the prompt go with it, and its tools,
@@ -87,6 +87,53 @@ macro_rules! over {
                 Ok(self.unfinished()$($now)*?.iter().flat_map(Unfinished::waiting).collect())
             }
 
+            /// Returns the turn of this [id](Turn::id) as it is stored, on whichever branch: for
+            /// who was being told its answer and lost the connection, in any process. `None` if
+            /// nothing is stored of it: it failed, or still runs, or so many others were stored
+            /// since that the memory [knows](crate::memory::Limits::ids) its id no more.
+            ///
+            /// What a conversation has [told](crate::Conversation::stream) of it are the texts of
+            /// all its ai messages, in a row. How it ended is not stored: it is
+            /// [`Ended::Adopted`]. Messages that were evicted since are lacking.
+            ///
+            /// ```
+            /// use memory_prompt::conversation::Scripted;
+            /// use memory_prompt::{Conversation, DefaultChatMemory, MemoryPrompt, Turn};
+            ///
+            /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+            /// let conversation = Conversation::new(prompt, Scripted::new().says("In Norway."));
+            /// let turn = Turn::from("Where is Oslo?");
+            /// let id = turn.id().to_owned(); // told with the events of its answer
+            /// assert!(conversation.prompt().stored_turn(&id)?.is_none());
+            ///
+            /// conversation.say(turn)?;
+            /// let stored = conversation.prompt().stored_turn(&id)?.unwrap();
+            /// assert_eq!((stored.text(), stored.positions), ("In Norway.".into(), 0..2));
+            /// # Ok::<(), memory_prompt::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn stored_turn(&self, id: &str) -> Result<Option<Done>> {
+                let (memory, mut newest) = (self.memory(), None);
+                for part in 1.. {
+                    let mut stored = memory.append_with(&mut find(id, part, false))$($now)*?;
+                    if stored.positions.is_empty() {
+                        stored = memory.append_with(&mut find(id, part, true))$($now)*?;
+                    }
+                    if stored.positions.is_empty() {
+                        break;
+                    }
+                    newest = Some(stored);
+                }
+                let Some(Appended { positions, branch, .. }) = newest else { return Ok(None) };
+                let read = Read::newest(places(positions.end - positions.start)).on(branch);
+                let seen = memory.read_with(&read.before(positions.end))$($now)*?;
+                let messages = seen.records.messages().cloned().collect();
+                Ok(Some(Done { positions, messages, ..Turn::from("").outcome(Ended::Adopted) }))
+            }
+
             /// Takes the turn of this call over, with the decision on it: both at once, or neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
                 let memory = self.memory();
@@ -100,7 +147,7 @@ macro_rules! over {
                         return Ok(turn);
                     }
                 }
-                let found = memory.append_with(&mut find(waiting))$($now)*;
+                let found = memory.append_with(&mut find(&waiting.turn, waiting.part, true))$($now)*;
                 let found = found.map_err(|error| decided.unread(error))?;
                 let Some(mut stored) = decision::search(&found) else {
                     return Err(decision.is_decided(Decided::Gone));

@@ -23,6 +23,8 @@ mod panics;
 mod people;
 #[cfg(feature = "async")]
 mod requests;
+#[cfg(feature = "async")]
+mod service;
 mod shown;
 #[cfg(feature = "async")]
 mod waiting;
