@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     let branches = prompt.branches()?;
     let left = branches.iter().find(|it| !it.is_current).map(|it| it.id);
     let refused = request(&memory, left, Action::Undo).err();
-    assert_eq!(refused.as_ref().map(|error| error.kind()), Some(ErrorKind::SlotConflict));
+    assert_eq!(refused.as_ref().map(memory_prompt::Error::kind), Some(ErrorKind::SlotConflict));
     assert_eq!(refused.map(|error| error.http_status()), Some(409));
     println!("{} messages are stored, and none was rewritten", memory.len()?);
     Ok(())

@@ -53,6 +53,7 @@ pub use lines::read_line;
 /// The form of an [`Export`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "an export has one of them")]
 pub enum ExportAs {
     /// A line of JSON for each thing that the memory holds: the conversation with its system
     /// message, then the branches, the messages with positions and times, and the slots, in which
@@ -122,12 +123,16 @@ impl<M: ?Sized> Export<'_, M> {
         self.has_all && self.form == ExportAs::JsonLines && self.prompt.view().is_ok()
     }
 
-    /// Returns the branch of the next part; `None` if all are written.
-    fn next_part(&self) -> Option<Option<On>> {
-        if self.is_of_memory() || self.branches.is_empty() {
-            return (self.begun == 0).then_some(None);
-        }
-        self.branches.get(self.begun).map(|branch| Some(On::branch(branch.id)))
+    /// Returns true if another part is to be written.
+    fn has_next_part(&self) -> bool {
+        let is_one = self.is_of_memory() || self.branches.is_empty();
+        self.begun < if is_one { 1 } else { self.branches.len() }
+    }
+
+    /// Returns the branch of the next part, if it is of one.
+    fn next_branch(&self) -> Option<On> {
+        let next = self.branches.get(self.begun).filter(|_| !self.is_of_memory());
+        next.map(|branch| On::branch(branch.id))
     }
 
     /// Begins a part with all that it has but its records.
@@ -141,7 +146,7 @@ impl<M: ?Sized> Export<'_, M> {
             at: head.start.max(first),
             head,
             whole: Records::default(),
-            is_last: self.next_part().is_none(),
+            is_last: !self.has_next_part(),
         };
         let part = self.part.insert(part);
         match self.form {
@@ -154,8 +159,8 @@ impl<M: ?Sized> Export<'_, M> {
         }
     }
 
-    /// Takes the records that were wanted, and returns them as they are written.
-    fn take(&mut self, page: &Snapshot) -> Result<String> {
+    /// Returns the records that were read next as they are written.
+    fn write_page(&mut self, page: &Snapshot) -> Result<String> {
         let Some(part) = &mut self.part else { return Ok(String::new()) };
         let (from, to) = part.page();
         if page.incarnation != part.head.incarnation || page.start > from {
@@ -236,13 +241,14 @@ macro_rules! over {
                 };
                 loop {
                     let piece = match self.part.as_ref().map(Part::next) {
-                        Some(Some(read)) => self.take(&memory.read_with(&read)$($now)*?)?,
+                        Some(Some(read)) => self.write_page(&memory.read_with(&read)$($now)*?)?,
                         Some(None) => match self.part.take() {
                             Some(part) => self.end(part)?,
                             None => return Ok(None),
                         },
+                        None if !self.has_next_part() => return Ok(None),
                         None => {
-                            let Some(on) = self.next_part() else { return Ok(None) };
+                            let on = self.next_branch();
                             let mut names = Vec::new();
                             if memory.limits().has_slots() {
                                 names = memory.slots()$($now)*?;

@@ -30,6 +30,7 @@ fn shown(view: &BranchView) -> Vec<String> {
     entries.collect()
 }
 
+#[allow(clippy::needless_pass_by_value)] // as `json!` makes it
 fn node(parent: Value, children: &[&str], role: &str, to: &str, text: &str) -> Value {
     json!({"parent": parent, "children": children, "message": {"author": {"role": role},
         "recipient": to, "create_time": 7.5, "content": {"content_type": "text", "parts": [text]}}})

@@ -329,7 +329,7 @@ impl Tried {
         let Self::TooMuch(least) = self else { return Ok(self) };
         Ok(match other()? {
             Self::TooMuch(tokens) => Self::TooMuch(least.min(tokens)),
-            fits => fits,
+            fits @ Self::Fits(_) => fits,
         })
     }
 }

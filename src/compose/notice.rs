@@ -11,8 +11,9 @@ use crate::message::Message;
 /// A model that does not know that there is more can neither ask for it nor
 /// [search it](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that the
 /// line changes no more often than that; under a [budget](crate::Budget) it takes room only where
-/// it is sent, and gives way before a build fails. It counts positions, of which the application may keep some for itself. The summary
-/// and pins of what is older stand before it, and stay in a cache when it changes.
+/// it is sent, and gives way before a build fails. It counts positions, of which the application
+/// may keep some for itself. The summary and pins of what is older stand before it, and stay in a
+/// cache when it changes.
 ///
 /// ```
 /// use memory_prompt::compose::Notice;

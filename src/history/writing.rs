@@ -188,7 +188,7 @@ fn kept(at: &Standing, place: BranchPlace) -> u64 {
 }
 
 /// Finds the branch on which something was appended before, and its positions there: that of the
-/// append if it has it, else the first one.
+/// append if it has all of it, else the first one that has.
 pub(super) fn locate(appended: &mut Appended, at: &Standing) {
     let Range { start, end } = appended.positions;
     let (document, nowhere) = (&at.known.document, at.spans.count_before(start));
@@ -197,7 +197,10 @@ pub(super) fn locate(appended: &mut Appended, at: &Standing) {
     for number in [own].into_iter().chain(0..document.lines().len()).filter(|_| start < end) {
         let line = document.lines().get(number).filter(|it| it.first() == Some(start));
         let kept = line.map_or(0, Line::kept);
-        if let Some(found) = document.spans(number, at.end).to_branch(start) {
+        let spans = document.spans(number, at.end);
+        // Behind a question that was answered anew another branch has another answer.
+        let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));
+        if let Some(found) = spans.to_branch(start).filter(is_whole) {
             appended.positions = found - kept..found + end - start;
             appended.branch = at.known.id(BranchPlace::Line(number)).map(On::branch);
             return;

@@ -213,10 +213,14 @@ impl Turn {
         !matches!(self.look, Look::No)
     }
 
-    /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
+    /// Hands out the calls that wait; before one that is not repeatable, or needs approval, the
+    /// turn is written down.
     fn call(&mut self) -> Result<Step> {
         let is_harmless = |(place, call): (usize, &ToolCall)| {
-            self.state.is_repeatable(call) && self.state.state(place) != CallState::Unapproved
+            // What is decided is written down too, or somebody else could decide otherwise.
+            let waits =
+                matches!(self.state.state(place), CallState::Unapproved | CallState::Approved);
+            self.state.is_repeatable(call) && !waits
         };
         let is_harmless = self.state.open().into_iter().all(is_harmless);
         if !is_harmless && !self.state.is_written() {

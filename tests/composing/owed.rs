@@ -455,8 +455,8 @@ fn a_larger_budget_sends_no_fewer_where_a_late_result_takes_the_first_call_along
     assert_eq!(sent, history.len());
 }
 
-/// The result of an old booking came late, and the window had no room for the question of that turn.
-/// So six messages were left out up to the newest question, with the exchange in the middle.
+/// The result of an old booking came late, and the window had no room for the question of that
+/// turn. So six messages were left out up to the newest question, with the exchange in the middle.
 #[test]
 fn a_window_opens_with_the_next_question_where_there_is_no_room_for_the_one_of_a_late_result() {
     let call = |id: &str| Message::ai_calls([ToolCall::new(id, "f", "{}")]);
@@ -568,8 +568,8 @@ fn the_note_of_a_turn_parts_no_call_from_what_answers_it() {
             }
             let mut turn = prompt.turn("Well?");
             let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
-            let kinds: Vec<_> = ask.prompt().iter().map(|it| it.is_tool()).collect();
-            let calls = ask.prompt().iter().position(|it| it.has_tool_calls()).unwrap();
+            let kinds: Vec<_> = ask.prompt().iter().map(Message::is_tool).collect();
+            let calls = ask.prompt().iter().position(Message::has_tool_calls).unwrap();
             assert_eq!(kinds[calls + 1..calls + 3], [true, true], "{provider:?}: {kinds:?}");
             let note = ask.prompt().iter().position(|it| it.text().contains("Begun earlier"));
             assert!(note > Some(calls + 2), "{provider:?}: {note:?}");

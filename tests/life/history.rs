@@ -9,6 +9,7 @@ mod kills;
 mod model;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memory_prompt::conversation::{Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
@@ -19,7 +20,7 @@ use memory_prompt::{
     ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
     Prompt, Tool, ToolCall, Window,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn branched(memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
     MemoryPrompt::new(Arc::clone(memory)).window(Window::all()).with_branches()
@@ -308,6 +309,36 @@ fn a_request_that_comes_again_is_answered_where_it_was() {
     assert_eq!(memory.len().unwrap(), stored);
     assert_eq!(said(conversation.prompt()), ["count again", "two"]);
     assert_eq!(conversation.branches().unwrap().len(), 2);
+}
+
+/// Both branches have the question of an answer that was made anew, and the current one was taken
+/// for the request's: its client was handed another answer, or paid a second time.
+#[test]
+fn a_request_that_comes_again_behind_a_new_answer_has_its_own() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().calls("pay", json!({})).says("Paid.");
+    let model = model.says("I can't pay.").says("In Italy.");
+    let paid = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&paid);
+    let chat = Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), move |_: Value| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok("receipt 1")
+    });
+    let request = || Turn::from("Pay the rent.").with_id("request 1");
+    let first = chat.say(request()).unwrap();
+    for change in 0..3 {
+        match change {
+            1 => drop(chat.regenerate().unwrap()),
+            2 => drop(chat.say("Where is Rome?").unwrap()),
+            _ => {}
+        }
+        let stored = memory.len().unwrap();
+        let again = chat.say(request()).unwrap();
+        assert_eq!((again.ended, again.text()), (Ended::Adopted, first.text()), "{change}");
+        assert_eq!(again.positions, first.positions, "{change}");
+        assert_eq!(memory.len().unwrap(), stored, "nothing is stored twice");
+    }
+    assert_eq!(paid.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -111,9 +111,10 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
         // A window that stands alone owes the question nothing.
-        let question = match composer.effective_window().stands_alone() {
-            true => Vec::new(),
-            false => last_question(records, 0, records.len()).0,
+        let question = if composer.effective_window().stands_alone() {
+            Vec::new()
+        } else {
+            last_question(records, 0, records.len()).0
         };
         let mut room = Self {
             limit,

@@ -140,7 +140,7 @@ fn of_a_request_that_went_on_the_newest_part_is_found() {
         assert_eq!((texts(&stored).len(), stored.text()), (3, String::new()));
         let done = chat.say(request()).unwrap();
         let stored = chat.stored_turn("request 4711").unwrap();
-        assert_eq!((stored.text(), stored.positions), (done.text(), done.positions));
+        assert_eq!((stored.text(), &stored.positions), (done.text(), &done.positions));
         assert_eq!(texts(&stored), ["It is booked."]);
     }
 }
@@ -214,7 +214,6 @@ fn a_page_asks_for_what_the_conversation_does() {
     }
 }
 
-/// A kind that comes to be must be told a status here.
 fn status(kind: ErrorKind) -> u16 {
     use ErrorKind as Kind;
     match kind {
@@ -228,6 +227,7 @@ fn status(kind: ErrorKind) -> u16 {
         Kind::Unanswered { .. } | Kind::Unfinished => 504,
         Kind::ToolGroup | Kind::Provider | Kind::Truncate | Kind::Count => 500,
         Kind::Unsupported => 500,
+        other => panic!("{other:?} has no status here"),
     }
 }
 

@@ -11,6 +11,23 @@ use memory_prompt::{
 use crate::odd::Odd;
 use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
 
+/// An approval of a tool that may run twice was not written down: while it ran its call was still
+/// listed, and somebody else could refuse it.
+#[test]
+fn an_approval_of_a_tool_that_may_run_twice_is_written_down() {
+    let (_, mut prompt) = shared();
+    prompt.configure(|it| it.tools([Tool::new("deploy", "D.").needing_approval().repeatable()]));
+    let mut turn = prompt.turn(Message::user("Deploy it."));
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("a", "deploy")])).unwrap();
+    assert!(call(&mut turn, &prompt)[0].needs_approval());
+    let waiting = prompt.waiting().unwrap();
+    assert_eq!(waiting.len(), 1);
+    turn.approve("a").unwrap();
+    assert!(!call(&mut turn, &prompt)[0].needs_approval());
+    assert_eq!(prompt.waiting().unwrap(), []);
+}
+
 /// Two versions ran side by side. The older one could not read the slot of a booking that the later
 /// one had begun, told its model nothing, and booked again.
 #[test]
