@@ -219,14 +219,18 @@ fn status(kind: ErrorKind) -> u16 {
     match kind {
         Kind::Invalid => 400,
         Kind::Budget { .. } => 413,
-        Kind::Conflict { .. } | Kind::SlotConflict | Kind::Forgotten | Kind::Exists => 409,
-        Kind::Busy { .. } | Kind::Adopted | Kind::Decided(_) => 409,
+        Kind::Conflict { .. }
+        | Kind::SlotConflict
+        | Kind::Forgotten
+        | Kind::Exists
+        | Kind::Busy { .. }
+        | Kind::Adopted
+        | Kind::Decided(_) => 409,
         Kind::Model | Kind::Codec => 502,
         Kind::Refused { retryable, .. } => 502 + u16::from(retryable),
         Kind::Storage | Kind::Unacknowledged => 503,
         Kind::Unanswered { .. } | Kind::Unfinished => 504,
-        Kind::ToolGroup | Kind::Provider | Kind::Truncate | Kind::Count => 500,
-        Kind::Unsupported => 500,
+        Kind::ToolGroup | Kind::Provider | Kind::Truncate | Kind::Count | Kind::Unsupported => 500,
         other => panic!("{other:?} has no status here"),
     }
 }
