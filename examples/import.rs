@@ -46,7 +46,7 @@ const ACCOUNT: &str = r#"[
         {"uuid": "1", "sender": "human", "text": "And the Nile?", "parent_message_uuid": "0"}]}
 ]"#;
 
-fn main() -> Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = DefaultChatMemory::new();
     // A memory has one system message: `import` joins those of the log, in their order.
     memory.import(wire::openai::history(LOG)?)?;
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     }
     println!("\n{}\n", built.report());
 
-    let account = std::env::args().nth(1).and_then(|path| std::fs::read_to_string(path).ok());
+    let account = std::env::args().nth(1).map(std::fs::read_to_string).transpose()?;
     let store = InMemoryStore::new();
     let read = conversations(account.as_deref().unwrap_or(ACCOUNT));
     for (number, read) in read.enumerate() {

@@ -28,10 +28,11 @@ use room::TokenRoom;
 /// Any other tool group or message that has more than half of all the room for history, and does
 /// not fit beside what is newer, is left out alone: one page that is too long does not silence
 /// everything before it. The [report](crate::Report::left_out) names it. Of a question in several
-/// messages the newest are sent, up to half of that room. If nothing is left out for its size, a
-/// larger budget sends no less.
+/// messages the newest are sent, up to half of that room. If nothing is left out for its size, and
+/// no older message of the question gets its place, a larger budget sends no less.
 ///
-/// What is kept free for [recall](crate::recall::Recall::keep_free) gives way before a build fails.
+/// What is kept free for [recall](crate::recall::Recall::keep_free) and a
+/// [notice](crate::compose::Notice) give way before a build fails.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
