@@ -427,12 +427,16 @@ fn no_text_is_slow() {
         for keep in KEEPS {
             for unit in UNITS {
                 let cut = cut(1000, unit).keep(keep);
-                let start = Instant::now();
-                let result = cut.apply(text);
-                let taken = start.elapsed();
-                assert!(count(&result, unit) <= 1000);
-                // In a debug build. A quadratic one would take minutes.
-                assert!(taken < Duration::from_secs(1), "{name}: {unit:?} {keep:?} took {taken:?}");
+                // In a debug build. A quadratic one would take minutes; a busy machine may need
+                // more than one try.
+                let timed = || {
+                    let start = Instant::now();
+                    let result = cut.apply(text);
+                    let taken = start.elapsed();
+                    assert!(count(&result, unit) <= 1000);
+                    taken < Duration::from_secs(1)
+                };
+                assert!((0..5).any(|_| timed()), "{name}: {unit:?} {keep:?} took over a second");
             }
         }
         let start = Instant::now();
