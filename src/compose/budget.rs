@@ -232,45 +232,55 @@ impl CountedBudget {
     fn fit_units(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
         let budget = self.budget.available();
         let mut least = usize::MAX;
-        let mut most = usize::MAX;
+        let (mut most, mut keeps_pieces, mut taken) = (usize::MAX, true, 0);
         loop {
-            let Attempt { draft, tokens, units } = self.attempt(case, cache, most)?;
+            let Attempt { draft, tokens, units, has_pieces } =
+                self.attempt(case, cache, (most, keeps_pieces))?;
             let needed = tokens.saturating_add(case.temporaries.still_free);
             let is_least = most <= 1;
             if needed <= budget || (is_least && tokens <= budget) {
                 return Ok(Tried::Fits(draft));
             }
             least = least.min(tokens);
+            taken = units.max(taken);
+            if has_pieces {
+                // Without them what is newer may fit, with less that the provider demands.
+                keeps_pieces = false;
+                continue;
+            }
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
             // A note and what the provider demands count too, and are known only now. As many of
             // the oldest units are left out for them as it takes, and no more: one by one, since
             // with another one in front less may be demanded.
-            most = most.min(units).saturating_sub(1).max(1);
+            most = most.min(taken).saturating_sub(1).max(1);
+            (keeps_pieces, taken) = (true, 0);
         }
     }
 
-    /// Drafts a prompt of at most `most` units of the history, and counts all of it.
+    /// Drafts a prompt of at most `most` units of the history, and counts all of it. The flag says
+    /// whether older messages of a question have their room before what is newer.
     fn attempt(
         &self,
         case: Case<'_>,
         cache: &mut ComposerCache,
-        most: usize,
+        most: (usize, bool),
     ) -> Result<Attempt, NotReady> {
         let Case { composer, snapshot, temporaries, .. } = case;
         let system = composer.system_message(snapshot, temporaries.messages);
         let ComposerCache { counts, copies, .. } = cache;
         let mut room = TokenRoom::new(self, case, &system, counts, most)?;
         let choice = case.choose(&mut room)?;
-        let (units, budget) = (room.taken(), self.budget.available());
+        let (units, has_pieces) = (room.taken(), room.keeps_pieces());
+        let budget = self.budget.available();
         let mut draft = case.drafted(system, choice, Some(copies))?;
         let items = draft.pieces.items(&snapshot.records);
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
         draft.report.message_tokens = message_tokens;
-        Ok(Attempt { draft, tokens: total, units })
+        Ok(Attempt { draft, tokens: total, units, has_pieces })
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
@@ -340,4 +350,6 @@ struct Attempt {
     draft: Box<Draft>,
     tokens: usize,
     units: usize,
+    /// True if older messages of the newest question had their room before what is newer.
+    has_pieces: bool,
 }

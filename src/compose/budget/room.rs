@@ -38,6 +38,8 @@ pub(super) struct TokenRoom<'a> {
     /// The most units that may be taken, beside the end of the newest question and the questions
     /// of other turns that are owed a place. With one alone nothing is sent but what must be.
     most: usize,
+    /// True if older messages of a question have their room before what is newer.
+    keeps_pieces: bool,
     walk: Walk,
 }
 
@@ -51,6 +53,8 @@ struct Walk {
     met: usize,
     /// The tokens of what is owed a place and was not met yet.
     owed: usize,
+    /// The older messages of the newest question among that.
+    pieces: usize,
     /// For a budget in steps: the place within its range that may begin the history longest.
     place: Option<Start>,
     /// The last place that was met there, whose level depends on what stands before it.
@@ -88,7 +92,7 @@ impl<'a> TokenRoom<'a> {
         case: Case<'a>,
         system: &System,
         counts: &'a mut Counts,
-        most: usize,
+        (most, keeps_pieces): (usize, bool),
     ) -> Result<Self> {
         let Case { composer, snapshot, extras, temporaries, .. } = case;
         let counter = &*limit.counter;
@@ -127,6 +131,7 @@ impl<'a> TokenRoom<'a> {
             question,
             messages: composer.message_room(extras),
             most,
+            keeps_pieces,
             walk: Walk::default(),
         };
         let summary = extras.summary.as_ref();
@@ -180,6 +185,11 @@ impl<'a> TokenRoom<'a> {
     /// Returns the number of units that are taken and count.
     pub(super) fn taken(&self) -> usize {
         self.walk.units
+    }
+
+    /// Returns whether older messages of the newest question had their room first.
+    pub(super) fn keeps_pieces(&self) -> bool {
+        self.walk.pieces > 0
     }
 
     /// Counts the whole prompt, and each of its messages.
@@ -311,7 +321,8 @@ impl Room for TokenRoom<'_> {
         // The same number whether the question is owed its place or is met on the way.
         let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
         let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
-        self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
+        let pieces = pieces.count();
+        self.walk = Walk { units: 1 + pieces, pieces, ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
             let tokens = self.weigh(records, unit, matches)?;
@@ -383,6 +394,7 @@ impl Room for TokenRoom<'_> {
         for (i, place) in question.iter().rev().take(most).enumerate() {
             sum = sum.saturating_add(self.record(records, *place)?.unwrap_or(0));
             let fits = self.most > 1
+                && (i == 0 || self.keeps_pieces)
                 && sum.saturating_add(others) <= self.left
                 && (i == 0 || sum <= self.whole / 2);
             let is_owed = i == 0 && owed.is_empty();
