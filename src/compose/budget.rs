@@ -243,7 +243,7 @@ impl CountedBudget {
             }
             least = least.min(tokens);
             taken = units.max(taken);
-            if has_pieces {
+            if has_pieces && keeps_pieces {
                 // Without them what is newer may fit, with less that the provider demands.
                 keeps_pieces = false;
                 continue;

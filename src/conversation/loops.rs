@@ -197,9 +197,12 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// As `edit_turn` and `regenerate` of [`MemoryPrompt`](crate::MemoryPrompt), as
-            /// [`undo`](Self::undo) and as [`switch`](Self::switch).
+            /// As [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the
+            /// model, as [`undo`](Self::undo) and as [`switch`](Self::switch).
             pub $($async)* fn act(&self, action: Action) -> Result<Option<Turn>> {
+                if matches!(action, Action::Edit(..) | Action::Regenerate) {
+                    self.must_rest()?;
+                }
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),
                     Action::Edit(at, text) => return self.prompt.edit_turn(at, text)$($now)*.map(Some),

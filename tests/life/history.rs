@@ -11,7 +11,7 @@ mod model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memory_prompt::conversation::{Asking, ModelError, Scripted, WhenBusy};
+use memory_prompt::conversation::{Action, Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
 use memory_prompt::message::AiMessage;
 use memory_prompt::summary::{Compaction, CompactionPolicy};
@@ -212,7 +212,10 @@ fn an_edit_while_a_turn_runs_is_busy() {
     let own = Arc::clone(&conversation);
     let model = move |_: &Asking<'_>| -> Result<String, ModelError> {
         let conversation = own.get().unwrap();
-        for error in [conversation.undo().unwrap_err(), conversation.regenerate().unwrap_err()] {
+        let asked = [Action::Regenerate, Action::Edit(0, "q".into()), Action::Undo];
+        let asked = asked.map(|action| conversation.act(action).unwrap_err());
+        let own = [conversation.undo().unwrap_err(), conversation.regenerate().unwrap_err()];
+        for error in asked.into_iter().chain(own) {
             assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
         }
         Ok("a1".to_owned())
