@@ -622,7 +622,8 @@ impl Either {
     }
 
     /// Runs a turn that is kept, dropped at first and then as often as it takes; of a blocking one
-    /// nothing is dropped. Where it goes on without a checkpoint nobody else may know of it, so its owner ends it.
+    /// nothing is dropped. If it goes on without a checkpoint nobody else may know of it, so its
+    /// owner ends it.
     fn run_kept(&self, turn: &mut Turn, drop_after: Option<usize>, is_unkept: bool) {
         let Self::Async(it) = self else { return };
         let drops = [drop_after.unwrap_or(ALL), ALL, ALL, ALL];
