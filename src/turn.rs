@@ -364,7 +364,7 @@ impl Turn {
     /// Returns the turn that is in this state.
     fn of(state: State) -> Self {
         Self {
-            prompts: Prompts::new(state.seen.is_none()),
+            prompts: if state.seen.is_none() { Prompts::new() } else { Prompts::default() },
             state,
             tools: Arc::from([]),
             limits: Limits::default(),

@@ -9,7 +9,7 @@
 //! | a checkpoint was to be written, or was overtaken | the slot | a checkpoint that it can go on from, one of others, or none |
 //! | the first checkpoint is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
 //! | the whole was stored, perhaps by itself | those records | that it is done, or what others have stored |
-//! | others have appended since a request of its id | what they appended | nothing of its own, or a late result, behind which it goes on |
+//! | others have appended since a request of its id | what they appended | a late result of its own, behind which it goes on, or what its note tells |
 //! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
 
 use std::time::SystemTime;
@@ -343,7 +343,7 @@ impl Turn {
     }
 
     /// Goes on behind a late result of the calls that are stored of its id, where one has come: all
-    /// others are told of it too.
+    /// others are told of it too. Else what others have done since is told in the note.
     fn settle_behind(&mut self) {
         let Look::Behind(stored) = &self.look else { return };
         if stored.next().is_some() {
@@ -354,8 +354,9 @@ impl Turn {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..*part).any(|part| of == Some(&append_id(id, part, false)))
         };
-        if let Some(seen) = stored.with_late(is_own) {
-            self.state.seen = Some(seen);
+        match stored.with_late(is_own) {
+            Some(seen) => self.state.seen = Some(seen),
+            None => self.prompts.look_at_others(Some(stored.clone())),
         }
         self.look = Look::No;
     }

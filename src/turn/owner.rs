@@ -182,6 +182,13 @@ impl Turn {
         Stored::behind(self.state.seen, self.on())
     }
 
+    /// Has the note about other turns made anew before the model is asked again: what they have
+    /// done since is behind what the turn sees.
+    pub(super) fn look_at_others(&mut self) {
+        let since = self.state.seen.map(|_| self.stored());
+        self.prompts.look_at_others(since);
+    }
+
     /// Takes the answer of the model, and counts what it cost.
     ///
     /// Calls that share an id are told apart: from the second one on, each has an id of its own in
@@ -265,6 +272,7 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
         let place = self.unapproved("approve", call_id)?;
+        self.look_at_others();
         self.state.apply(Event::Approved(place))
     }
 
@@ -277,6 +285,7 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
         let place = self.unapproved("refuse", call_id)?;
+        self.look_at_others();
         self.state.apply(Event::Refused(place, why.to_owned()))
     }
 

@@ -1,12 +1,12 @@
 //! The prompts of a turn: what was read for them, and where the messages of the turn stand in them.
 
-use std::mem::take;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use super::late::Stored;
 use super::room::{excess, room_for_answer};
 use super::state::{Doing, PREFIX, Seen, State};
-use super::unfinished::{note_about, shortened};
+use super::unfinished::{begun_by_others, note_of, shortened, stored_by_others};
 use super::{Ask, Step, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,10 +23,8 @@ use crate::tool::Tool;
 pub(super) struct Prompts {
     /// The prompt with which the model was asked last.
     pub(super) last: Option<Arc<Prompt>>,
-    /// The slots of other turns of the conversation, once they were listed.
-    listed: Option<Vec<String>>,
-    /// True if the note about them is to be made.
-    wants_note: bool,
+    /// What the note about other turns is made of, while that is looked for.
+    others: Option<Others>,
     /// The snapshot that the first prompt of the turn has read, and the number of records that were
     /// asked for.
     base: Option<Snapshot>,
@@ -42,10 +40,34 @@ pub(super) struct Prompts {
     outcome: Option<Outcome>,
 }
 
+/// What other turns of the conversation have begun or done that this one does not see.
+#[derive(Default)]
+struct Others {
+    /// Their slots, once they were listed.
+    slots: Option<Vec<String>>,
+    /// What these slots say, a line a call.
+    begun: Option<Vec<String>>,
+    /// What was stored since the turn has read the conversation, where it has.
+    since: Option<Stored>,
+}
+
+impl Others {
+    /// Returns the next page of what was stored since. It is read behind the slots: a turn that
+    /// ends meanwhile is told twice then, and not missed.
+    fn next(&self) -> Option<Read> {
+        self.begun.as_ref().and_then(|_| self.since.as_ref()?.next())
+    }
+}
+
 impl Prompts {
-    /// Those of a turn, which begin with a note about others or go on without.
-    pub(super) fn new(wants_note: bool) -> Self {
-        Self { wants_note, ..Self::default() }
+    /// Those of a turn that begins.
+    pub(super) fn new() -> Self {
+        Self { others: Some(Others::default()), ..Self::default() }
+    }
+
+    /// Has the note about other turns made anew, which may have gone on since.
+    pub(super) fn look_at_others(&mut self, since: Option<Stored>) {
+        self.others = Some(Others { since, ..Others::default() });
     }
 
     /// Returns the messages of the conversation that were read.
@@ -57,12 +79,16 @@ impl Prompts {
     pub(super) fn listed(&mut self, slots: &[(String, SlotVersion)], own: &str) -> bool {
         let turns = slots.iter().map(|(name, _)| name).filter(|name| name.starts_with(PREFIX));
         let (own, others): (Vec<_>, Vec<_>) = turns.cloned().partition(|name| name == own);
-        self.listed = Some(others);
+        self.others.get_or_insert_default().slots = Some(others);
         !own.is_empty()
     }
 
     /// Takes what was read for a prompt.
     pub(super) fn read(&mut self, mut snapshot: Snapshot, state: &mut State) {
+        if self.others.as_ref().is_some_and(|others| others.next().is_some()) {
+            let since = self.others.as_mut().and_then(|others| others.since.as_mut());
+            return since.map_or((), |since| since.add_page(&snapshot));
+        }
         if let Some(seen) = state.seen {
             // Others may have gone on behind it, and evicted what was before.
             snapshot.end = seen.end;
@@ -74,8 +100,8 @@ impl Prompts {
             snapshot.start = snapshot.oldest_row();
         }
         state.seen.get_or_insert_with(|| Seen::of(&snapshot));
-        if take(&mut self.wants_note) {
-            state.note = note_about(&snapshot, &state.slot());
+        if let Some(others) = &mut self.others {
+            others.begun = Some(begun_by_others(&snapshot, &state.slot()));
         }
         self.base = Some(snapshot);
     }
@@ -83,7 +109,7 @@ impl Prompts {
     /// Forgets what was read.
     pub(super) fn begin_anew(&mut self) {
         let (last, kept_free) = (self.last.take(), self.kept_free);
-        *self = Self { last, kept_free, ..Self::new(true) };
+        *self = Self { last, kept_free, ..Self::new() };
     }
 
     /// Stages the messages of the turn again.
@@ -99,7 +125,10 @@ impl Prompts {
         composer: &Composer,
         cache: &mut ComposerCache,
     ) -> Result<Step> {
-        if self.wants_note && self.listed.is_none() && limits.has_slots() {
+        if let Some(others) = &self.others
+            && others.slots.is_none()
+            && limits.has_slots()
+        {
             return Ok(Step::List);
         }
         if state.doing != Doing::Paused {
@@ -116,10 +145,20 @@ impl Prompts {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = state.messages.len();
-        let Some(base) = self.base.clone() else {
-            let n = composer.first_read().saturating_sub(staged);
+        let is_told = self.others.as_ref().is_none_or(|others| others.begun.is_some());
+        let Some(base) = self.base.clone().filter(|_| is_told) else {
+            let n = composer.first_read().saturating_sub(staged).max(self.wanted);
             return Ok(self.fetch(state, limits, composer, n));
         };
+        if let Some(page) = self.others.as_ref().and_then(Others::next) {
+            return Ok(Step::Read(page));
+        }
+        if let Some(Others { begun, since, .. }) = self.others.take() {
+            let since = since.map_or(Vec::new(), |it| it.messages);
+            let mut lines = begun.unwrap_or_default();
+            lines.extend(stored_by_others(&since, |call| state.is_repeatable(call)));
+            state.note = note_of(&lines);
+        }
         let single = composer.positions(&base)?;
         if single.iter().any(|position| !self.single.contains(position)) {
             self.single = single;
@@ -183,8 +222,8 @@ impl Prompts {
         self.wanted = n;
         let mut read = Read::newest(n).positions(self.single.iter().copied());
         read.before = state.seen.map(|seen| seen.end);
-        if self.wants_note {
-            read.slots = self.listed.clone().unwrap_or_default();
+        if let Some(others) = &self.others {
+            read.slots = others.slots.clone().unwrap_or_default();
         }
         if limits.has_slots() {
             read = read.slots(composer.slots());

@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use super::decision::{self, Decision, came_of_stored, find};
 use super::prompts::{recall, search};
 use super::state::{PREFIX, slot_of};
-use super::unfinished::{note_about, unfinished_in};
+use super::unfinished::unfinished_in;
 use super::{Done, Ended, Next, Step, Turn, Unfinished, Waiting};
 use crate::error::{Decided, Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{Append, Appended, ChatMemory, Expected, On, Read};
+use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::record::{Snapshot, places};
 
@@ -40,14 +40,14 @@ macro_rules! over {
                 if !self.memory().limits().has_slots() {
                     return Ok(Vec::new());
                 }
-                unfinished_in(&self.turns(None)$($now)*?)
+                unfinished_in(&self.turns()$($now)*?)
             }
 
-            /// Reads the slots of turns, as the branch shows them or the current one.
-            $($async)* fn turns(&self, on: Option<On>) -> Result<Snapshot> {
+            /// Reads the slots of turns.
+            $($async)* fn turns(&self) -> Result<Snapshot> {
                 let slots = self.memory().slots()$($now)*?.into_iter().map(|(name, _)| name);
                 let names = slots.filter(|name| name.starts_with(PREFIX));
-                self.memory().read_with(&Read::newest(0).slots(names).on(on))$($now)*
+                self.memory().read_with(&Read::newest(0).slots(names))$($now)*
             }
 
             /// Takes a turn over from whoever began it: to go on with it, or to
@@ -70,8 +70,7 @@ macro_rules! over {
             /// ended meanwhile, or somebody was faster, who may have been you; and as
             /// [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let note = note_about(&self.turns(unfinished.on())$($now)*?, &slot_of(unfinished.id()));
-                let mut turn = unfinished.adopted(note, None)?;
+                let mut turn = unfinished.adopted(None)?;
                 turn.set_limits(self.memory().limits());
                 let mut take = adoption(&mut turn)?;
                 turn.saved(&self.memory().append_with(&mut take)$($now)*?);
@@ -139,7 +138,7 @@ macro_rules! over {
                 let memory = self.memory();
                 let mut decided = Deciding { waiting, decision, tries: 0, turn: None };
                 loop {
-                    let snapshot = self.turns(None)$($now)*.map_err(|error| decided.unread(error))?;
+                    let snapshot = self.turns()$($now)*.map_err(|error| decided.unread(error))?;
                     let Some(mut take) = decided.adopt(&snapshot)? else { break };
                     let appended = memory.append_with(&mut take)$($now)*;
                     if let Some(mut turn) = decided.after_append(appended)? {
@@ -263,7 +262,7 @@ impl Deciding<'_> {
             turn
         } else {
             let event = self.decision.on(&unfinished, self.waiting)?;
-            unfinished.adopted(note_about(snapshot, slot.name()), Some(event))?
+            unfinished.adopted(Some(event))?
         };
         adoption(self.turn.insert(turn)).map(Some)
     }

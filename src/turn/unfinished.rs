@@ -1,7 +1,7 @@
 //! Turns that were begun and have not ended, as their slots show them.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,9 @@ use super::state::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::On;
-use crate::message::Message;
-use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::message::{Message, ToolCall, ToolMessage};
+use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
+use crate::window::Matches;
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 #[derive(Clone)]
@@ -83,14 +84,7 @@ impl Unfinished {
             if !is_begun && !needs_approval {
                 return None;
             }
-            let result = result.filter(|it| is_true(it));
-            Some(UnfinishedCall {
-                call_id: call.id.clone(),
-                tool: call.name.clone(),
-                arguments: call.arguments.clone(),
-                needs_approval,
-                result: result.map(|it| it.content().text().into_owned()),
-            })
+            Some(UnfinishedCall::of(call, result.filter(|it| is_true(it)), needs_approval))
         });
         calls.collect()
     }
@@ -122,16 +116,17 @@ impl Unfinished {
         waiting.any(|(place, _)| self.state.state(place).is_handed_out())
     }
 
-    /// The turn in the hands of a new owner, with the note about others that they make of it.
-    pub(super) fn adopted(&self, note: Option<Message>, decision: Option<Event>) -> Result<Turn> {
+    /// The turn in the hands of a new owner, who looks what others have done meanwhile.
+    pub(super) fn adopted(&self, decision: Option<Event>) -> Result<Turn> {
         let mut state = self.state.clone();
         state.apply(Event::HandedOver)?;
         decision.map_or(Ok(()), |decision| state.apply(decision))?;
         let messages = state.messages.len();
         state.apply(Event::Saved(Held { version: self.version, messages, is_outdated: false }))?;
         state.adoptions += 1;
-        state.note = note;
-        Ok(Turn::of(state))
+        let mut turn = Turn::of(state);
+        turn.look_at_others();
+        Ok(turn)
     }
 }
 
@@ -153,7 +148,7 @@ pub(super) fn waiting_in(state: &State) -> Vec<Waiting> {
 
 fn since(state: &State) -> Option<SystemTime> {
     let since = Duration::from_millis(state.since?);
-    SystemTime::UNIX_EPOCH.checked_add(since)
+    UNIX_EPOCH.checked_add(since)
 }
 
 /// A call that waits for somebody's approval: what the person is shown, and what goes behind the
@@ -262,10 +257,9 @@ impl Unread {
     }
 }
 
-/// The note to the model about what turns in the slots of this snapshot have begun, other than the
-/// one in this slot; `None` if that is nothing. It tells of the newest ones, each in a line, and
-/// how many more there are.
-pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message> {
+/// Returns a line for each call that turns in the slots of this snapshot have begun, other than the
+/// one in this slot, oldest turn first.
+pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String> {
     let mut lines: Vec<(Option<SystemTime>, String)> = Vec::new();
     let others = snapshot.slots().iter().filter(|it| it.name() != own_slot);
     for slot in others.filter(|it| it.name().starts_with(PREFIX)) {
@@ -280,6 +274,30 @@ pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message>
         }
     }
     lines.sort_by_key(|(since, _)| *since); // calls of one turn stay in their order
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Returns a line for each call that turns of others have stored with these messages, unless it is
+/// repeatable or was not run.
+pub(super) fn stored_by_others<'a>(
+    messages: &'a [Message],
+    is_repeatable: impl Fn(&ToolCall) -> bool + 'a,
+) -> Vec<String> {
+    let rows = (0..).zip(messages).map(|(place, it)| (place, UNIX_EPOCH, it.clone()));
+    let records = Records::from_rows(rows);
+    let matches = Matches::among(&records, 0);
+    let lines =
+        matches.results().filter(|(call, _)| !is_repeatable(call)).filter_map(|(call, result)| {
+            let result = result.and_then(|place| messages[place].as_tool());
+            let call = UnfinishedCall::of(call, result.filter(|it| is_true(it)), false);
+            (!result.is_some_and(was_not_run)).then(|| call.line())
+        });
+    lines.collect()
+}
+
+/// The note to the model about other turns, which this one does not see: the newest of these lines,
+/// and how many more there are. `None` if there is none.
+pub(super) fn note_of(lines: &[String]) -> Option<Message> {
     let earlier = lines.len().saturating_sub(MOST_TOLD);
     let mut text = NOTE.to_owned();
     if earlier > 0 {
@@ -287,7 +305,7 @@ pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message>
         text += &earlier.to_string();
         text += " earlier calls, not shown here";
     }
-    for (_, line) in lines.iter().skip(earlier) {
+    for line in lines.iter().skip(earlier) {
         text.push('\n');
         text.push_str(line);
     }
@@ -296,13 +314,11 @@ pub(super) fn note_about(snapshot: &Snapshot, own_slot: &str) -> Option<Message>
 
 /// Returns the note in one line, for a prompt that has no room for more.
 pub(super) fn shortened(note: &Message) -> Option<Message> {
-    const SHORT: &str =
-        "(Calls of earlier turns in this conversation have not ended. Don't repeat them.)";
+    const SHORT: &str = "(Other turns of this conversation have begun calls. Don't repeat them.)";
     (note.text() != SHORT).then(|| Message::user(SHORT))
 }
 
-const NOTE: &str = "(Begun earlier in this conversation, by turns that have not ended. Don't do it \
-                    again.)";
+const NOTE: &str = "(Begun earlier in this conversation, by other turns. Don't do it again.)";
 
 /// The most calls that the note tells of.
 const MOST_TOLD: usize = 10;
@@ -320,6 +336,16 @@ impl fmt::Debug for UnfinishedCall {
 }
 
 impl UnfinishedCall {
+    fn of(call: &ToolCall, result: Option<&ToolMessage>, needs_approval: bool) -> Self {
+        Self {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            needs_approval,
+            result: result.map(|it| it.content().text().into_owned()),
+        }
+    }
+
     fn line(&self) -> String {
         let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));

@@ -188,6 +188,11 @@ impl<'a> Matches<'a> {
         self.calls(group).iter().filter(|call| call.answer.is_some()).count()
     }
 
+    /// Returns all calls in their order, each with the place of the result that is sent for it.
+    pub(crate) fn results(&self) -> impl Iterator<Item = (&'a ToolCall, Option<usize>)> {
+        self.calls.iter().map(|it| (it.call, it.answer.map(|answer| answer.place)))
+    }
+
     /// Returns the calls of a group that nothing answers, in the order of the message.
     pub(crate) fn unanswered(
         &self,

@@ -234,6 +234,41 @@ fn a_turn_that_is_approved_later_denies_nothing() {
         assert!(denies(1), "while the first waits, the second is told so");
         assert!(denies(2), "while the second waits, the first is told so");
         assert!(!denies(3), "{:#?}", asked[3].to_messages());
+        let told = |it: &Message| it.text().contains(r#"- pay {"n":1}: its result is "paid""#);
+        assert!(asked[3].iter().any(told), "nor does it forget: {:#?}", asked[3].to_messages());
+    }
+}
+
+/// The same with a turn that its owner has kept: nobody adopts it.
+#[test]
+fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let tools =
+        || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("look", "").repeatable()];
+    let pay = |turn: &mut Turn| {
+        let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
+        let calls = [("c1", "pay"), ("c2", "look")];
+        turn.answer(Message::ai_calls(calls.map(|it| ToolCall::new(it.0, it.1, "{}")))).unwrap();
+        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+        turn.result("c2", Ok("seen")).unwrap();
+    };
+    let mut kept = Turn::from("Pay Ann.").tools(tools());
+    let mut other = Turn::from("Pay Bob.").tools(tools());
+    [&mut kept, &mut other].into_iter().for_each(pay);
+    for turn in [&mut other, &mut kept] {
+        turn.approve("c1").unwrap();
+        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+        turn.result("c1", Ok("paid")).unwrap();
+        let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+        let sent = ask.prompt().to_messages();
+        let is_first = sent[0].text().contains("pay {}: has not run");
+        assert!(
+            is_first || sent[0].text().ends_with("\n- pay {}: its result is \"paid\""),
+            "{sent:#?}"
+        );
+        assert_eq!(sent.len(), 5, "{sent:#?}");
+        turn.answer(Message::ai("Paid.")).unwrap();
+        let Next::Done(_) = turn.next(&prompt).unwrap() else { panic!() };
     }
 }
 
@@ -265,7 +300,7 @@ fn a_note_about_many_calls_is_short_and_stands_before_the_question() {
     let mut turn = small.turn(Message::user("Hi?"));
     let Next::Ask(ask) = turn.next(&small).unwrap() else { panic!() };
     let sent: Vec<_> = ask.prompt().iter().map(|it| it.text().into_owned()).collect();
-    assert!(sent[0].contains("have not ended") && sent[1] == "Hi?", "{sent:?}");
+    assert!(sent[0].contains("have begun calls") && sent[1] == "Hi?", "{sent:?}");
 }
 
 /// A process died while it paid, another one while a person was to decide. Each service wrote the

@@ -56,6 +56,30 @@ fn where_the_first_one_was_not_answered_the_retry_goes_on_behind_it() {
     }
 }
 
+/// The first request ran a tool, and then the model failed. Another request paid the same, and the
+/// retry's model, which went on behind what is stored of its own, was not told: it could pay again.
+#[test]
+fn a_retry_is_told_what_others_have_done_since() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let model = Scripted::new().says(pays(1)).fails("overloaded");
+        let model = model.says(pays(1)).says("Bob has it.").says("Both are paid.");
+        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let parked = conversation.say(request("Pay Ann.")).unwrap();
+        conversation.approve(&parked.waiting()[0]).unwrap_err();
+        let other = conversation.say("Pay Bob.").unwrap();
+        conversation.approve(&other.waiting()[0]).unwrap();
+
+        assert_eq!(conversation.say(request("Pay Ann.")).unwrap().text(), "Both are paid.");
+        let sent = model.asked().pop().unwrap().to_messages();
+        assert_eq!(sent.len(), 4, "the question, the call, its result and a note: {sent:#?}");
+        let note = sent.iter().find(|it| it.text().starts_with("(Begun earlier"));
+        let note = note.unwrap().text().into_owned();
+        assert_eq!(note.lines().nth(1), Some(r#"- pay {"n":1}: its result is "paid""#), "{note}");
+        assert_eq!(note.lines().count(), 2, "{note}");
+    }
+}
+
 /// The first request's process died, and whoever adopted its turn answered it. The id was gone with
 /// that, and the retry booked once more.
 #[test]
