@@ -80,7 +80,8 @@ pub enum Break {
         /// The position that is sent now; if there is none, the end.
         to: u64,
     },
-    /// The question at this position was sent before the window, and is not sent any more.
+    /// The question at this position was sent before the window and is not any more, or the other
+    /// way round.
     Question(u64),
     /// Another summary is sent, or one for the first time, or none any more.
     Summary,
@@ -186,7 +187,7 @@ impl fmt::Display for Break {
             Self::Options => f.write_str("other options are sent"),
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
-            Self::Question(seq) => write!(f, "the question {seq} is not sent any more"),
+            Self::Question(seq) => write!(f, "the question {seq} is sent, or not any more"),
             Self::Summary => f.write_str("the summary is another one"),
             Self::Pin(seq) => write!(f, "the pin {seq} has changed its place"),
             Self::LateResult(seq) => write!(f, "the result {seq} came late"),

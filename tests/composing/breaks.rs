@@ -280,6 +280,10 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
             .any(|it| it.seq == seq && !matches!(it.why, Reason::Opening | Reason::RestOfTurn))
             || prompt.report().unreadable.contains(&seq)
     };
+    let left_with_all_before = |prompt: &Prompt| {
+        let mut left_out = prompt.report().left_out.iter();
+        left_out.any(|it| matches!(it.why, Reason::Opening | Reason::RestOfTurn))
+    };
     let cut = |prompt: &Prompt, seq| {
         let cuts = &prompt.report().truncated;
         cuts.iter().find(|it| it.seq == seq).map(|it| (it.from, it.to))
@@ -302,8 +306,16 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
                 && (start(now) != start(then)
                     || !sent.contains(&from)
                     || (!was.contains(&to) && to < old.held.end))
+                && (start(now) != start(then)
+                    || new.window != old.window
+                    || new.held.start > from
+                    || left_with_all_before(now)
+                    || left_with_all_before(then))
         }
-        Break::Question(seq) => old.question.contains(&seq) && !sent.contains(&seq),
+        Break::Question(seq) => {
+            (old.question.contains(&seq) && !sent.contains(&seq))
+                || (new.question.contains(&seq) && !was.contains(&seq) && start(now) == start(then))
+        }
         Break::Summary => {
             (is_joined || is_here(Origin::Summary))
                 && (old.summary != new.summary
@@ -321,7 +333,11 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
             stands_here(seq) && cleared(now, seq) != cleared(then, seq) && !has_left
         }
         Break::LeftOut(seq) => {
-            stands_here(seq)
+            // A call goes with the late result that took it along, also from behind a notice.
+            let is_put = is_here(Origin::Notice) || is_here(Origin::Summary);
+            let mut moved = new.moved.iter().chain(&old.moved);
+            let took = moved.any(|it| it.seq == seq && (is_put || stands_here(it.call)));
+            (stands_here(seq) || took)
                 && ((sent.contains(&seq) && leaves_out(then, seq))
                     || (was.contains(&seq) && leaves_out(now, seq)))
         }
@@ -336,7 +352,16 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
                 let sent = prompt.with_origins().take(at + 1).map(|(origin, _)| origin);
                 sent.filter(|it| *it != Origin::Added).map(seq).collect()
             };
-            before(now) == before(then) && !has_left
+            // What is joined to the message at the break.
+            let joined = |prompt: &Prompt| -> Vec<u64> {
+                let mut behind = prompt.with_origins().skip(at).filter_map(|(it, _)| seq(it));
+                let (first, next) = (behind.next().unwrap_or(0), behind.next().unwrap_or(u64::MAX));
+                positions(prompt).into_iter().filter(|it| (first..next).contains(it)).collect()
+            };
+            before(now) == before(then)
+                && !has_left
+                && (!is_joined || joined(now) == joined(then))
+                && old.provider.is_some() == new.provider.is_some()
         }
         _ => false,
     };
@@ -518,7 +543,9 @@ impl Setup {
         }
         if let Ok(free) = free.preview() {
             let [with, without] = [built.report(), free.report()];
-            let is_more = without.window < with.window || without.sent > with.sent;
+            // What the budget leaves out alone makes room for others in a window that counts.
+            let others_came = with.left_out.iter().any(|it| it.why == Reason::OverBudget);
+            let is_more = without.window < with.window || without.sent > with.sent || others_came;
             prop_assert!(is_more, "{}\n{}", with, without);
         }
         Ok(())
@@ -544,6 +571,37 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(Deed::Undo),
         1 => Just(Deed::Evict),
     ]
+}
+
+/// Two questions are one message where the call between them is left out, and were two with it: the
+/// cause was "something else".
+#[test]
+fn a_call_that_is_left_out_between_two_questions_is_named() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .for_provider(Provider::Mistral)
+        .max_tokens(200, Estimate);
+    let call = Message::ai_calls([ToolCall::new("c0", "look", "{}")]);
+    let result = Message::tool("c0", "look", "word ".repeat(100));
+    prompt.add_all([Message::user("Look."), call, result, Message::user("And?")]).unwrap();
+    let before = prompt.build().unwrap();
+    prompt.add_all([Message::ai("sum ".repeat(80)), Message::user("Thanks.")]).unwrap();
+    let after = prompt.build().unwrap();
+    assert_eq!(after.fate(2), Fate::LeftOut(Reason::OverBudget), "{}", after.report());
+    assert_eq!(after.with_origins().next().unwrap().0, Origin::Joined(Some(0)));
+    assert_eq!(broken_by(&after, &before), Some(Break::LeftOut(1)));
+}
+
+/// A prompt was for no provider, and then for one that has two questions as one message.
+#[test]
+fn a_provider_where_there_was_none_is_named() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    prompt.add_all(["Hello.", "Are you there?"].map(Message::user)).unwrap();
+    prompt.add_all([Message::ai("Yes."), Message::user("Good.")]).unwrap();
+    let before = prompt.build().unwrap();
+    let after = prompt.for_provider(Provider::Mistral).build().unwrap();
+    assert_eq!(broken_by(&after, &before), Some(Break::Provider));
+    assert_eq!(broken_by(&before, &after), Some(Break::Provider));
 }
 
 counted! {

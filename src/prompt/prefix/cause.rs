@@ -1,8 +1,10 @@
 //! The cause of a break: the first difference between the two lists of what was sent.
 
+use std::iter;
+
 use super::Break;
 use crate::message::Message;
-use crate::prompt::{Fate, Moved, Origin, Prompt, Reason};
+use crate::prompt::{Moved, Origin, Prompt, Reason};
 
 /// Two prompts that differ from their `at`th message on.
 pub(super) struct Difference<'a> {
@@ -21,6 +23,8 @@ struct Side<'a> {
     records: Vec<u64>,
     /// The first of them that the other prompt does not send in this place, or otherwise.
     record: Option<u64>,
+    /// The position of the record that is sent behind it.
+    behind: Option<u64>,
 }
 
 impl<'a> Difference<'a> {
@@ -46,6 +50,7 @@ impl<'a> Difference<'a> {
             .or_else(|| self.question())
             .or_else(|| self.window())
             .or_else(|| self.put_by_caller())
+            .or_else(|| self.provider())
             .unwrap_or(Break::Other)
     }
 
@@ -114,16 +119,34 @@ impl<'a> Difference<'a> {
         changed(&self.now, &self.then, both)
     }
 
+    /// Returns a record that one of the two leaves out: one that stood here, or a late result that
+    /// took it along, or one between messages that are joined without it.
     fn left_out(&self) -> Option<Break> {
-        let gone = self.then.record.filter(|seq| self.now.leaves_out(*seq));
-        let came = self.now.record.filter(|seq| self.then.leaves_out(*seq));
-        gone.or(came).map(Break::LeftOut)
+        let of = |one: &Side<'_>, other: &Side<'_>| {
+            let here = one.record.or_else(|| one.behind.filter(|_| other.record.is_some()))?;
+            let late = one.prompt.report().moved.iter().filter(|moved| moved.call == here);
+            let mut all = iter::once(here).chain(late.map(|moved| moved.seq));
+            all.find(|seq| other.leaves_out(*seq))
+        };
+        of(&self.then, &self.now).or_else(|| of(&self.now, &self.then)).map(Break::LeftOut)
     }
 
+    /// Returns a provider where there was none, or the other way round.
+    fn provider(&self) -> Option<Break> {
+        let is_for_one = |side: &Side<'_>| side.prompt.report().provider.is_some();
+        (is_for_one(&self.now) != is_for_one(&self.then)).then_some(Break::Provider)
+    }
+
+    /// Returns a question that was sent before the window, and is not sent any more; or one that is
+    /// sent there now, where the window has not moved.
     fn question(&self) -> Option<Break> {
-        let seq = self.then.record?;
-        let was_question = self.then.prompt.report().question.contains(&seq);
-        (was_question && !self.now.prompt.sends(seq)).then_some(Break::Question(seq))
+        let of = |one: &Side<'_>, other: &Side<'_>| {
+            let is_question = |seq: &u64| one.prompt.report().question.contains(seq);
+            one.record.filter(|seq| is_question(seq) && !other.prompt.sends(*seq))
+        };
+        let has_moved = window_start(self.now.prompt) != window_start(self.then.prompt);
+        let comes = || of(&self.now, &self.then).filter(|_| !has_moved);
+        of(&self.then, &self.now).or_else(comes).map(Break::Question)
     }
 
     /// Returns a window that has moved past what was sent here, or back to what is.
@@ -190,12 +213,14 @@ impl<'a> Side<'a> {
         let is_put =
             matches!(origin, Some(Origin::Summary | Origin::Notice | Origin::Joined(None)));
         let first = if is_put { rest.find_map(Origin::seq) } else { origin.and_then(Origin::seq) };
-        let mut records = Vec::from_iter(first);
+        let (mut records, mut behind) = (Vec::from_iter(first), None);
         if let (Some(Origin::Joined(_)), Some(first)) = (origin, first) {
-            let next = rest.find_map(Origin::seq).unwrap_or(u64::MAX);
-            records.extend(prompt.joined_positions().filter(|seq| (first + 1..next).contains(seq)));
+            behind = rest.find_map(Origin::seq);
+            let joined = first + 1..behind.unwrap_or(u64::MAX);
+            records.extend(prompt.joined_positions().filter(|seq| joined.contains(seq)));
         }
-        Self { prompt, origin, records, record: None }
+        behind = behind.or_else(|| rest.find_map(Origin::seq));
+        Self { prompt, origin, records, record: None, behind }
     }
 
     fn pins(&self, seq: u64) -> bool {
@@ -204,11 +229,10 @@ impl<'a> Side<'a> {
 
     /// Returns whether this record is left out alone, and not with all before it.
     fn leaves_out(&self, seq: u64) -> bool {
-        match self.prompt.fate(seq) {
-            Fate::LeftOut(why) => !matches!(why, Reason::Opening | Reason::RestOfTurn),
-            Fate::Unreadable => true,
-            _ => false,
-        }
+        let report = self.prompt.report();
+        let mut left_out = report.left_out.iter().filter(|it| it.seq == seq);
+        left_out.any(|it| !matches!(it.why, Reason::Opening | Reason::RestOfTurn))
+            || report.unreadable.contains(&seq)
     }
 }
 
