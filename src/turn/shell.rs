@@ -52,8 +52,8 @@ macro_rules! over {
 
             /// Takes a turn over from whoever began it: to go on with it, or to
             /// [end](Turn::interrupt) it. Its tools are to be set again. It goes on from the
-            /// conversation as it was when the turn began: what was said since is behind it, and
-            /// its model does not read it.
+            /// conversation as it was when the turn began: what was said since is behind it. Its
+            /// model does not read that, and is told which calls other turns have made.
             ///
             /// Nothing here tells a turn that is dead from one that still runs: only whoever starts
             /// the processes knows that. If nobody does, adopt what waits for approval, and of
