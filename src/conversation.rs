@@ -641,11 +641,18 @@ impl TurnWithTemporaries<'_> {
         done
     }
 
-    /// The turn that failed. What has happened in it is left to be stored, and a decision.
+    /// The turn that failed. What has happened in it is left to be stored, and a decision. Where
+    /// other calls wait for a person it goes on waiting for them.
     fn fail(&mut self, steers: &Steers) -> &mut Turn {
         self.give_back();
-        let keep = if self.is_decided { OnInterrupt::Keep } else { OnInterrupt::Forget };
-        steers.then(&mut self.turn, |turn| turn.interrupt(keep));
+        let is_decided = self.is_decided;
+        steers.then(&mut self.turn, |turn| {
+            if !is_decided {
+                turn.interrupt(OnInterrupt::Forget);
+            } else if !turn.close_decided() {
+                turn.interrupt(OnInterrupt::Keep);
+            }
+        });
         &mut self.turn
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::late::Stored;
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
-use super::state::{CallState, Doing, Event, State, outcome_unknown};
+use super::state::{CallState, Doing, Event, NOT_RUN, State, outcome_unknown};
 use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
@@ -371,6 +371,25 @@ impl Turn {
         let mut begun = self.state.open_calls();
         begun.retain(|(place, _)| self.state.state(*place).is_handed_out());
         begun.iter().try_for_each(|(_, call)| self.outcome_unknown(&call.id, why))
+    }
+
+    /// Closes the calls on which somebody has decided, where others wait for a person: the turn
+    /// goes on waiting for these. Returns false if there are none.
+    pub(crate) fn close_decided(&mut self) -> bool {
+        let waits = |place| self.state.state(place) == CallState::Unapproved;
+        let (waiting, decided): (Vec<_>, Vec<_>) =
+            self.state.open_calls().into_iter().partition(|(place, _)| waits(*place));
+        for (place, call) in &decided {
+            let closed = if waiting.is_empty() {
+                Ok(())
+            } else if self.state.state(*place).is_handed_out() {
+                self.outcome_unknown(&call.id, "")
+            } else {
+                self.not_run(&call.id, NOT_RUN)
+            };
+            debug_assert!(closed.is_ok(), "{closed:?}");
+        }
+        !waiting.is_empty()
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where

@@ -242,7 +242,7 @@ fn a_turn_that_is_approved_later_denies_nothing() {
 /// The same with a turn that its owner has kept: nobody adopts it.
 #[test]
 fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let tools =
         || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("look", "").repeatable()];
     let pay = |turn: &mut Turn| {
@@ -541,6 +541,39 @@ fn a_decision_whose_answer_gets_lost_stands() {
     memory.loses.store(true, Ordering::Relaxed);
     assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Done.");
     assert_eq!(memory.messages().unwrap()[2].text(), "paid");
+}
+
+/// Two payments waited. The memory failed once while the first was approved of, and the second was
+/// closed as not run, though nobody had decided on it.
+#[test]
+fn a_fault_while_one_call_is_decided_on_leaves_the_other_one_waiting() {
+    for (is_async, is_done, at) in BOTH.into_iter().flat_map(|is_async| {
+        BOTH.into_iter().flat_map(move |is_done| (0..24).map(move |at| (is_async, is_done, at)))
+    }) {
+        let (memory, paid) = (Odd::new(DefaultChatMemory::new().limits()), Arc::default());
+        let model = Scripted::new().says(pays(2)).says("Done.").says("Done.");
+        let conversation = Either::new(is_async, &memory, model, &paid);
+        *memory.plan.lock().unwrap() = vec![(at, is_done)];
+        let Ok(parked) = conversation.say("Pay both.") else { continue };
+        let failed = conversation.approve(&parked.waiting()[0]).is_err();
+        memory.plan.lock().unwrap().clear();
+        let waiting = conversation.waiting();
+        let ids: Vec<_> = waiting.iter().map(|it| it.call.as_str()).collect();
+        if failed && ids.len() == 2 {
+            assert_eq!(paid.load(Ordering::Relaxed), 0);
+            continue; // nothing was decided
+        }
+        assert_eq!(ids, ["c2"], "{failed} {is_done} {at}");
+        let before = paid.load(Ordering::Relaxed);
+        assert_eq!(conversation.approve(&waiting[0]).unwrap().text(), "Done.");
+        assert_eq!(paid.load(Ordering::Relaxed), before + 1);
+        let stored = memory.messages().unwrap();
+        assert_eq!(
+            stored.iter().filter(|it| it.text() == "paid").count(),
+            before as usize + 1,
+            "{stored:?}"
+        );
+    }
 }
 
 /// The answer of the memory to an approval got lost, and then it could not be read: the error said
