@@ -89,6 +89,7 @@ impl Prompts {
             let since = self.others.as_mut().and_then(|others| others.since.as_mut());
             return since.map_or((), |since| since.add_page(&snapshot));
         }
+        let has_gone_on = state.seen.is_some_and(|seen| snapshot.end > seen.end);
         if let Some(seen) = state.seen {
             // Others may have gone on behind it, and evicted what was before.
             snapshot.end = seen.end;
@@ -102,6 +103,7 @@ impl Prompts {
         state.seen.get_or_insert_with(|| Seen::of(&snapshot));
         if let Some(others) = &mut self.others {
             others.begun = Some(begun_by_others(&snapshot, &state.slot()));
+            others.since.take_if(|_| !has_gone_on);
         }
         self.base = Some(snapshot);
     }
