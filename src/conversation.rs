@@ -441,7 +441,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns. A
-    /// preview lacks what a turn adds of its own: the note about unfinished ones.
+    /// preview lacks what a turn adds of its own: the note about other turns.
     pub fn prompt(&self) -> &MemoryPrompt<M> {
         &self.prompt
     }
@@ -649,10 +649,11 @@ impl TurnWithTemporaries<'_> {
         steers.then(&mut self.turn, |turn| {
             if !is_decided {
                 turn.interrupt(OnInterrupt::Forget);
-            } else if !turn.close_decided() {
+            } else if !turn.close_all_but_waiting() {
                 turn.interrupt(OnInterrupt::Keep);
             }
         });
+        steers.keep_in(&mut self.turn);
         &mut self.turn
     }
 

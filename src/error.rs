@@ -57,8 +57,9 @@ pub enum Remains {
     /// A tool has run that is not repeatable, so the question, the calls and their results are
     /// stored. To ask again stores the question twice; another question goes on from there.
     Stored,
-    /// A tool may have run, and the turn could not be stored, but its slot was written. Where it is
-    /// among the [unfinished](crate::MemoryPrompt::unfinished) ones it can be
+    /// A tool may have run, and the turn is not stored, but its slot was written. Where other calls
+    /// of it [wait](crate::MemoryPrompt::waiting) for a person, it goes on once they are decided.
+    /// Else, where it is among the [unfinished](crate::MemoryPrompt::unfinished) ones, it can be
     /// [adopted](crate::MemoryPrompt::adopt) and run on; where it is not, it was stored after all.
     Unfinished,
     /// Nobody knows: whether the turn or its slot was stored after all, or what became of a tool

@@ -363,8 +363,8 @@ pub enum OnInterrupt {
 impl Turn {
     /// Returns the turn that is in this state.
     fn of(state: State) -> Self {
-        Self {
-            prompts: if state.seen.is_none() { Prompts::new() } else { Prompts::default() },
+        let mut turn = Self {
+            prompts: Prompts::default(),
             state,
             tools: Arc::from([]),
             limits: Limits::default(),
@@ -378,7 +378,9 @@ impl Turn {
             waiting: Vec::new(),
             stop: None,
             metadata: Box::default(),
-        }
+        };
+        turn.look_at_others();
+        turn
     }
 }
 

@@ -187,7 +187,7 @@ impl fmt::Display for Break {
             Self::Options => f.write_str("other options are sent"),
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
-            Self::Question(seq) => write!(f, "the question {seq} is sent, or not any more"),
+            Self::Question(seq) => write!(f, "the question {seq}, before the window, came or went"),
             Self::Summary => f.write_str("the summary is another one"),
             Self::Pin(seq) => write!(f, "the pin {seq} has changed its place"),
             Self::LateResult(seq) => write!(f, "the result {seq} came late"),

@@ -9,7 +9,7 @@
 //! | a checkpoint was to be written, or was overtaken | the slot | a checkpoint that it can go on from, one of others, or none |
 //! | the first checkpoint is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
 //! | the whole was stored, perhaps by itself | those records | that it is done, or what others have stored |
-//! | others have appended since a request of its id | what they appended | a late result of its own, behind which it goes on, or what its note tells |
+//! | others have appended since a request of its id | what they appended | nothing of its own, or a late result, behind which it goes on |
 //! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
 
 use std::time::SystemTime;
@@ -321,11 +321,14 @@ impl Turn {
         Ok(())
     }
 
-    /// Nothing is there of its id: it goes on, and what it has written is not there either.
+    /// Nothing is there of its id: it goes on, and what it has written is not there either. Where
+    /// it has asked already, the memory may have forgotten the id, and what is stored since tells.
     fn begin_anew(&mut self) {
         self.look = Look::No;
-        if !matches!(self.state.written, Written::Held(_)) {
-            self.happen(Event::Unwritten);
+        match self.state.written {
+            Written::Held(_) => {}
+            _ if self.state.seen.is_some() => self.look = Look::First(self.stored()),
+            _ => self.happen(Event::Unwritten),
         }
     }
 
@@ -338,12 +341,13 @@ impl Turn {
         self.state.before_temporaries = None;
         self.state.seen = Some(Seen { end, ..Seen::of(snapshot) });
         self.prompts.begin_anew();
+        self.look_at_others();
         let has_more = snapshot.end > end;
         self.look = if has_more { Look::Behind(Stored::since(end, self.on())) } else { Look::No };
     }
 
     /// Goes on behind a late result of the calls that are stored of its id, where one has come: all
-    /// others are told of it too. Else what others have done since is told in the note.
+    /// others are told of it too.
     fn settle_behind(&mut self) {
         let Look::Behind(stored) = &self.look else { return };
         if stored.next().is_some() {
@@ -354,10 +358,10 @@ impl Turn {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..*part).any(|part| of == Some(&append_id(id, part, false)))
         };
-        match stored.with_late(is_own) {
-            Some(seen) => self.state.seen = Some(seen),
-            None => self.prompts.look_at_others(Some(stored.clone())),
+        if let Some(seen) = stored.with_late(is_own) {
+            self.state.seen = Some(seen);
         }
+        self.look_at_others();
         self.look = Look::No;
     }
 

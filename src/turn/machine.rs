@@ -92,7 +92,7 @@ impl Turn {
     /// The slots of the conversation, with their versions.
     pub fn listed(&mut self, slots: &[(String, SlotVersion)]) {
         let is_there = self.prompts.listed(slots, &self.state.slot());
-        if is_there && self.state.written == Written::Not {
+        if is_there && self.is_request && self.state.written == Written::Not {
             // The memory has forgotten its id, and not the turn.
             self.look = Look::Request(Request::in_slot());
         }

@@ -272,7 +272,6 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
         let place = self.unapproved("approve", call_id)?;
-        self.look_at_others();
         self.state.apply(Event::Approved(place))
     }
 
@@ -285,12 +284,11 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
         let place = self.unapproved("refuse", call_id)?;
-        self.look_at_others();
         self.state.apply(Event::Refused(place, why.to_owned()))
     }
 
     /// The place of the call of this id that waits for approval.
-    fn unapproved(&self, operation: &'static str, call_id: &str) -> Result<usize> {
+    fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<usize> {
         let place = self.open_call(call_id).ok().map(|(place, _)| place);
         let is_unapproved = |place: &usize| self.state.state(*place) == CallState::Unapproved;
         place.filter(is_unapproved).ok_or_else(|| {
@@ -373,23 +371,23 @@ impl Turn {
         begun.iter().try_for_each(|(_, call)| self.outcome_unknown(&call.id, why))
     }
 
-    /// Closes the calls on which somebody has decided, where others wait for a person: the turn
-    /// goes on waiting for these. Returns false if there are none.
-    pub(crate) fn close_decided(&mut self) -> bool {
-        let waits = |place| self.state.state(place) == CallState::Unapproved;
-        let (waiting, decided): (Vec<_>, Vec<_>) =
-            self.state.open_calls().into_iter().partition(|(place, _)| waits(*place));
-        for (place, call) in &decided {
-            let closed = if waiting.is_empty() {
-                Ok(())
-            } else if self.state.state(*place).is_handed_out() {
+    /// Closes all calls but those that wait for a person: the turn goes on waiting for these.
+    /// Returns false if there are none.
+    pub(crate) fn close_all_but_waiting(&mut self) -> bool {
+        let (waiting, others): (Vec<_>, Vec<_>) = (self.state.open_calls().into_iter())
+            .partition(|(place, _)| self.state.state(*place) == CallState::Unapproved);
+        if waiting.is_empty() {
+            return false;
+        }
+        for (place, call) in others {
+            let closed = if self.state.state(place).is_handed_out() {
                 self.outcome_unknown(&call.id, "")
             } else {
                 self.not_run(&call.id, NOT_RUN)
             };
             debug_assert!(closed.is_ok(), "{closed:?}");
         }
-        !waiting.is_empty()
+        true
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where
@@ -416,13 +414,18 @@ impl Turn {
         debug_assert!(taken.is_ok(), "{taken:?}");
     }
 
-    /// The call of this id that waits for its result.
-    fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
-        let call = self.state.open().into_iter().find(|(_, call)| call.id == call_id);
-        call.map(|(place, call)| (place, call.clone())).ok_or_else(|| {
+    /// The call of this id that waits for its result. Where it has waited for a person, others may
+    /// have gone on meanwhile.
+    fn open_call(&mut self, call_id: &str) -> Result<(usize, ToolCall)> {
+        let call = self.state.open_calls().into_iter().find(|(_, call)| call.id == call_id);
+        let (place, call) = call.ok_or_else(|| {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
             Error::invalid("result", text)
-        })
+        })?;
+        if self.state.state(place) == CallState::Unapproved {
+            self.look_at_others();
+        }
+        Ok((place, call))
     }
 
     /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever

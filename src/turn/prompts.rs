@@ -12,7 +12,7 @@ use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, MemoryId, Read};
 use crate::memory_prompt::{MemoryPrompt, sends_as_much};
-use crate::message::Message;
+use crate::message::{Message, ToolCall};
 use crate::prompt::{Prompt, Recalled};
 use crate::recall::{Found, Outcome, Search};
 use crate::record::{Records, SlotVersion, Snapshot};
@@ -52,22 +52,53 @@ struct Others {
 }
 
 impl Others {
-    /// Returns the next page of what was stored since. It is read behind the slots: a turn that
-    /// ends meanwhile is told twice then, and not missed.
-    fn next(&self) -> Option<Read> {
-        self.begun.as_ref().and_then(|_| self.since.as_ref()?.next())
+    /// Says what is to be read next; `None` once all is there. What was stored since is read behind
+    /// the slots: a turn that ends meanwhile is told twice then, and not missed.
+    fn next(&mut self, has_slots: bool) -> Option<Step> {
+        let slots = self.slots.as_deref().unwrap_or_default();
+        if self.begun.is_some() {
+            return self.since.as_ref()?.next().map(Step::Read);
+        }
+        if self.slots.is_none() && has_slots {
+            return Some(Step::List);
+        }
+        if slots.is_empty() && self.since.is_none() {
+            self.begun = Some(Vec::new());
+            return None;
+        }
+        Some(Step::Read(Read::newest(0).slots(slots.iter().cloned())))
+    }
+
+    /// Takes what was read, if that was for it.
+    fn take_page(&mut self, page: &Snapshot, state: &State) -> bool {
+        if self.begun.is_none() {
+            self.begun = Some(begun_by_others(page, &state.slot()));
+            let has_gone_on = state.seen.is_some_and(|seen| page.end > seen.end);
+            self.since.take_if(|_| !has_gone_on);
+            return true;
+        }
+        let since = self.since.as_mut().filter(|since| since.next().is_some());
+        since.map(|since| since.add_page(page)).is_some()
+    }
+
+    /// Returns the note about them. What still runs is told last: nobody knows of it otherwise.
+    fn note(self, state: &State) -> Option<Message> {
+        let is_repeatable = |call: &ToolCall| state.is_repeatable(call);
+        let mut lines = self.since.map_or(Vec::new(), |it| stored_by_others(&it, is_repeatable));
+        lines.extend(self.begun.unwrap_or_default());
+        note_of(&lines)
     }
 }
 
 impl Prompts {
-    /// Those of a turn that begins.
-    pub(super) fn new() -> Self {
-        Self { others: Some(Others::default()), ..Self::default() }
-    }
-
-    /// Has the note about other turns made anew, which may have gone on since.
+    /// Has the note about other turns made, or made anew: they may have gone on since.
     pub(super) fn look_at_others(&mut self, since: Option<Stored>) {
         self.others = Some(Others { since, ..Others::default() });
+    }
+
+    /// Returns true while the note about other turns is not made.
+    pub(super) fn looks_at_others(&self) -> bool {
+        self.others.is_some()
     }
 
     /// Returns the messages of the conversation that were read.
@@ -79,17 +110,17 @@ impl Prompts {
     pub(super) fn listed(&mut self, slots: &[(String, SlotVersion)], own: &str) -> bool {
         let turns = slots.iter().map(|(name, _)| name).filter(|name| name.starts_with(PREFIX));
         let (own, others): (Vec<_>, Vec<_>) = turns.cloned().partition(|name| name == own);
-        self.others.get_or_insert_default().slots = Some(others);
+        if let Some(looked_at) = &mut self.others {
+            looked_at.slots = Some(others);
+        }
         !own.is_empty()
     }
 
     /// Takes what was read for a prompt.
     pub(super) fn read(&mut self, mut snapshot: Snapshot, state: &mut State) {
-        if self.others.as_ref().is_some_and(|others| others.next().is_some()) {
-            let since = self.others.as_mut().and_then(|others| others.since.as_mut());
-            return since.map_or((), |since| since.add_page(&snapshot));
+        if self.others.as_mut().is_some_and(|others| others.take_page(&snapshot, state)) {
+            return;
         }
-        let has_gone_on = state.seen.is_some_and(|seen| snapshot.end > seen.end);
         if let Some(seen) = state.seen {
             // Others may have gone on behind it, and evicted what was before.
             snapshot.end = seen.end;
@@ -101,17 +132,13 @@ impl Prompts {
             snapshot.start = snapshot.oldest_row();
         }
         state.seen.get_or_insert_with(|| Seen::of(&snapshot));
-        if let Some(others) = &mut self.others {
-            others.begun = Some(begun_by_others(&snapshot, &state.slot()));
-            others.since.take_if(|_| !has_gone_on);
-        }
         self.base = Some(snapshot);
     }
 
     /// Forgets what was read.
     pub(super) fn begin_anew(&mut self) {
         let (last, kept_free) = (self.last.take(), self.kept_free);
-        *self = Self { last, kept_free, ..Self::new() };
+        *self = Self { last, kept_free, ..Self::default() };
     }
 
     /// Stages the messages of the turn again.
@@ -127,11 +154,12 @@ impl Prompts {
         composer: &Composer,
         cache: &mut ComposerCache,
     ) -> Result<Step> {
-        if let Some(others) = &self.others
-            && others.slots.is_none()
-            && limits.has_slots()
+        if let Some(step) = self.others.as_mut().and_then(|others| others.next(limits.has_slots()))
         {
-            return Ok(Step::List);
+            return Ok(step);
+        }
+        if let Some(others) = self.others.take() {
+            state.note = others.note(state);
         }
         if state.doing != Doing::Paused {
             state.messages.append(&mut state.steers);
@@ -147,20 +175,10 @@ impl Prompts {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = state.messages.len();
-        let is_told = self.others.as_ref().is_none_or(|others| others.begun.is_some());
-        let Some(base) = self.base.clone().filter(|_| is_told) else {
-            let n = composer.first_read().saturating_sub(staged).max(self.wanted);
+        let Some(base) = self.base.clone() else {
+            let n = composer.first_read().saturating_sub(staged);
             return Ok(self.fetch(state, limits, composer, n));
         };
-        if let Some(page) = self.others.as_ref().and_then(Others::next) {
-            return Ok(Step::Read(page));
-        }
-        if let Some(Others { begun, since, .. }) = self.others.take() {
-            let since = since.map_or(Vec::new(), |it| it.messages);
-            let mut lines = begun.unwrap_or_default();
-            lines.extend(stored_by_others(&since, |call| state.is_repeatable(call)));
-            state.note = note_of(&lines);
-        }
         let single = composer.positions(&base)?;
         if single.iter().any(|position| !self.single.contains(position)) {
             self.single = single;
@@ -224,9 +242,6 @@ impl Prompts {
         self.wanted = n;
         let mut read = Read::newest(n).positions(self.single.iter().copied());
         read.before = state.seen.map(|seen| seen.end);
-        if let Some(others) = &self.others {
-            read.slots = others.slots.clone().unwrap_or_default();
-        }
         if limits.has_slots() {
             read = read.slots(composer.slots());
             if state.seen.is_some() {

@@ -185,6 +185,9 @@ macro_rules! over {
                 self.set_limits($memory.limits());
                 self.prompts.kept_free = prompt.kept_free();
                 self.look_for_requests()?;
+                if self.prompts.looks_at_others() {
+                    self.look_at_others(); // from the start, where a call before this one failed
+                }
                 self.set_time(SystemTime::now());
                 loop {
                     // The lock is not held while the memory is asked.

@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::Turn;
+use super::late::Stored;
 use super::state::{
     CallState, Event, Held, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::On;
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::window::Matches;
@@ -99,14 +99,9 @@ impl Unfinished {
         since(&self.state)
     }
 
-    /// Returns the branch on which it was begun, where that is known.
-    pub(super) fn on(&self) -> Option<On> {
-        self.state.on()
-    }
-
     /// Returns false if it was begun in another life of its conversation: on another branch.
     pub(crate) fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
-        let begun = self.on().map(|on| on.id);
+        let begun = self.state.on().map(|on| on.id);
         begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
     }
 
@@ -124,9 +119,7 @@ impl Unfinished {
         let messages = state.messages.len();
         state.apply(Event::Saved(Held { version: self.version, messages, is_outdated: false }))?;
         state.adoptions += 1;
-        let mut turn = Turn::of(state);
-        turn.look_at_others();
-        Ok(turn)
+        Ok(Turn::of(state))
     }
 }
 
@@ -277,22 +270,23 @@ pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Returns a line for each call that turns of others have stored with these messages, unless it is
-/// repeatable or was not run.
-pub(super) fn stored_by_others<'a>(
-    messages: &'a [Message],
-    is_repeatable: impl Fn(&ToolCall) -> bool + 'a,
+/// Returns a line for each call that turns of others have stored, unless it is repeatable or was
+/// not run.
+pub(super) fn stored_by_others(
+    stored: &Stored,
+    is_repeatable: impl Fn(&ToolCall) -> bool,
 ) -> Vec<String> {
-    let rows = (0..).zip(messages).map(|(place, it)| (place, UNIX_EPOCH, it.clone()));
+    let rows = (0..).zip(&stored.messages).map(|(place, it)| (place, UNIX_EPOCH, it.clone()));
     let records = Records::from_rows(rows);
     let matches = Matches::among(&records, 0);
-    let lines =
-        matches.results().filter(|(call, _)| !is_repeatable(call)).filter_map(|(call, result)| {
-            let result = result.and_then(|place| messages[place].as_tool());
-            let call = UnfinishedCall::of(call, result.filter(|it| is_true(it)), false);
-            (!result.is_some_and(was_not_run)).then(|| call.line())
-        });
-    lines.collect()
+    let told = matches.results().filter(|(call, _)| !is_repeatable(call));
+    let lines = told.filter_map(|(call, result)| {
+        let result = result.and_then(|place| stored.messages[place].as_tool());
+        let call = UnfinishedCall::of(call, result.filter(|it| is_true(it)), false);
+        (!result.is_some_and(was_not_run)).then(|| call.line())
+    });
+    let lost = stored.has_gaps().then(|| "- perhaps others, which are stored no more".to_owned());
+    lost.into_iter().chain(lines).collect()
 }
 
 /// The note to the model about other turns, which this one does not see: the newest of these lines,

@@ -123,7 +123,8 @@ impl<'a> Difference<'a> {
     /// took it along, or one between messages that are joined without it.
     fn left_out(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
-            let here = one.record.or_else(|| one.behind.filter(|_| other.record.is_some()))?;
+            let behind = || one.behind.filter(|_| self.is_joined() && other.record.is_some());
+            let here = one.record.or_else(behind)?;
             let late = one.prompt.report().moved.iter().filter(|moved| moved.call == here);
             let mut all = iter::once(here).chain(late.map(|moved| moved.seq));
             all.find(|seq| other.leaves_out(*seq))

@@ -239,37 +239,75 @@ fn a_turn_that_is_approved_later_denies_nothing() {
     }
 }
 
-/// The same with a turn that its owner has kept: nobody adopts it.
+/// The same with a turn that its owner has kept, as a value or as JSON: nobody adopts it.
 #[test]
 fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let tools =
         || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("look", "").repeatable()];
-    let pay = |turn: &mut Turn| {
-        let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
-        let calls = [("c1", "pay"), ("c2", "look")];
-        turn.answer(Message::ai_calls(calls.map(|it| ToolCall::new(it.0, it.1, "{}")))).unwrap();
-        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
-        turn.result("c2", Ok("seen")).unwrap();
-    };
-    let mut kept = Turn::from("Pay Ann.").tools(tools());
-    let mut other = Turn::from("Pay Bob.").tools(tools());
-    [&mut kept, &mut other].into_iter().for_each(pay);
-    for turn in [&mut other, &mut kept] {
-        turn.approve("c1").unwrap();
-        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
-        turn.result("c1", Ok("paid")).unwrap();
-        let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
-        let sent = ask.prompt().to_messages();
-        let is_first = sent[0].text().contains("pay {}: has not run");
-        assert!(
-            is_first || sent[0].text().ends_with("\n- pay {}: its result is \"paid\""),
-            "{sent:#?}"
-        );
-        assert_eq!(sent.len(), 5, "{sent:#?}");
-        turn.answer(Message::ai("Paid.")).unwrap();
-        let Next::Done(_) = turn.next(&prompt).unwrap() else { panic!() };
+    for (is_refused, is_json) in BOTH.into_iter().flat_map(|it| BOTH.map(|json| (it, json))) {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        let note_after = |mut turn: Turn, is_refused: bool| {
+            if is_refused {
+                turn.error("c1", "not now").unwrap();
+            } else {
+                turn.approve("c1").unwrap();
+                let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+                turn.result("c1", Ok("paid")).unwrap();
+            }
+            if is_json {
+                turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+            }
+            let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+            let sent = ask.prompt().to_messages();
+            assert_eq!(sent.len(), 5, "{sent:#?}");
+            turn.answer(Message::ai("Good.")).unwrap();
+            let Next::Done(_) = turn.next(&prompt).unwrap() else { panic!() };
+            sent[0].text().into_owned()
+        };
+        let [kept, other] = ["Pay Ann.", "Pay Bob."].map(|question| {
+            let mut turn = Turn::from(question).tools(tools());
+            let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
+            let calls = [("c1", "pay"), ("c2", "look")].map(|it| ToolCall::new(it.0, it.1, "{}"));
+            turn.answer(Message::ai_calls(calls)).unwrap();
+            let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+            turn.result("c2", Ok("seen")).unwrap();
+            turn
+        });
+        assert!(note_after(other, false).contains("pay {}: has not run"));
+        let note = note_after(kept, is_refused);
+        assert!(note.ends_with("\n- pay {}: its result is \"paid\""), "{note}");
+        assert_eq!(note.lines().count(), 2, "{note}");
     }
+}
+
+/// A turn waited while others have made ten payments and have begun another one: of that one the
+/// model can learn nothing elsewhere.
+#[test]
+fn a_call_that_runs_is_told_before_those_that_are_stored() {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let begun = |tool: &str, n: usize| {
+        let mut turn = Turn::from(format!("Pay {n}."))
+            .tools([Tool::new("pay", "Pays."), Tool::new("ask", "Asks.").needing_approval()]);
+        let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
+        let call = ToolCall::new("c1", tool, json!({"n": n}).to_string());
+        turn.answer(Message::ai_calls([call])).unwrap();
+        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+        turn
+    };
+    let mut waits = begun("ask", 0);
+    for n in 1..=12 {
+        let mut turn = begun("pay", n);
+        turn.result("c1", Ok("paid")).unwrap();
+        turn.next(&prompt).unwrap();
+        turn.answer(Message::ai("Paid.")).unwrap();
+        turn.next(&prompt).unwrap();
+    }
+    let _runs = begun("pay", 13);
+    waits.refuse("c1", "No.").unwrap();
+    let Next::Ask(ask) = waits.next(&prompt).unwrap() else { panic!() };
+    let note = ask.prompt()[0].text().into_owned();
+    assert!(note.ends_with("pay {\"n\":13}: its outcome is not known yet"), "{note}");
+    assert!(note.contains("and 3 earlier calls") && note.contains("\"n\":12"), "{note}");
 }
 
 /// 200 parked calls were told in 111 KB before each question, behind which small models did not

@@ -661,6 +661,19 @@ counted! {
     }
 }
 
+/// A copy of a turn met the checkpoint of the first one. By the time that it went on, that one had
+/// ended, and the memory knew its id no more: the copy booked once more.
+#[test]
+fn a_copy_books_nothing_once_the_memory_has_forgotten_its_turn() {
+    use Event::{Copied, Steps, StepsHalf, Tab};
+    let mut world = World::new(vec![vec![0]], usize::MAX);
+    for event in [Steps(0), Copied(0), Steps(0), Steps(0), Steps(1), StepsHalf(0), Tab(70, true)] {
+        world.happen(event).unwrap();
+    }
+    world.settle().unwrap();
+    world.check().unwrap();
+}
+
 /// An answer called two tools, one after the other. While the first ran somebody adopted the turn
 /// and ended it, and the second ran all the same: twice, where the adopter had run it too.
 #[test]
