@@ -32,7 +32,8 @@ use room::TokenRoom;
 /// no older message of the question gets its place, a larger budget sends no less.
 ///
 /// What is kept free for [recall](crate::recall::Recall::keep_free) and a
-/// [notice](crate::compose::Notice) give way before a build fails.
+/// [notice](crate::compose::Notice) give way before a build fails: a prompt whose notice has no
+/// room may hold a message more than one of a larger budget that has it.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
