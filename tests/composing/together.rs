@@ -413,7 +413,10 @@ fn a_question_that_is_put_before_the_window_is_a_cause() {
         let built = prompt.build().unwrap();
         let cause = built.shared_prefix(&previous).broken_by;
         assert!(
-            matches!(cause, None | Some(Break::Window { .. } | Break::LeftOut(_))),
+            matches!(
+                cause,
+                None | Some(Break::Window { .. } | Break::LeftOut(_) | Break::Question(0))
+            ),
             "{cause:?}"
         );
         previous = built;
