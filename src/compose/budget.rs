@@ -32,8 +32,7 @@ use room::TokenRoom;
 /// no older message of the question gets its place, a larger budget sends no less.
 ///
 /// What is kept free for [recall](crate::recall::Recall::keep_free) and a
-/// [notice](crate::compose::Notice) give way before a build fails: a prompt whose notice has no
-/// room may hold a message more than one of a larger budget that has it.
+/// [notice](crate::compose::Notice) give way before a build fails, to what must be sent alone.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -213,27 +212,32 @@ impl CountedBudget {
     }
 
     /// Drafts the prompt of as much as fits. What is kept free for recall gives way before anything
-    /// that must be sent, and then the notice.
+    /// that must be sent, and then the notice: what it gives up goes to nothing older.
     fn fit_giving_way(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
-        let mut tried = self.fit_units(case, cache)?;
+        let mut tried = self.fit_units(case, cache, usize::MAX)?;
         let is_kept_free = case.temporaries.still_free > 0;
         let temporaries = Temporaries { still_free: 0, ..case.temporaries };
         let case = Case { temporaries, ..case };
         if is_kept_free {
-            tried = tried.or(|| self.fit_units(case, cache))?;
+            tried = tried.or(|| self.fit_units(case, cache, usize::MAX))?;
         }
         if case.composer.notice.is_some() {
             let composer = case.composer.clone().no_notice();
-            tried = tried.or(|| self.fit_units(Case { composer: &composer, ..case }, cache))?;
+            tried = tried.or(|| self.fit_units(Case { composer: &composer, ..case }, cache, 1))?;
         }
         Ok(tried)
     }
 
-    /// Drafts the prompt of as many units of the history as fit.
-    fn fit_units(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
+    /// Drafts the prompt of as many units of the history as fit, and of no more than these.
+    fn fit_units(
+        &self,
+        case: Case<'_>,
+        cache: &mut ComposerCache,
+        mut most: usize,
+    ) -> Result<Tried, NotReady> {
         let budget = self.budget.available();
         let mut least = usize::MAX;
-        let (mut most, mut keeps_pieces, mut taken) = (usize::MAX, true, 0);
+        let (mut keeps_pieces, mut taken) = (true, 0);
         loop {
             let Attempt { draft, tokens, units, has_pieces } =
                 self.attempt(case, cache, (most, keeps_pieces))?;
