@@ -767,7 +767,7 @@ counted! {
     /// A group of more than that is left out alone by the smaller budget, and what is older is
     /// sent. A larger one may send it, which takes the room of others, or have twice its size, and
     /// then a group that does not fit ends the history. So there is no law about pairs with such a
-    /// group.
+    /// group, nor about those of which the larger one sends an older message of the question.
     #[test]
     fn a_larger_budget_sends_no_less(
         conversation in conversation(12), provider in proptest::option::weighted(0.95, providers()),
