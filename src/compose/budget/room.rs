@@ -352,12 +352,15 @@ impl Room for TokenRoom<'_> {
         let sum = self.walk.sum.saturating_add(tokens);
         if is_owed {
             self.walk.owed = self.walk.owed.saturating_sub(tokens);
-        } else if self.walk.units >= self.most {
-            self.walk.is_counted_out = true;
-            return Ok(Fit::Ends);
         }
+        let is_counted_out = !is_owed && self.walk.units >= self.most;
+        self.walk.is_counted_out |= is_counted_out;
         if self.messages.fit(records, unit, is_owed, matches)? == Fit::WindowEnds {
             return Ok(Fit::WindowEnds);
+        }
+        if is_counted_out {
+            self.messages.put_back(unit, matches);
+            return Ok(Fit::Ends);
         }
         if !is_owed && !self.pins_unit(records, unit) {
             let most = self.left.saturating_sub(self.walk.owed).min(high);
