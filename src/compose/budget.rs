@@ -28,8 +28,9 @@ use room::TokenRoom;
 /// Any other tool group or message that has more than half of all the room for history, and does
 /// not fit beside what is newer, is left out alone: one page that is too long does not silence
 /// everything before it. The [report](crate::Report::left_out) names it. Of a question in several
-/// messages the newest are sent, up to half of that room. If nothing is left out for its size, and
-/// no older message of the question gets its place, a larger budget sends no less.
+/// messages the newest are sent, up to half of that room. If no tool group, message or question has
+/// more than half of it, a larger budget sends no less, unless the smaller one sends an older
+/// question in several messages before its window.
 ///
 /// What is kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, to what must be sent alone.
@@ -235,11 +236,10 @@ impl CountedBudget {
         cache: &mut ComposerCache,
         mut most: usize,
     ) -> Result<Tried, NotReady> {
-        let budget = self.budget.available();
-        let mut least = usize::MAX;
-        let (mut keeps_pieces, mut taken) = (true, 0);
+        let (budget, allowed) = (self.budget.available(), most);
+        let (mut least, mut keeps_pieces) = (usize::MAX, true);
         loop {
-            let Attempt { draft, tokens, units, has_pieces } =
+            let Attempt { draft, tokens, units, pieces } =
                 self.attempt(case, cache, (most, keeps_pieces))?;
             let needed = tokens.saturating_add(case.temporaries.still_free);
             let is_least = most <= 1;
@@ -247,20 +247,18 @@ impl CountedBudget {
                 return Ok(Tried::Fits(draft));
             }
             least = least.min(tokens);
-            taken = units.max(taken);
-            if has_pieces && keeps_pieces {
-                // Without them what is newer may fit, with less that the provider demands.
-                keeps_pieces = false;
-                continue;
-            }
             if is_least {
                 return Ok(Tried::TooMuch(least));
+            }
+            if pieces > 0 && most <= 1 + pieces {
+                // Without them what is newer may fit.
+                (most, keeps_pieces) = (allowed, false);
+                continue;
             }
             // A note and what the provider demands count too, and are known only now. As many of
             // the oldest units are left out for them as it takes, and no more: one by one, since
             // with another one in front less may be demanded.
-            most = most.min(taken).saturating_sub(1).max(1);
-            (keeps_pieces, taken) = (true, 0);
+            most = most.min(units).saturating_sub(1).max(1 + pieces);
         }
     }
 
@@ -277,7 +275,7 @@ impl CountedBudget {
         let ComposerCache { counts, copies, .. } = cache;
         let mut room = TokenRoom::new(self, case, &system, counts, most)?;
         let choice = case.choose(&mut room)?;
-        let (units, has_pieces) = (room.taken(), room.keeps_pieces());
+        let (units, pieces) = (room.taken(), room.pieces_kept());
         let budget = self.budget.available();
         let mut draft = case.drafted(system, choice, Some(copies))?;
         let items = draft.pieces.items(&snapshot.records);
@@ -285,7 +283,7 @@ impl CountedBudget {
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
         draft.report.message_tokens = message_tokens;
-        Ok(Attempt { draft, tokens: total, units, has_pieces })
+        Ok(Attempt { draft, tokens: total, units, pieces })
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
@@ -355,6 +353,6 @@ struct Attempt {
     draft: Box<Draft>,
     tokens: usize,
     units: usize,
-    /// True if older messages of the newest question had their room before what is newer.
-    has_pieces: bool,
+    /// The older messages of the newest question that had their room before what is newer.
+    pieces: usize,
 }

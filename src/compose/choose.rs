@@ -361,8 +361,32 @@ impl<'a> Choosing<'a, '_> {
             return Ok(());
         }
         self.owed = self.question_before(have, &[])?;
+        if self.room.is_budget() {
+            self.part_as_window()?;
+        }
         let is_whole = self.owed.iter().all(|place| is_sent(&self.choice, *place));
         if is_whole { Ok(()) } else { self.fill(&[]) }
+    }
+
+    /// Gives up the older messages of the question that the window would not send either if the
+    /// budget had room.
+    fn part_as_window(&mut self) -> Result<()> {
+        let [first, .., last] = *self.owed else { return Ok(()) };
+        let (records, matches) = (&self.snapshot.records, &self.choice.matches);
+        let mut room = self.composer.message_room(self.extras);
+        let mut units = units(self.composer, records, matches, self.window.start);
+        room.begin(records, units.next().as_slice(), matches)?;
+        let mut start = self.window.start;
+        for unit in units.take_while(|unit| unit.newest >= first) {
+            if room.fit(records, &unit, false, matches)? == Fit::WindowEnds {
+                start = unit.newest + 1;
+                break;
+            }
+        }
+        if last >= start {
+            self.owed.retain(|place| *place >= start);
+        }
+        Ok(())
     }
 
     /// Adds the question of the turn in which the window starts, for a model that wants the user

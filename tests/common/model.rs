@@ -931,7 +931,8 @@ impl Model<'_> {
     }
 
     /// "QUESTION: the newest beginning that the window holds, and that is not too large beside what
-    /// is newer, stays, and where a budget has ended the walk, its whole row. Where there is none
+    /// is newer, stays, and where a budget has ended the walk, of its row what the window would send
+    /// without a budget, if it sends the last of it. Where there is none
     /// (for last(n) only if it holds a tool message or an ai message with calls, or nothing that is
     /// sent; in a stepped window and under a budget always),
     /// the question of the newest turn is looked for in the B records before the place where the
@@ -957,6 +958,14 @@ impl Model<'_> {
         let row = self.row(opening.from..self.len());
         if !row.is_empty() {
             choice.owed = self.newest_of(choice, &row, &[], purse);
+            if purse.is_some() {
+                let mut by_itself = choice.clone();
+                by_itself.owed.clear();
+                self.fill(&mut by_itself, opening, &[], None);
+                if choice.owed.last().is_some_and(|last| *last >= by_itself.start) {
+                    choice.owed.retain(|i| *i >= by_itself.start);
+                }
+            }
             let sent: BTreeSet<usize> = choice.units.iter().map(Unit::leader).collect();
             if !choice.owed.iter().all(|i| sent.contains(i)) {
                 self.fill(choice, opening, &[], purse);

@@ -187,9 +187,9 @@ impl<'a> TokenRoom<'a> {
         self.walk.units
     }
 
-    /// Returns whether older messages of the newest question had their room first.
-    pub(super) fn keeps_pieces(&self) -> bool {
-        self.walk.pieces > 0
+    /// Returns how many older messages of the newest question had their room first.
+    pub(super) fn pieces_kept(&self) -> usize {
+        self.walk.pieces
     }
 
     /// Counts the whole prompt, and each of its messages.
