@@ -21,6 +21,9 @@ mod clients;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 #[path = "../common/counted.rs"]
 mod counted;
+#[cfg(feature = "postgres")]
+#[path = "../common/edits.rs"]
+mod edits;
 mod laws;
 #[cfg(feature = "tracing")]
 #[path = "../common/listener.rs"]

@@ -4,6 +4,7 @@
 //! runs them as the user `postgres`.
 
 mod beside;
+mod edits;
 mod given_up;
 mod in_time;
 mod observed;
