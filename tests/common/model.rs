@@ -933,8 +933,8 @@ impl Model<'_> {
     /// "QUESTION: the newest beginning that the window holds, and that is not too large beside what
     /// is newer, stays, and where a budget has ended the walk, its row too, as far as the window
     /// would send it without a budget. Where there is none (for last(n) only if it holds a tool
-    /// message or an ai message with calls, or nothing that is sent; in a stepped window and under a
-    /// budget always), the question of the newest turn is looked for in the B records before the
+    /// message or an ai message with calls, or nothing that is sent; in a stepped window and under
+    /// a budget always), the question of the newest turn is looked for in the B records before the
     /// place where the window opens. Found: the row stands in front. Not found and the history goes
     /// on before: `search_ended`."
     fn ask(

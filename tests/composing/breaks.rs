@@ -149,6 +149,24 @@ fn a_window_that_moves_behind_a_pin_joined_to_it_has_moved() {
     );
 }
 
+/// A pin came between two answers that had been sent as one: the conversation was said to be
+/// another one.
+#[test]
+fn a_pin_between_answers_that_were_joined_is_the_cause() {
+    let window = Window::last(3).exactly();
+    let mut prompt = asked().window(window).with_pins().for_provider(Provider::Mistral);
+    let [hello, answer] = ["Hello.", "Noted."].map(Message::ai);
+    prompt.add_all([hello, Message::user("No nuts."), answer]).unwrap();
+    prompt.add_all(talk(1)).unwrap();
+    prompt.pin(0).unwrap();
+    let before = prompt.build().unwrap();
+    prompt.pin(1).unwrap();
+    let after = prompt.build().unwrap();
+    assert_eq!((before.report().sent, after.report().sent), (4, 5), "{}", before.report());
+    assert_eq!(broken_by(&after, &before), Some(Break::Pin(1)), "{}", after.report());
+    assert_eq!(broken_by(&before, &after), Some(Break::Pin(1)), "{}", before.report());
+}
+
 /// Mistral was sent a result under another id: when it was cleared, the conversation was said to be
 /// another one.
 #[test]

@@ -83,9 +83,17 @@ impl<'a> Difference<'a> {
             || self.now.prompt.joined_positions().any(|it| it == seq)
     }
 
+    /// Returns the record that one of the two sends here and the other does not, or otherwise: of
+    /// messages that the other joins the one between them.
+    fn here(&self, one: &Side<'_>, other: &Side<'_>) -> Option<u64> {
+        let is_between = self.is_joined() && other.record.is_some();
+        one.record.or_else(|| one.behind.filter(|_| is_between))
+    }
+
     /// Returns a pin that came or went.
     fn pin(&self) -> Option<Break> {
-        let mut here = self.then.record.into_iter().chain(self.now.record);
+        let here = [self.here(&self.then, &self.now), self.here(&self.now, &self.then)];
+        let mut here = here.into_iter().flatten();
         here.find(|seq| self.now.pins(*seq) != self.then.pins(*seq)).map(Break::Pin)
     }
 
@@ -123,8 +131,7 @@ impl<'a> Difference<'a> {
     /// took it along, or one between messages that are joined without it.
     fn left_out(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
-            let behind = || one.behind.filter(|_| self.is_joined() && other.record.is_some());
-            let here = one.record.or_else(behind)?;
+            let here = self.here(one, other)?;
             let late = one.prompt.report().moved.iter().filter(|moved| moved.call == here);
             let mut all = iter::once(here).chain(late.map(|moved| moved.seq));
             all.find(|seq| other.leaves_out(*seq))
@@ -143,7 +150,7 @@ impl<'a> Difference<'a> {
     fn question(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
             let is_question = |seq: &u64| one.prompt.report().question.contains(seq);
-            one.record.filter(|seq| is_question(seq) && !other.prompt.sends(*seq))
+            self.here(one, other).filter(|seq| is_question(seq) && !other.prompt.sends(*seq))
         };
         let has_moved = window_start(self.now.prompt) != window_start(self.then.prompt);
         let comes = || of(&self.now, &self.then).filter(|_| !has_moved);
