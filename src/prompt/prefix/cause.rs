@@ -90,10 +90,10 @@ impl<'a> Difference<'a> {
         one.record.or_else(|| one.behind.filter(|_| is_between))
     }
 
-    /// Returns a pin that came or went.
+    /// Returns a pin that came or went: of two the older, since pins are sent in their order.
     fn pin(&self) -> Option<Break> {
-        let here = [self.here(&self.then, &self.now), self.here(&self.now, &self.then)];
-        let mut here = here.into_iter().flatten();
+        let (a, b) = (self.here(&self.then, &self.now), self.here(&self.now, &self.then));
+        let mut here = [a.min(b), a.max(b)].into_iter().flatten();
         here.find(|seq| self.now.pins(*seq) != self.then.pins(*seq)).map(Break::Pin)
     }
 

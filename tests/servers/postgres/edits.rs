@@ -1,6 +1,5 @@
 //! Processes that are killed in the middle of edits of what lies on a server.
 
-use memory_prompt::ChatMemoryStore;
 use memory_prompt::adapt::ToBlocking;
 use memory_prompt::conversation::Conversation;
 
