@@ -502,39 +502,83 @@ async fn a_turn_with_tools_is_told_from_what_is_stored() {
     assert_eq!(web.booked(), 0);
 }
 
-/// A browser runs the page: it asks, is reloaded in the middle of the answer, and shows it whole.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_browser_shows_the_whole_answer_after_a_reload() {
+/// What a browser shows of the page at this address, when nothing is loaded any more; none where no
+/// browser is installed.
+fn shown(folder: &Folder, page: &str) -> Option<String> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     let Some(browser) = names.into_iter().find(is_there) else {
         println!("skipped: no Chromium is installed");
-        return;
+        return None;
     };
+    let shown = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .args(["--virtual-time-budget=20000", "--timeout=20000"])
+        .arg(format!("--user-data-dir={}", folder.file("browser").display()))
+        .arg(page)
+        .output()
+        .unwrap();
+    Some(String::from_utf8_lossy(&shown.stdout).into_owned())
+}
+
+/// A browser runs the page: it asks, is reloaded in the middle of the answer, and shows it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_the_whole_answer_after_a_reload() {
     let folder = Folder::new();
     let place = folder.file("web.db");
     let web = Web::start(place.to_str().unwrap(), &folder, &[]);
     let question = long("word", 300); // a second and a half
-    let mut shown = String::new();
-    // The browser's clock runs ahead of a busy machine, which may stand still once.
-    for user in ["ada", "bob", "eve"] {
-        let mut running = web.post(user, question.clone()).await;
-        assert!(running.chunk().await.unwrap().is_some());
-        drop(running); // the tab was closed, and another one is opened in the middle of its answer
-        let output = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-            .args(["--virtual-time-budget=20000", "--timeout=20000"])
-            .arg(format!("--user-data-dir={}", folder.file(user).display()))
-            .arg(format!("{}/#{user}", web.url))
-            .output()
-            .unwrap();
-        shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        if shown.contains("class=\"user\"") {
-            break;
-        }
-    }
+    let mut running = web.post("ada", question.clone()).await;
+    assert!(running.chunk().await.unwrap().is_some());
+    drop(running); // the tab was closed, and another one is opened in the middle of its answer
+    let Some(shown) = shown(&folder, &format!("{}/#ada", web.url)) else { return };
     assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
     assert!(shown.contains(&format!(">You said: {question}</p>")), "{shown}");
+}
+
+/// Hands on to the service what a browser asks for; the events of a turn are asked for late.
+fn asking_late_for_events(url: &str) -> String {
+    let service = url.strip_prefix("http://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut browser in listener.incoming().map(Result::unwrap) {
+            let service = service.clone();
+            thread::spawn(move || {
+                let (mut head, mut byte) = (Vec::new(), [0]);
+                while !head.ends_with(b"\r\n\r\n") && browser.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8(head).unwrap();
+                if head.contains("/events ") {
+                    thread::sleep(Duration::from_secs(3));
+                }
+                // One request a connection, so that none is overlooked.
+                let head = head.replace("Connection: keep-alive", "Connection: close");
+                let mut service = std::net::TcpStream::connect(service).unwrap();
+                service.write_all(head.as_bytes()).unwrap();
+                let _ = std::io::copy(&mut service, &mut browser);
+            });
+        }
+    });
+    address
+}
+
+/// An answer ended between the two questions of a page, what is stored and what runs: neither told
+/// of it, and the page was empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_an_answer_that_ended_while_its_page_was_loaded() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let question = long("word", 300);
+    let mut running = web.post("ada", question.clone()).await;
+    assert!(running.chunk().await.unwrap().is_some());
+    drop(running);
+    let page = format!("{}/#ada", asking_late_for_events(&web.url));
+    let Some(shown) = shown(&folder, &page) else { return };
+    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
+    assert!(shown.contains(&format!(">You said: {question}")), "{shown}");
 }
 
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
