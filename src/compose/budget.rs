@@ -28,9 +28,10 @@ use room::TokenRoom;
 /// Any other tool group or message that has more than half of all the room for history, and does
 /// not fit beside what is newer, is left out alone: one page that is too long does not silence
 /// everything before it. The [report](crate::Report::left_out) names it. Of a question in several
-/// messages the newest are sent, up to half of that room. If no tool group, message or question has
-/// more than half of it, a larger budget sends no less, unless the smaller one sends an older
-/// question in several messages before its window.
+/// messages the newest are sent, up to half of that room, before anything else that is left. If no
+/// tool group, message or question has more than half of what temporaries leave of it, a larger
+/// budget sends no less, unless the smaller one sends an older question in several messages before
+/// its window.
 ///
 /// What is kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, to what must be sent alone.
@@ -236,11 +237,10 @@ impl CountedBudget {
         cache: &mut ComposerCache,
         mut most: usize,
     ) -> Result<Tried, NotReady> {
-        let (budget, allowed) = (self.budget.available(), most);
-        let (mut least, mut keeps_pieces) = (usize::MAX, true);
+        let budget = self.budget.available();
+        let mut least = usize::MAX;
         loop {
-            let Attempt { draft, tokens, units, pieces } =
-                self.attempt(case, cache, (most, keeps_pieces))?;
+            let Attempt { draft, tokens, units } = self.attempt(case, cache, most)?;
             let needed = tokens.saturating_add(case.temporaries.still_free);
             let is_least = most <= 1;
             if needed <= budget || (is_least && tokens <= budget) {
@@ -250,32 +250,27 @@ impl CountedBudget {
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
-            if pieces > 0 && most <= 1 + pieces {
-                // Without them what is newer may fit.
-                (most, keeps_pieces) = (allowed, false);
-                continue;
-            }
             // A note and what the provider demands count too, and are known only now. As many of
             // the oldest units are left out for them as it takes, and no more: one by one, since
-            // with another one in front less may be demanded.
-            most = most.min(units).saturating_sub(1).max(1 + pieces);
+            // with another one in front less may be demanded. The older messages of the question
+            // leave last, since they have their room first.
+            most = most.min(units).saturating_sub(1).max(1);
         }
     }
 
-    /// Drafts a prompt of at most `most` units of the history, and counts all of it. The flag says
-    /// whether older messages of a question have their room before what is newer.
+    /// Drafts a prompt of at most `most` units of the history, and counts all of it.
     fn attempt(
         &self,
         case: Case<'_>,
         cache: &mut ComposerCache,
-        most: (usize, bool),
+        most: usize,
     ) -> Result<Attempt, NotReady> {
         let Case { composer, snapshot, temporaries, .. } = case;
         let system = composer.system_message(snapshot, temporaries.messages);
         let ComposerCache { counts, copies, .. } = cache;
         let mut room = TokenRoom::new(self, case, &system, counts, most)?;
         let choice = case.choose(&mut room)?;
-        let (units, pieces) = (room.taken(), room.pieces_kept());
+        let units = room.taken();
         let budget = self.budget.available();
         let mut draft = case.drafted(system, choice, Some(copies))?;
         let items = draft.pieces.items(&snapshot.records);
@@ -283,7 +278,7 @@ impl CountedBudget {
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
         draft.report.message_tokens = message_tokens;
-        Ok(Attempt { draft, tokens: total, units, pieces })
+        Ok(Attempt { draft, tokens: total, units })
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
@@ -353,6 +348,4 @@ struct Attempt {
     draft: Box<Draft>,
     tokens: usize,
     units: usize,
-    /// The older messages of the newest question that had their room before what is newer.
-    pieces: usize,
 }

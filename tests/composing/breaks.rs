@@ -80,6 +80,25 @@ fn a_pin_before_a_summary_leaves_the_summary_as_it_is() {
     assert_eq!(broken_by(&prompt.build().unwrap(), &before), Some(Break::Summary));
 }
 
+/// A pin behind the summary went when another one came before it: the one that went was named,
+/// though the prompts differ from the one that came on.
+#[test]
+fn of_two_pins_around_a_summary_the_one_before_it_is_named() {
+    let mut prompt = asked().max_tokens(150, Estimate).with_pins().with_summary();
+    prompt.add_all(talk(20)).unwrap();
+    let policy = CompactionPolicy::messages(4, 4).unwrap();
+    let notes = |_: &Compaction| Ok::<_, std::io::Error>("Notes.".to_owned());
+    assert!(prompt.compact(&policy, &notes).unwrap());
+    prompt.add_all(talk(20)).unwrap();
+    let swap = |prompt: &mut MemoryPrompt, goes, comes| {
+        prompt.unpin(goes).unwrap();
+        prompt.pin(comes).unwrap();
+    };
+    prompt.pin(38).unwrap();
+    let told = there_and_back(&mut prompt, |it| swap(it, 38, 2), |it| swap(it, 2, 38));
+    assert_eq!(told, [Some(Break::Pin(2)); 2], "{}", prompt.preview().unwrap().report());
+}
+
 /// An older message was pinned beside a notice, which was said to tell another number.
 #[test]
 fn a_pin_beside_a_notice_leaves_its_number_as_it_is() {

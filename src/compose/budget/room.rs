@@ -38,8 +38,6 @@ pub(super) struct TokenRoom<'a> {
     /// The most units that may be taken, beside the end of the newest question and the questions
     /// of other turns that are owed a place. With one alone nothing is sent but what must be.
     most: usize,
-    /// True if older messages of a question have their room before what is newer.
-    keeps_pieces: bool,
     walk: Walk,
 }
 
@@ -53,8 +51,6 @@ struct Walk {
     met: usize,
     /// The tokens of what is owed a place and was not met yet.
     owed: usize,
-    /// The older messages of the newest question among that.
-    pieces: usize,
     /// For a budget in steps: the place within its range that may begin the history longest.
     place: Option<Start>,
     /// The last place that was met there, whose level depends on what stands before it.
@@ -92,7 +88,7 @@ impl<'a> TokenRoom<'a> {
         case: Case<'a>,
         system: &System,
         counts: &'a mut Counts,
-        (most, keeps_pieces): (usize, bool),
+        most: usize,
     ) -> Result<Self> {
         let Case { composer, snapshot, extras, temporaries, .. } = case;
         let counter = &*limit.counter;
@@ -131,7 +127,6 @@ impl<'a> TokenRoom<'a> {
             question,
             messages: composer.message_room(extras),
             most,
-            keeps_pieces,
             walk: Walk::default(),
         };
         let summary = extras.summary.as_ref();
@@ -185,11 +180,6 @@ impl<'a> TokenRoom<'a> {
     /// Returns the number of units that are taken and count.
     pub(super) fn taken(&self) -> usize {
         self.walk.units
-    }
-
-    /// Returns how many older messages of the newest question had their room first.
-    pub(super) fn pieces_kept(&self) -> usize {
-        self.walk.pieces
     }
 
     /// Counts the whole prompt, and each of its messages.
@@ -321,8 +311,7 @@ impl Room for TokenRoom<'_> {
         // The same number whether the question is owed its place or is met on the way.
         let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
         let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
-        let pieces = pieces.count();
-        self.walk = Walk { units: 1 + pieces, pieces, ..Walk::default() };
+        self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
             let tokens = self.weigh(records, unit, matches)?;
@@ -396,8 +385,7 @@ impl Room for TokenRoom<'_> {
         let mut sum = 0_usize;
         for (i, place) in question.iter().rev().take(most).enumerate() {
             sum = sum.saturating_add(self.record(records, *place)?.unwrap_or(0));
-            let fits = self.most > 1
-                && (i == 0 || self.keeps_pieces)
+            let fits = self.most > i.max(1)
                 && sum.saturating_add(others) <= self.left
                 && (i == 0 || sum <= self.whole / 2);
             let is_owed = i == 0 && owed.is_empty();

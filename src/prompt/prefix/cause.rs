@@ -83,8 +83,8 @@ impl<'a> Difference<'a> {
             || self.now.prompt.joined_positions().any(|it| it == seq)
     }
 
-    /// Returns the record that one of the two sends here and the other does not, or otherwise: of
-    /// messages that the other joins the one between them.
+    /// Returns the record that one of the two sends here, and the other does not, or in another
+    /// form; if the other joins two messages, the record that stands between them.
     fn here(&self, one: &Side<'_>, other: &Side<'_>) -> Option<u64> {
         let is_between = self.is_joined() && other.record.is_some();
         one.record.or_else(|| one.behind.filter(|_| is_between))
