@@ -385,7 +385,8 @@ impl Room for TokenRoom<'_> {
         let mut sum = 0_usize;
         for (i, place) in question.iter().rev().take(most).enumerate() {
             sum = sum.saturating_add(self.record(records, *place)?.unwrap_or(0));
-            let fits = self.most > i.max(1)
+            let units = if owed.is_empty() { i.max(1) } else { 1 };
+            let fits = self.most > units
                 && sum.saturating_add(others) <= self.left
                 && (i == 0 || sum <= self.whole / 2);
             let is_owed = i == 0 && owed.is_empty();
