@@ -5,8 +5,8 @@
 //! names another address. What it has written can be looked at with `cqlsh`:
 //!
 //! ```sql
-//! SELECT seq, at, blobAsText(payload) FROM memory_prompt.conversation
-//! WHERE id = 'support:u1001:c2002' AND seq < 9223372036854775807 LIMIT 10;
+//! SELECT position, at, blobAsText(payload) FROM memory_prompt.conversation
+//! WHERE id = 'support:u1001:c2002' AND position < 9223372036854775807 LIMIT 10;
 //! ```
 
 use std::env;

@@ -64,8 +64,8 @@ impl ChatMemory for ListMemory {
             if message.is_system() {
                 list.system = Some(Arc::new(message));
             } else {
-                let seq = list.end;
-                list.rows.push((seq, SystemTime::now(), message));
+                let position = list.end;
+                list.rows.push((position, SystemTime::now(), message));
                 list.end += 1;
             }
         }

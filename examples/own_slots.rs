@@ -80,7 +80,7 @@ impl Conversation {
     fn read(&self, read: &Read) -> Snapshot {
         let past = self.rows.partition_point(|row| row.0 < read.before.unwrap_or(u64::MAX));
         let newest = self.rows[past.saturating_sub(read.n)..past].iter().cloned();
-        let row = |seq| self.rows.binary_search_by_key(&seq, |row| row.0).ok();
+        let row = |position| self.rows.binary_search_by_key(&position, |row| row.0).ok();
         let single = read.stretches(self.held()).into_iter().flatten().filter_map(row);
         let slots =
             self.slots.values().filter(|slot| read.slots.iter().any(|it| it == slot.name()));

@@ -4,8 +4,8 @@
 //! `POSTGRES_URL`, and then ask that:
 //!
 //! ```sh
-//! psql "$POSTGRES_URL" -c "SELECT seq, payload #>> '{message,role}', payload #>> '{message,content}' \
-//!     FROM memory_prompt.history ORDER BY id, seq"
+//! psql "$POSTGRES_URL" -c "SELECT position, payload #>> '{message,role}', payload #>> '{message,content}' \
+//!     FROM memory_prompt.history ORDER BY id, position"
 //! ```
 
 use memory_prompt::adapt::ToBlocking;

@@ -73,8 +73,8 @@ fn by_kind(
     let mut found = BTreeMap::<_, [usize; COUNTS]>::new();
     for conversation in conversations {
         let mut letters = Letters::default();
-        for (seq, (_, message)) in (0..).zip(&conversation.messages) {
-            letters.add(seq, &message.text());
+        for (position, (_, message)) in (0..).zip(&conversation.messages) {
+            letters.add(position, &message.text());
         }
         letters.learn();
         for question in conversation.questions.iter().step_by(step) {

@@ -23,9 +23,9 @@ use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Rec
 struct Vectors(Mutex<HashMap<MemoryId, Letters>>);
 
 impl Vectors {
-    fn add(&self, id: &MemoryId, seq: u64, text: &str) {
+    fn add(&self, id: &MemoryId, position: u64, text: &str) {
         if let Ok(mut known) = self.0.lock() {
-            known.entry(id.clone()).or_default().add(seq, text);
+            known.entry(id.clone()).or_default().add(position, text);
         }
     }
 }
@@ -62,5 +62,5 @@ fn main() -> Result<()> {
 }
 
 fn positions(prompt: &MemoryPrompt) -> Result<Vec<u64>> {
-    Ok(prompt.preview()?.report().recalled.iter().map(|it| it.seq).collect())
+    Ok(prompt.preview()?.report().recalled.iter().map(|it| it.position).collect())
 }

@@ -478,15 +478,15 @@ impl Known {
             if excerpt.is_some() && is_excerpt(origin, built) {
                 continue;
             }
-            let Origin::History(seq) = origin else {
+            let Origin::History(position) = origin else {
                 all.push(own(message)?);
                 continue;
             };
-            let sent = match self.0.get(&seq) {
+            let sent = match self.0.get(&position) {
                 Some(sent) => *sent,
                 None => own(message)?,
             };
-            self.0.insert(seq, sent);
+            self.0.insert(position, sent);
             all.push(sent);
             behind = if message.is_user() { all.len() } else { behind };
         }

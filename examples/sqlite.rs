@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! sqlite3 /tmp/memory-prompt-example.db \
-//!     "SELECT seq, payload ->> '$.message.role', payload ->> '$.message.content' FROM history"
+//!     "SELECT position, payload ->> '$.message.role', payload ->> '$.message.content' FROM history"
 //! ```
 
 use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore};

@@ -11,6 +11,7 @@
 //! | `ids` | [`Fixture`] | appends that are recognised by an id |
 //! | `slots` | [`Fixture`] | slots, single records, incarnations |
 //! | `times` | [`Fixture`] | messages that bring their times |
+//! | `media` | [`Fixture`] | pictures and documents, wherever their bytes are kept |
 //! | `moving` | [`StoreFixture`] | prefixes, `info`, restoring, importing, copying |
 //! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
 //! | `damage` | [`DamageFixture`] | rows that can't be read |
@@ -20,8 +21,8 @@
 //! | `slot_faults` | as `faults` | the same, of slots and ids |
 //! | `asynchronous_ids` | as `asynchronous` | the same, of slots and ids |
 //!
-//! A memory of five methods names `memory`; `ids`, `slots`, `times` and the last three rows are
-//! for memories that keep such things. An async backend names its groups in
+//! A memory of five methods names `memory`; `ids`, `slots`, `times`, `media` and the last three
+//! rows are for memories that keep such things. An async backend names its groups in
 //! [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
@@ -86,6 +87,8 @@ pub mod damage;
 pub mod faults;
 #[doc(hidden)]
 pub mod ids;
+#[doc(hidden)]
+pub mod media;
 #[doc(hidden)]
 pub mod memory;
 mod model;
@@ -163,9 +166,9 @@ pub trait SharedFixture: Fixture {
 
 /// A backend whose rows the tests can get at, behind its back.
 pub trait DamageFixture: Fixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// Puts these bytes in the place of the payload of the record at `position`, or of the system
     /// message.
-    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]);
+    fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]);
 }
 
 /// A backend that can be made to fail.
@@ -292,6 +295,7 @@ macro_rules! __conformance {
             an_unreadable_row_is_reported_and_hides_no_other
             pages_go_past_unreadable_rows
             an_unreadable_system_message_is_an_error_until_it_is_replaced
+            a_reference_to_nothing_is_unreadable
         );
     };
     (@faults $attributes:tt $fixture:tt) => {
@@ -347,6 +351,14 @@ macro_rules! __conformance {
             the_time_of_a_system_message_is_passed_over
             there_is_one_time_for_each_message
             a_closing_appends_nothing
+        );
+    };
+    (@media $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture media
+            media_come_back_as_they_were
+            a_reference_is_true_of_its_media
+            media_stay_with_their_last_record
+            a_reference_is_refused
         );
     };
     (@moving $attributes:tt $fixture:tt) => {
@@ -421,6 +433,7 @@ mod tests {
             include_str!("conformance/ids.rs"),
             include_str!("conformance/slots.rs"),
             include_str!("conformance/times.rs"),
+            include_str!("conformance/media.rs"),
             include_str!("conformance/moving.rs"),
             include_str!("conformance/asynchronous.rs"),
         ];

@@ -129,7 +129,8 @@
 //! owners for a while. What the first one finds out is stored as a late result only if the adopter
 //! has ended the turn by then; before, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt what
 //! nobody runs any more. What comes of a call that [took too
-//! long](Conversation::call_timeout) waits for that end, whoever brings it.
+//! long](Conversation::call_timeout) waits for that end, whoever brings it, as long as the
+//! conversation lives: one that is dropped while its turn waits for a person loses it.
 
 mod action;
 #[cfg(feature = "async")]
@@ -139,6 +140,7 @@ mod blocking;
 mod gate;
 mod kind;
 mod late;
+mod live;
 mod loops;
 mod model;
 mod observe;
@@ -171,6 +173,7 @@ use crate::turn::{
 pub use action::Action;
 pub use kind::MemoryKind;
 use late::Late;
+pub use live::{Follower, Live, Telling, Told};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -178,6 +181,7 @@ use observe::Watch;
 pub use scripted::Scripted;
 use stops::Stops;
 pub use summarizer::ModelSummarizer;
+use tools::{Handler, Outcome};
 
 /// A conversation with a model that can call tools, over any memory.
 ///
@@ -188,10 +192,10 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
     /// The handler of each tool, in the same order.
-    handlers: Vec<Arc<M::Handler>>,
+    handlers: Vec<Arc<HandlerOf<M>>>,
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
-    approver: Option<Box<M::Approver>>,
+    approver: Option<Box<Handler<M::Coming<Approval>>>>,
     stops: Arc<Stops>,
     /// What the user adds to the turns that run: see [`steer`](Self::steer).
     steers: Mutex<Vec<Weak<Steers>>>,
@@ -201,6 +205,8 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
 }
 
 type OnPrompt = dyn Fn(&Prompt) + Send + Sync;
+type HandlerOf<M> = Handler<<M as MemoryKind>::Coming<Outcome>>;
+type Jobs<M> = Vec<(Call, Arc<HandlerOf<M>>)>;
 
 /// All that can be set.
 #[derive(Default)]
@@ -271,20 +277,22 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         mut prompt: MemoryPrompt<M>,
         model: Arc<M::Model>,
         provider: Option<Provider>,
-        name: Option<&str>,
+        name: Option<String>,
     ) -> Self {
         if let Some(provider) = provider.filter(|_| prompt.composer().provider().is_none()) {
             prompt = prompt.for_provider(provider);
         }
         let temporaries = Mutex::new(prompt.take_temporaries());
-        let settings = Settings { watch: Watch::naming(name), ..Settings::default() };
         Self {
             prompt,
             model,
             tools: Arc::from([]),
             handlers: Vec::new(),
             temporaries,
-            settings,
+            settings: Settings {
+                watch: Watch { model: name, is_with_text: false },
+                ..Settings::default()
+            },
             approver: None,
             stops: Arc::default(),
             steers: Mutex::default(),
@@ -305,11 +313,11 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         T: DeserializeOwned,
         R: Into<Content>,
     {
-        let handler = M::handler(move |call| run(call.parse()?).map(Into::into));
-        self.with_handler(tool, handler)
+        let run = move |call: &Call| run(call.parse()?).map(Into::into);
+        self.with_handler(tool, Arc::new(move |call: &Call| M::come(run(call))))
     }
 
-    fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {
+    fn with_handler(mut self, tool: Tool, handler: Arc<HandlerOf<M>>) -> Self {
         self.tools = self.tools.iter().cloned().chain([tool]).collect();
         self.handlers.push(handler);
         self
@@ -343,7 +351,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         mut self,
         approver: impl Fn(&Call) -> Approval + Send + Sync + 'static,
     ) -> Self {
-        self.approver = Some(M::approver(approver));
+        self.approver = Some(Box::new(move |call| M::come(approver(call))));
         self
     }
 
@@ -457,18 +465,13 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         Stopper(Arc::clone(&self.stops))
     }
 
-    /// The turn with the temporaries that wait for one.
-    fn begin(&self, turn: Turn) -> TurnWithTemporaries<'_> {
-        let lent = std::mem::take(&mut *self.temporaries.lock());
+    /// The turn with the temporaries that wait for one, unless it goes on with the decision of a
+    /// person.
+    fn begin(&self, turn: Turn, is_decided: bool) -> TurnWithTemporaries<'_> {
+        let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
+        let lent = waiting.unwrap_or_default();
         let turn = turn.temporaries(lent.iter().cloned());
-        let back = &self.temporaries;
-        TurnWithTemporaries { turn, lent, is_decided: false, back }
-    }
-
-    /// A turn that goes on with the decision of a person.
-    fn resume(&self, turn: Turn) -> TurnWithTemporaries<'_> {
-        let back = &self.temporaries;
-        TurnWithTemporaries { turn, lent: Vec::new(), is_decided: true, back }
+        TurnWithTemporaries { turn, lent, is_decided, back: &self.temporaries }
     }
 
     /// Returns true if somebody has stopped what ran at this number of stops.
@@ -483,17 +486,15 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
-    fn handler(&self, call: &Call) -> Option<&Arc<M::Handler>> {
-        let place = self.tools.iter().position(|tool| tool.name() == call.name())?;
+    fn handler(&self, tool: &str) -> Option<&Arc<HandlerOf<M>>> {
+        let place = self.tools.iter().position(|it| it.name() == tool)?;
         self.handlers.get(place)
     }
 
     /// Refuses to approve of a call that could not be run here: another process has its tool.
     fn must_have(&self, waiting: &Waiting) -> Result<()> {
-        if self.tools.iter().any(|tool| tool.name() == waiting.tool) {
-            return Ok(());
-        }
-        Err(Error::invalid("approve", no_tool(&waiting.tool)))
+        let has_it = self.handler(&waiting.tool).map(drop);
+        has_it.ok_or_else(|| Error::invalid("approve", no_tool(&waiting.tool)))
     }
 
     /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
@@ -509,7 +510,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 turn.outcome_unknown(call.id(), "")?;
             } else if self.is_stopped(before) {
                 turn.not_run(call.id(), NOT_RUN)?;
-            } else if let Some(handler) = self.handler(&call) {
+            } else if let Some(handler) = self.handler(call.name()) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
                 turn.not_run(call.id(), &no_tool(call.name()))?;
@@ -636,11 +637,6 @@ struct TurnWithTemporaries<'a> {
 }
 
 impl TurnWithTemporaries<'_> {
-    fn spend(mut self, done: Done) -> Done {
-        self.lent.clear();
-        done
-    }
-
     /// The turn that failed. What has happened in it is left to be stored, and a decision. Where
     /// other calls wait for a person it goes on waiting for them.
     fn fail(&mut self, steers: &Steers) -> &mut Turn {
@@ -675,7 +671,7 @@ impl Drop for TurnWithTemporaries<'_> {
 
 /// The work that a batch of calls leaves.
 enum ToRun<M: ?Sized + MemoryKind> {
-    Jobs(Vec<(Call, Arc<M::Handler>)>),
+    Jobs(Jobs<M>),
     /// All of them wait for approval.
     Approve(Vec<Call>),
 }
@@ -687,6 +683,11 @@ enum Failed {
 }
 
 impl Failed {
+    /// Returns true if the conversation of the turn is no more: whoever keeps it can store nothing.
+    fn is_of_what_is_gone(&self) -> bool {
+        matches!(self, Self::Error(error) if error.kind() == ErrorKind::Forgotten)
+    }
+
     /// Returns the error. A panic goes on from here: what is left of the turn is settled.
     fn into_error(self) -> Error {
         match self {

@@ -46,7 +46,7 @@ use crate::memory::{ChatMemory, MemoryId, On, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::pins;
 use crate::provider::Provider;
-use crate::record::{Records, Snapshot, places};
+use crate::record::{Record, Records, Snapshot, places};
 use crate::summary;
 pub use lines::read_line;
 
@@ -67,8 +67,10 @@ pub enum ExportAs {
     /// [all branches](Export::all_branches) a line for each.
     ///
     /// It is made as a prompt is: what the provider refuses is left out. Positions, times, pins and
-    /// summaries have no place there. A turn that waits stands at the end. A line is one piece,
-    /// and all messages of its branch are held in memory for it.
+    /// summaries have no place there. A turn that waits stands at the end of its branch; one that
+    /// answers a question anew has no branch yet, and is in the other forms alone. A line is one
+    /// piece, and all messages of its branch are held in memory for it; a branch on which nothing
+    /// is left has none.
     Request(Provider),
 }
 
@@ -87,13 +89,11 @@ pub struct Export<'a, M: ?Sized> {
 
 /// One part on its way: a branch, or the whole of what a memory holds.
 struct Part {
-    on: Option<On>,
     head: Snapshot,
     /// The position of the next record.
     at: u64,
     /// The records so far, where the form wants all of them at once.
     whole: Records,
-    is_last: bool,
 }
 
 /// The number of records that are read at a time.
@@ -118,43 +118,35 @@ impl<M: ?Sized> Export<'_, M> {
         self
     }
 
-    /// Returns true if the branches stand in one part, as the memory holds them.
+    /// Returns true if all branches stand in one part, as the memory holds them.
     fn is_of_memory(&self) -> bool {
-        self.has_all && self.form == ExportAs::JsonLines && self.prompt.view().is_ok()
+        self.has_all && self.form == ExportAs::JsonLines
     }
 
-    /// Returns true if another part is to be written.
-    fn has_next_part(&self) -> bool {
-        let is_one = self.is_of_memory() || self.branches.is_empty();
-        self.begun < if is_one { 1 } else { self.branches.len() }
+    /// Returns the number of parts.
+    fn parts(&self) -> usize {
+        if self.is_of_memory() { 1 } else { self.branches.len().max(1) }
     }
 
     /// Returns the branch of the next part, if it is of one.
-    fn next_branch(&self) -> Option<On> {
-        let next = self.branches.get(self.begun).filter(|_| !self.is_of_memory());
-        next.map(|branch| On::branch(branch.id))
+    fn next_branch(&self) -> Option<&Branch> {
+        self.branches.get(self.begun).filter(|_| !self.is_of_memory())
     }
 
     /// Begins a part with all that it has but its records.
-    fn begin(&mut self, id: &MemoryId, on: Option<On>, head: Snapshot) -> Result<String> {
-        let own = self.branches.get(self.begun).filter(|_| on.is_some());
-        let is_whole = matches!(self.form, ExportAs::Request(_));
-        let first = own.filter(|_| !is_whole).map_or(0, |own| own.own.start);
+    fn begin(&mut self, id: &MemoryId, head: Snapshot) -> Result<String> {
+        let own = self.next_branch();
+        // In the place of a branch that is gone the current one is read.
+        if own.is_some_and(|own| Some(own.id) != head.incarnation) {
+            return Err(forgotten());
+        }
+        let own = own.filter(|_| !matches!(self.form, ExportAs::Request(_)));
+        let at = own.map_or(0, |own| own.own.start).max(head.start);
         self.begun += 1;
-        let part = Part {
-            on: on.or_else(|| head.incarnation.map(On::branch)),
-            at: head.start.max(first),
-            head,
-            whole: Records::default(),
-            is_last: !self.has_next_part(),
-        };
-        let part = self.part.insert(part);
+        let part = self.part.insert(Part { head, at, whole: Records::default() });
         match self.form {
             ExportAs::JsonLines => lines::begin(id, &part.head, &self.branches),
-            ExportAs::Markdown => {
-                let number = self.begun;
-                markdown::begin(id, &part.head, (&self.branches, number))
-            }
+            ExportAs::Markdown => markdown::begin(id, &part.head, (&self.branches, self.begun)),
             ExportAs::Request(_) => Ok(String::new()),
         }
     }
@@ -162,12 +154,10 @@ impl<M: ?Sized> Export<'_, M> {
     /// Returns the records that were read next as they are written.
     fn write_page(&mut self, page: &Snapshot) -> Result<String> {
         let Some(part) = &mut self.part else { return Ok(String::new()) };
-        let (from, to) = part.page();
-        if page.incarnation != part.head.incarnation || page.start > from {
-            let text = "the conversation was cleared or evicted meanwhile";
-            return Err(Error::new(ErrorKind::Forgotten, "export", text));
+        if page.incarnation != part.head.incarnation || page.start > part.at {
+            return Err(forgotten());
         }
-        part.at = to;
+        part.at = part.page_end();
         match self.form {
             ExportAs::JsonLines => lines::page(page, &self.branches),
             ExportAs::Markdown => markdown::page(page, &part.head),
@@ -179,10 +169,11 @@ impl<M: ?Sized> Export<'_, M> {
     }
 
     /// Ends a part.
-    fn end(&self, part: Part) -> Result<String> {
+    fn end(&mut self) -> Result<String> {
+        let Some(part) = self.part.take() else { return Ok(String::new()) };
         match self.form {
             ExportAs::JsonLines => lines::end(&part.head),
-            ExportAs::Markdown if part.is_last => Ok(markdown::end(&part.head)),
+            ExportAs::Markdown if self.begun == self.parts() => Ok(markdown::end(&part.head)),
             ExportAs::Markdown => Ok(String::new()),
             ExportAs::Request(provider) => request::line(part.head, &part.whole, provider),
         }
@@ -190,15 +181,16 @@ impl<M: ?Sized> Export<'_, M> {
 }
 
 impl Part {
-    /// Returns the positions of the records that are read next.
-    fn page(&self) -> (u64, u64) {
-        (self.at, self.at.saturating_add(PAGE).min(self.head.end))
+    /// Returns the position behind the records that are read next.
+    fn page_end(&self) -> u64 {
+        self.at.saturating_add(PAGE).min(self.head.end)
     }
 
     /// Returns the next read; `None` if all are read.
     fn next(&self) -> Option<Read> {
-        let (from, to) = self.page();
-        (from < to).then(|| Read::newest(places(to - from)).before(to).on(self.on))
+        let end = self.page_end();
+        let read = Read::newest(places(end.checked_sub(self.at)?)).before(end);
+        Some(read.on(self.head.incarnation.map(On::branch))).filter(|read| read.n > 0)
     }
 }
 
@@ -206,12 +198,24 @@ impl Part {
 /// branch has for itself.
 fn head(names: impl IntoIterator<Item = String>, on: Option<On>) -> Read {
     let mut names: Vec<String> = names.into_iter().collect();
-    if !names.is_empty() {
-        names.extend([pins::SLOT, summary::SLOT, summary::EARLIER_SLOT].map(String::from));
-        names.sort();
-        names.dedup();
-    }
+    names.extend([pins::SLOT, summary::SLOT, summary::EARLIER_SLOT].map(String::from));
+    names.sort();
+    names.dedup();
     Read::newest(0).slots(names).on(on)
+}
+
+fn forgotten() -> Error {
+    let text = "the conversation was cleared or evicted meanwhile";
+    Error::new(ErrorKind::Forgotten, "export", text)
+}
+
+/// Returns the rows of a page in order, each a record or the reason why it can't be read.
+fn rows(page: &Snapshot) -> Vec<(u64, Result<Record<'_>, &Error>)> {
+    let records = page.records.iter().map(|record| (record.position(), Ok(record)));
+    let unreadable = page.unreadable.iter().map(|row| (row.position, Err(&*row.error)));
+    let mut rows: Vec<_> = records.chain(unreadable).collect();
+    rows.sort_by_key(|row| row.0);
+    rows
 }
 
 /// Writes JSON on one line.
@@ -240,22 +244,24 @@ macro_rules! over {
                     _ => self.prompt.memory(),
                 };
                 loop {
-                    let piece = match self.part.as_ref().map(Part::next) {
-                        Some(Some(read)) => self.write_page(&memory.read_with(&read)$($now)*?)?,
-                        Some(None) => match self.part.take() {
-                            Some(part) => self.end(part)?,
-                            None => return Ok(None),
-                        },
-                        None if !self.has_next_part() => return Ok(None),
-                        None => {
-                            let on = self.next_branch();
-                            let mut names = Vec::new();
-                            if memory.limits().has_slots() {
-                                names = memory.slots()$($now)*?;
+                    let piece = match &self.part {
+                        Some(part) => match part.next() {
+                            Some(read) => {
+                                let page = memory.read_with(&read)$($now)*?;
+                                self.write_page(&page)?
                             }
-                            let read = head(names.into_iter().map(|(name, _)| name), on);
+                            None => self.end()?,
+                        },
+                        None if self.begun == self.parts() => return Ok(None),
+                        None => {
+let on = self.next_branch().map(|branch| On::branch(branch.id));
+                            let mut read = Read::newest(0).on(on);
+                            if memory.limits().has_slots() {
+                                let names = memory.slots()$($now)*?.into_iter().map(|it| it.0);
+                                read = head(names, on);
+                            }
                             let head = memory.read_with(&read)$($now)*?;
-                            self.begin(memory.id(), on, head)?
+                            self.begin(memory.id(), head)?
                         }
                     };
                     if !piece.is_empty() {

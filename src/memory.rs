@@ -25,11 +25,12 @@ use std::sync::Arc;
     feature = "sqlite"
 ))]
 pub(crate) use append::FORGOTTEN;
+pub(crate) use append::must_not_refer;
 pub use append::{Append, Appended, Since};
 #[cfg(feature = "async")]
-pub(crate) use asynchronous::share_async;
-#[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
+#[cfg(feature = "async")]
+pub(crate) use asynchronous::{plain_by_with, share_async};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
 pub(crate) use forward::share;
@@ -61,8 +62,8 @@ use read::Picked;
 /// them on your memory by one macro; `examples/own_backend.rs` shows how, and
 /// `examples/own_slots.rs` with all nine.
 ///
-/// - **Order** is the order of append. Positions (`seq`) count from 0, ascend by one, and are never
-///   used again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
+/// - **Order** is the order of append. Positions count from 0, ascend by one, and are never used
+///   again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
 /// - **A batch** is appended whole or not at all and stays contiguous, whatever other threads,
 ///   processes or machines append at the same time. Nothing is lost.
 /// - **A `System` message** in a batch gets no position: it goes to a slot of its own. The same
@@ -124,7 +125,9 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`Snapshot::end`] is still what the caller saw. This is how two processes that both answer
     /// the same message find out.
     ///
-    /// An empty batch, or one of `System` messages alone, returns an empty range at the end.
+    /// An empty batch, or one of `System` messages alone, returns an empty range at the end. A
+    /// [reference](crate::message::MediaReference) in the place of media is refused, as
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
     /// # Errors
     ///

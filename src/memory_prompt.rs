@@ -3,8 +3,6 @@
 //! It reads from the memory what the composer (`compose`) wants to see, and returns what that makes
 //! of it (`prompt`).
 
-#[cfg(feature = "async")]
-mod asynchronous;
 mod history;
 mod pins;
 mod reading;
@@ -20,11 +18,13 @@ use parking_lot::Mutex;
 use crate::compose::{
     Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::BranchView;
-use crate::memory::{ChatMemory, ChatMemoryExt, Read, share};
+#[cfg(feature = "async")]
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
+use crate::memory::{ChatMemory, ChatMemoryExt, Limits, Read, share, unsupported};
 use crate::message::{Message, Role};
-use crate::prompt::Prompt;
+use crate::prompt::{MediaData, Prompt};
 use crate::provider::Provider;
 use crate::recall::Recall;
 use crate::record::Snapshot;
@@ -91,87 +91,6 @@ impl<M: ?Sized> MemoryPrompt<M> {
             branches: None,
             cache: Mutex::default(),
         }
-    }
-
-    /// Sets the system message, which takes the place of the memory's.
-    #[doc(alias = "setSystemMessage")]
-    #[must_use]
-    pub fn system(self, text: impl Into<String>) -> Self {
-        self.with(|composer| composer.system(text))
-    }
-
-    /// Sends the last `n` messages of the history; 10 unless set.
-    #[doc(alias = "maxAttachedMessageCount")]
-    #[doc(alias = "setMaxAttachedMessageCount")]
-    #[doc(alias = "maxMessages")]
-    #[doc(alias = "last")]
-    #[must_use]
-    pub fn max_messages(self, n: usize) -> Self {
-        self.with(|composer| composer.max_messages(n))
-    }
-
-    /// Sets the window on the history.
-    #[must_use]
-    pub fn window(self, window: Window) -> Self {
-        self.with(|composer| composer.window(window))
-    }
-
-    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
-    /// alone decides how much of the history is sent.
-    #[doc(alias = "maxTokens")]
-    #[must_use]
-    pub fn max_tokens(
-        self,
-        budget: impl Into<Budget>,
-        counter: impl TokenCounter + 'static,
-    ) -> Self {
-        self.with(|composer| composer.max_tokens(budget, counter))
-    }
-
-    /// Shortens long messages; off unless set.
-    #[doc(alias = "historyMessageTruncateEnable")]
-    #[doc(alias = "historyMessageTruncateLength")]
-    #[doc(alias = "historyMessageTruncateProcessor")]
-    #[must_use]
-    pub fn truncate(self, truncate: Truncate) -> Self {
-        self.with(|composer| composer.truncate(truncate))
-    }
-
-    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
-    #[must_use]
-    pub fn clear(self, clear: Clear) -> Self {
-        self.with(|composer| composer.clear(clear))
-    }
-
-    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
-    #[must_use]
-    pub fn notice(self, notice: Notice) -> Self {
-        self.with(|composer| composer.notice(notice))
-    }
-
-    /// Sets how tool groups are treated.
-    #[must_use]
-    pub fn tool_groups(self, tool_groups: ToolGroups) -> Self {
-        self.with(|composer| composer.tool_groups(tool_groups))
-    }
-
-    /// Sets where temporary messages stand.
-    #[must_use]
-    pub fn temporaries_at(self, placement: Placement) -> Self {
-        self.with(|composer| composer.temporaries_at(placement))
-    }
-
-    /// Sets the tools that the model can call; see [`Composer::tools`].
-    #[must_use]
-    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.with(|composer| composer.tools(tools))
-    }
-
-    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
-    /// [`Provider`].
-    #[must_use]
-    pub fn for_provider(self, provider: Provider) -> Self {
-        self.with(|composer| composer.for_provider(provider))
     }
 
     /// Changes the configuration, from the next build on. What was set before and isn't changed
@@ -258,18 +177,6 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.composer.compose_with(snapshot, temporaries, cache.as_deref_mut())
     }
 
-    /// Begins a build: temporaries that it does not spend belong to this memory from now on.
-    fn begin_build(&mut self) {
-        self.seen = self.temporaries.len();
-    }
-
-    /// Spends the temporaries, for a build has succeeded.
-    fn spend(&mut self, prompt: Prompt) -> Prompt {
-        self.seen = 0;
-        self.temporaries.clear();
-        prompt.with_dropped(mem::take(&mut self.dropped))
-    }
-
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
         let dropped = self.temporaries.drain(..mem::take(&mut self.seen));
         self.dropped.extend(dropped.map(|message| message.role()));
@@ -284,92 +191,190 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 }
 
-impl MemoryPrompt<dyn ChatMemory> {
-    /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
-    ///
-    /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
-    /// [`memory`](Self::memory).
-    pub fn new(memory: impl ChatMemory + 'static) -> Self {
-        Self::over(share(memory))
-    }
-
-    /// Appends a message to the memory; returns its position.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChatMemory::append`].
-    #[doc(alias = "addMessage")]
-    pub fn add(&self, message: impl Into<Message>) -> Result<u64> {
-        self.memory.add(message)
-    }
-
-    /// Appends messages to the memory in one batch; returns their positions.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChatMemory::append`].
-    #[doc(alias = "addMessages")]
-    pub fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
-        self.memory.add_all(messages)
-    }
-
-    /// Composes the prompt and spends the temporary messages.
-    ///
-    /// # Errors
-    ///
-    /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails changes nothing:
-    /// temporaries wait for the next one, unless the memory is [swapped](Self::set_memory) before.
-    #[doc(alias = "messages()")]
-    #[doc(alias = "getMessages")]
-    #[doc(alias = "toMessages")]
-    pub fn build(&mut self) -> Result<Prompt> {
-        self.begin_build();
-        let prompt = self.preview()?;
-        Ok(self.spend(prompt))
-    }
-
-    /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
-    ///
-    /// # Errors
-    ///
-    /// As [`build`](Self::build).
-    pub fn preview(&self) -> Result<Prompt> {
-        let mut read = Read::newest(self.composer.first_read());
-        if self.composer.reads_slots() && self.memory.limits().has_slots() {
-            self.name_slots(&mut read);
+/// The settings that are those of the composer, under the same names.
+macro_rules! settings {
+    ($($(#[$said:meta])* fn $name:ident($($value:ident: $type:ty),*);)*) => {
+        impl<M: ?Sized> MemoryPrompt<M> {
+            $(
+                $(#[$said])*
+                #[must_use]
+                pub fn $name(self, $($value: $type),*) -> Self {
+                    self.with(|composer| composer.$name($($value),*))
+                }
+            )*
         }
-        loop {
-            let mut snapshot = if read.is_plain() {
-                self.memory.read(None, read.n)
-            } else {
-                self.memory.read_with(&read)
-            };
-            let composed = match snapshot {
-                // Not `?`, which would move the snapshot out of the result: a copy.
-                Ok(ref mut snapshot) => self.composed(&mut read, snapshot)?,
-                Err(error) => return Err(error),
-            };
-            match composed {
-                Some((prompt, Some(seen))) => return self.recalled(prompt, seen),
-                Some((prompt, None)) => return Ok(prompt),
-                None => {}
+    };
+}
+
+settings! {
+    /// Sets the system message, which takes the place of the memory's.
+    #[doc(alias = "setSystemMessage")]
+    fn system(text: impl Into<String>);
+
+    /// Sends the last `n` messages of the history; 10 unless set.
+    #[doc(alias = "maxAttachedMessageCount")]
+    #[doc(alias = "setMaxAttachedMessageCount")]
+    #[doc(alias = "maxMessages")]
+    #[doc(alias = "last")]
+    fn max_messages(n: usize);
+
+    /// Sets the window on the history.
+    fn window(window: Window);
+
+    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
+    /// alone decides how much of the history is sent.
+    #[doc(alias = "maxTokens")]
+    fn max_tokens(budget: impl Into<Budget>, counter: impl TokenCounter + 'static);
+
+    /// Shortens long messages; off unless set.
+    #[doc(alias = "historyMessageTruncateEnable")]
+    #[doc(alias = "historyMessageTruncateLength")]
+    #[doc(alias = "historyMessageTruncateProcessor")]
+    fn truncate(truncate: Truncate);
+
+    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
+    fn clear(clear: Clear);
+
+    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
+    fn notice(notice: Notice);
+
+    /// Sets how tool groups are treated.
+    fn tool_groups(tool_groups: ToolGroups);
+
+    /// Sets where temporary messages stand.
+    fn temporaries_at(placement: Placement);
+
+    /// Sets the tools that the model can call; see [`Composer::tools`].
+    fn tools(tools: impl IntoIterator<Item = Tool>);
+
+    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
+    /// [`Provider`].
+    fn for_provider(provider: Provider);
+}
+
+/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
+/// and awaited over an async one.
+macro_rules! over {
+    ($memory:ident, $new:ident, $share:ident, [$($async:tt)*], [$($now:tt)*]) => {
+        impl MemoryPrompt<dyn $memory> {
+            /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
+            ///
+            /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
+            /// [`memory`](Self::memory).
+            pub fn $new(memory: impl $memory + 'static) -> Self {
+                Self::over($share(memory))
+            }
+
+            /// Appends a message to the memory; returns its position.
+            ///
+            /// # Errors
+            ///
+            /// As [`ChatMemory::append`].
+            #[doc(alias = "addMessage")]
+            pub $($async)* fn add(&self, message: impl Into<Message>) -> Result<u64> {
+                self.memory.add(message)$($now)*
+            }
+
+            /// Appends messages to the memory in one batch; returns their positions.
+            ///
+            /// # Errors
+            ///
+            /// As [`ChatMemory::append`].
+            #[doc(alias = "addMessages")]
+            pub $($async)* fn add_all(
+                &self,
+                messages: impl IntoIterator<Item = Message>,
+            ) -> Result<Range<u64>> {
+                self.memory.add_all(messages)$($now)*
+            }
+
+            /// Composes the prompt and spends the temporary messages.
+            ///
+            /// # Errors
+            ///
+            /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails, or whose
+            /// future is dropped, changes nothing: temporaries wait for the next one, unless the
+            /// memory is [swapped](Self::set_memory) before.
+            #[doc(alias = "messages()")]
+            #[doc(alias = "getMessages")]
+            #[doc(alias = "toMessages")]
+            pub $($async)* fn build(&mut self) -> Result<Prompt> {
+                // What it does not spend belongs to this memory from now on.
+                self.seen = self.temporaries.len();
+                let prompt = self.preview()$($now)*?;
+                self.clear_temporaries();
+                Ok(prompt.with_dropped(mem::take(&mut self.dropped)))
+            }
+
+            /// Composes the same prompt and spends nothing: for counting, or for choosing a model
+            /// by it.
+            ///
+            /// # Errors
+            ///
+            /// As [`build`](Self::build).
+            pub $($async)* fn preview(&self) -> Result<Prompt> {
+                let has_slots = self.composer.reads_slots() && self.memory.limits().has_slots();
+                let mut read = self.first_read(has_slots);
+                loop {
+                    let mut snapshot = self.memory.read_with(&read)$($now)*?;
+                    let composed = self.composed(&mut read, &mut snapshot)?;
+                    let Some((mut prompt, seen)) = composed else { continue };
+                    if let Some(seen) = seen {
+                        prompt = self.recalled(prompt, seen)$($now)*?;
+                    }
+                    let mut data = MediaData::default();
+                    let positions = data.lacking(&prompt, &snapshot);
+                    if !positions.is_empty() {
+                        let media = Read::newest(0).positions(positions);
+                        data.add(&self.memory.read_with(&media)$($now)*?, &snapshot);
+                    }
+                    match data.fill(prompt, &snapshot) {
+                        Some(prompt) => return Ok(prompt),
+                        // They were evicted meanwhile.
+                        None => read.references = false,
+                    }
+                }
+            }
+
+            /// Puts another memory in the place of this one and returns the old one. The
+            /// configuration stays, and so do temporaries that no build has seen.
+            ///
+            /// Temporaries of a build that failed, or whose future was dropped, were meant for the
+            /// conversation that is left, perhaps another user's: they are dropped, and the next
+            /// [report](crate::Report::dropped_temporaries) says so. To keep them,
+            /// [take](Self::take_temporaries) them first.
+            #[doc(alias = "setMemory")]
+            pub fn set_memory(&mut self, memory: impl $memory + 'static) -> Arc<dyn $memory> {
+                let memory = $share(memory);
+                match self.branches.take() {
+                    None => self.replace_memory(memory),
+                    Some(before) => {
+                        self.show(before.anew(memory));
+                        Arc::clone(before.memory())
+                    }
+                }
             }
         }
-    }
+    };
+}
 
-    /// Puts another memory in the place of this one and returns the old one. The configuration
-    /// stays, and so do temporaries that no build has seen.
-    ///
-    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps
-    /// another user's: they are dropped, and the next [report](crate::Report::dropped_temporaries)
-    /// says so. To keep them, [take](Self::take_temporaries) them first.
-    #[doc(alias = "setMemory")]
-    pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        let memory = share(memory);
-        let Some(before) = self.branches.take() else { return self.replace_memory(memory) };
-        self.show(before.anew(memory));
-        Arc::clone(before.memory())
+over!(ChatMemory, new, share, [], []);
+#[cfg(feature = "async")]
+over!(AsyncChatMemory, new_async, share_async, [async], [.await]);
+
+/// Returns the error of a prompt that was not built with what it needs.
+fn not_built(operation: &'static str, lacks: &str, with: &str) -> Error {
+    let text =
+        format!("this prompt {lacks}: build it, and all others of the conversation, `{with}`");
+    Error::invalid(operation, text)
+}
+
+/// Refuses what a memory without slots can't keep.
+fn must_keep_slots(operation: &'static str, limits: &Limits) -> Result<()> {
+    if limits.has_slots() {
+        return Ok(());
     }
+    Err(unsupported(operation, "slots", "append_with"))
 }
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]

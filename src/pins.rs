@@ -109,6 +109,11 @@ impl Pins {
         self.list.iter().any(|pin| pin.at == position || pin.with.contains(&position))
     }
 
+    /// Returns the positions before this one that were pinned.
+    pub(crate) fn before(&self, position: u64) -> Vec<u64> {
+        self.list.iter().map(|pin| pin.at).filter(|at| *at < position).collect()
+    }
+
     /// Returns the positions of this snapshot that hold pinned records and were not read with the
     /// newest ones, ascending.
     pub(crate) fn unread(&self, snapshot: &Snapshot) -> Vec<u64> {
@@ -219,12 +224,12 @@ impl Pin {
         let stands_in =
             |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
         Ok(Self {
-            at: head.seq(),
+            at: head.position(),
             // Results are looked for within AROUND positions behind the call: none can join once
             // the end has passed them.
-            open: end <= head.seq().saturating_add(AROUND)
+            open: end <= head.position().saturating_add(AROUND)
                 && (matches.unanswered(group).next().is_some() || results.iter().any(stands_in)),
-            with: results.iter().map(Record::seq).collect(),
+            with: results.iter().map(Record::position).collect(),
         })
     }
 
@@ -243,7 +248,7 @@ impl Pin {
             if self.open {
                 let results = matches.results_of(0);
                 let results = results.iter().filter_map(|it| own.get(*it));
-                group.members.extend(results.map(|record| record.seq()));
+                group.members.extend(results.map(|record| record.position()));
             } else {
                 let shown = self.with.iter().filter(|it| records.find(**it).is_some());
                 group.members.extend(shown);

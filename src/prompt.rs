@@ -4,6 +4,7 @@
 //! what can be asked of it.
 
 mod fate;
+mod media;
 mod pieces;
 mod prefix;
 mod report;
@@ -16,6 +17,7 @@ use crate::message::{Message, Role};
 use crate::record::Records;
 use crate::tool::{self, Tool};
 pub use fate::{Fate, Setting};
+pub(crate) use media::MediaData;
 pub(crate) use pieces::{Item, Iter, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
@@ -54,8 +56,8 @@ pub struct Prompt {
 /// A prompt in the making, and then what it holds.
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    /// The records that were read; `None` until the prompt is done.
-    records: Option<Records>,
+    /// The records that were read; none until the prompt is done.
+    records: Records,
     pub(crate) pieces: Pieces,
     pub(crate) cacheable: usize,
     pub(crate) report: Report,
@@ -64,15 +66,6 @@ pub(crate) struct Draft {
     /// The position of the record that is the system message.
     pub(crate) system_record: Option<u64>,
     tools: Option<Arc<[Tool]>>,
-}
-
-static NO_RECORDS: Records = Records::none();
-
-impl Draft {
-    #[inline]
-    fn records(&self) -> &Records {
-        self.records.as_ref().unwrap_or(&NO_RECORDS)
-    }
 }
 
 /// The origin of a message of a prompt.
@@ -115,12 +108,13 @@ impl Origin {
 
     /// Returns the position of the record that is sent, itself or a copy of it; of several that
     /// were joined, that of the first.
-    pub(crate) fn seq(self) -> Option<u64> {
+    pub(crate) fn position(self) -> Option<u64> {
         match self {
-            Self::History(seq) | Self::Truncated(seq) | Self::Cleared(seq) | Self::Adapted(seq) => {
-                Some(seq)
-            }
-            Self::Joined(seq) => seq,
+            Self::History(position)
+            | Self::Truncated(position)
+            | Self::Cleared(position)
+            | Self::Adapted(position) => Some(position),
+            Self::Joined(position) => position,
             Self::System
             | Self::Summary
             | Self::Repair
@@ -136,7 +130,8 @@ impl Prompt {
     /// Returns the prompt of this draft; takes the records of which it was made.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
-        pieces.free_unsent(records.insert(mem::take(of)));
+        *records = mem::take(of);
+        pieces.free_unsent(records);
         Self { draft }
     }
 
@@ -196,7 +191,7 @@ impl Prompt {
     /// [`get`](Self::get), or collects the references.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        self.draft.pieces.iter(self.draft.records())
+        self.draft.pieces.iter(&self.draft.records)
     }
 
     /// Returns the `i`th message.
@@ -206,7 +201,7 @@ impl Prompt {
 
     /// Returns the messages, each with its origin.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        let items = self.draft.pieces.items(self.draft.records());
+        let items = self.draft.pieces.items(&self.draft.records);
         items.map(|item| (item.origin(), item.borrowed()))
     }
 

@@ -18,7 +18,7 @@
 //! prompt.add(Message::user("Which city did my sister move to?"))?;
 //!
 //! let built = prompt.build()?;
-//! let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.seq).collect();
+//! let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.position).collect();
 //! assert!(recalled.starts_with(&[0, 1])); // what was said, and the answer beside it
 //! assert!(built[2].text().contains("0 user \"My sister Ada moved to Oslo in May.\""));
 //! # Ok::<(), memory_prompt::Error>(())
@@ -30,7 +30,7 @@
 //! without spaces, and Korean, are searched by pairs of characters; identifiers by their parts too;
 //! a language whose endings are not known by groups of four letters too. A day that the question
 //! names (`2023-11-01`, "1 November", "last Tuesday") is searched among the days on which messages
-//! were written.
+//! were written, beside its words; it is counted from the day on which the question was asked.
 //!
 //! The words of a message's neighbours count for it as far as messages side by side speak of the
 //! same in this conversation: that is measured by the words that they share, down to nothing if
@@ -43,13 +43,12 @@
 //! Of each message so much is quoted that there is room for several: all of a short one, of a long
 //! one the passages that were asked for.
 //!
-//! [Truncation](crate::Truncate) and its processors do not see what is quoted: who must keep
+//! [Truncation](crate::Truncate) and its processors do not see what is quoted: whoever must keep
 //! something from the model for good evicts it.
 //!
 //! A [`Turn`](crate::Turn) that reads through [`next`](crate::Turn::next), and so a conversation,
 //! recalls once: for its question, before the model is asked first. The excerpts stay in all of its
-//! prompts, unless it grows so much that the budget has no room for both. A turn that is driven by
-//! [`step`](crate::Turn::step), with I/O of your own, recalls nothing.
+//! prompts, unless it grows so much that the budget has no room for both.
 //!
 //! System messages, those of the application's own kind, and tool results unless
 //! [asked for](Recall::tool_results) are never searched. Days are those of UTC. Of a question with
@@ -72,6 +71,8 @@ mod endings;
 mod excerpt;
 mod found;
 mod index;
+mod indexes;
+mod question;
 mod quotes;
 mod rank;
 mod score;
@@ -79,7 +80,6 @@ mod search;
 pub mod tools;
 mod words;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -87,23 +87,22 @@ use parking_lot::Mutex;
 
 pub use endings::Endings;
 pub(crate) use found::{Asked, Found, Outcome};
-use index::Index;
+use indexes::Indexes;
 pub(crate) use search::{GROUP, Search};
-use words::fnv;
 
 use crate::error::Result;
 use crate::memory::MemoryId;
-use crate::record::Record;
 
 /// The settings of [recall](self), and the indexes that were made by them.
 ///
 /// A clone shares the indexes: give clones to the prompts of a store.
 #[derive(Clone)]
 pub struct Recall {
-    size: Size,
+    tokens: usize,
+    characters: usize,
     query: Option<String>,
     endings: Endings,
-    tools: bool,
+    pub(crate) tool_results: bool,
     neighbours: u32,
     passage: usize,
     least: f32,
@@ -113,14 +112,7 @@ pub struct Recall {
     indexes: Arc<Mutex<Indexes>>,
 }
 
-/// The most that is recalled.
-#[derive(Clone, Copy, Debug)]
-enum Size {
-    Tokens(usize),
-    Characters(usize),
-}
-
-/// A search of the application's own, whose finds are recalled too: embeddings, or the full-text
+/// A search of the application's own, whose results are recalled too: embeddings, or the full-text
 /// search of a store. `examples/recall_embeddings.rs` shows one.
 pub trait Candidates: Send + Sync {
     /// Returns up to `n` messages of this conversation that fit the query.
@@ -157,7 +149,7 @@ impl Candidates for Vec<Candidate> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// Its fit, from 0 to 1, as a cosine is. One that is offered twice counts as it fits best.
     pub fit: f32,
 }
@@ -166,10 +158,11 @@ impl Recall {
     /// Returns a search by words: up to 500 tokens of excerpts.
     pub fn words() -> Self {
         Self {
-            size: Size::Tokens(500),
+            tokens: 500,
+            characters: usize::MAX,
             query: None,
             endings: Endings::Light,
-            tools: false,
+            tool_results: false,
             neighbours: 1,
             passage: 1_200,
             least: 0.03,
@@ -187,14 +180,14 @@ impl Recall {
     /// it, at most half of it.
     #[must_use]
     pub fn tokens(mut self, tokens: usize) -> Self {
-        self.size = Size::Tokens(tokens);
+        (self.tokens, self.characters) = (tokens, usize::MAX);
         self
     }
 
     /// Recalls at most so many characters.
     #[must_use]
     pub fn characters(mut self, characters: usize) -> Self {
-        self.size = Size::Characters(characters);
+        (self.tokens, self.characters) = (usize::MAX, characters);
         self
     }
 
@@ -227,7 +220,7 @@ impl Recall {
         self
     }
 
-    /// Sets the rule by which words lose their endings.
+    /// Sets the rule by which words lose their endings, and begins with indexes of its own.
     #[must_use]
     pub fn endings(mut self, endings: Endings) -> Self {
         self.endings = endings;
@@ -235,29 +228,30 @@ impl Recall {
         self
     }
 
-    /// Recalls tool results too, with their calls. Unless set they are not: what a tool said would
-    /// speak with the user's voice. Of a call with no result behind it, or with more than 16, what
-    /// the model said with it is recalled alone.
+    /// Recalls tool results too, with their calls, and begins with indexes of its own. Unless set
+    /// they are not: what a tool said would speak with the user's voice. Of a call with no result
+    /// behind it, or with more than 16, what the model said with it is recalled alone.
     #[must_use]
     pub fn tool_results(mut self) -> Self {
-        self.tools = true;
+        self.tool_results = true;
         self.forget_indexes();
         self
     }
 
-    /// Sets how many messages before and behind a hit come with it; 1 unless set, at most 16.
+    /// Sets how many messages before and behind a hit may come with it, the nearest first, where
+    /// nothing that fits better needs the room; 1 unless set, at most 16.
     #[must_use]
     pub fn neighbours(mut self, n: u32) -> Self {
         self.neighbours = n.min(16);
         self
     }
 
-    /// Sets the most characters of a message that are quoted; 1,200 unless set. Of a message that
-    /// is longer, or that would leave no room for others, it is the passages with most of what was
-    /// asked for.
+    /// Sets the most characters of a message that are quoted, at least 4; 1,200 unless set. Of a
+    /// message that is longer, or that would leave no room for others, it is the passages with most
+    /// of what was asked for.
     #[must_use]
     pub fn passage(mut self, characters: usize) -> Self {
-        self.passage = characters.max(1);
+        self.passage = characters.max(4);
         self
     }
 
@@ -265,11 +259,16 @@ impl Recall {
     ///
     /// A score is the part of the question's weight that a message has, its neighbours' words
     /// counted in part: about 0 where it has its commonest words alone, 1 where it has all that is
-    /// known. The [report](crate::Report::recalled) shows it.
+    /// known, and more where it has words side by side as the question has them. Words that stand
+    /// nowhere do not count, so a high score alone does not say that a message answers. The
+    /// [report](crate::Report::recalled) shows it. With 0.15 less is quoted behind a hit that fits
+    /// much better than all others.
     ///
-    /// Unless it is 0, nothing is recalled either where what is found may as well be chance: the
-    /// words of the question that the best messages have must be so rare that together they tell
-    /// one message from most others. "Yes, please." recalls nothing.
+    /// Unless it is 0 or less, nothing is recalled either where what is found may as well be
+    /// chance: the words of the question that the best messages have must be so rare that together
+    /// they tell one message from most others, and in a conversation of 40 messages and more the
+    /// best must stand out from what all of them score. "Yes, please." recalls nothing. What was
+    /// written on a day that the question names is recalled in any case.
     #[must_use]
     pub fn least_score(mut self, score: f32) -> Self {
         self.least = if score.is_nan() { 0.0 } else { score };
@@ -296,9 +295,9 @@ impl Recall {
     /// let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
     /// prompt.add(Message::user("Ada adopted three kittens."))?;
     /// prompt.add(Message::user("Were there any felines?"))?;
-    /// let found = vec![Candidate { seq: 0, fit: 0.8 }]; // by a search of yours, async perhaps
+    /// let found = vec![Candidate { position: 0, fit: 0.8 }]; // by a search of yours, async perhaps
     /// let prompt = prompt.recall(Recall::words().candidates(found));
-    /// assert_eq!(prompt.preview()?.report().recalled[0].seq, 0);
+    /// assert_eq!(prompt.preview()?.report().recalled[0].position, 0);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     #[must_use]
@@ -314,10 +313,7 @@ impl Recall {
     /// too.
     #[must_use]
     pub fn keep_at_most(self, bytes: usize) -> Self {
-        let mut indexes = self.indexes.lock();
-        indexes.most = bytes;
-        indexes.shrink(None);
-        drop(indexes);
+        self.indexes.lock().keep_at_most(bytes);
         self
     }
 
@@ -331,30 +327,9 @@ impl Recall {
         self.indexes.lock().remove(id);
     }
 
-    /// Returns the same settings for whoever says itself what it looks for.
-    pub(crate) fn without_query(mut self) -> Self {
-        self.query = None;
-        self
-    }
-
-    /// Returns the same settings, which share no index, and ask no search of the application's own.
-    pub(crate) fn by_itself(mut self) -> Self {
-        self.candidates = None;
-        self.forget_indexes();
-        self
-    }
-
-    /// Returns whether tool results are quoted, with their calls.
-    pub(crate) fn quotes_results(&self) -> bool {
-        self.tools
-    }
-
     /// Returns how many tokens are kept free for it.
     pub(crate) fn kept_free(&self) -> usize {
-        match self.size {
-            Size::Tokens(tokens) if self.keep_free => tokens,
-            _ => 0,
-        }
+        if self.keep_free && self.tokens < usize::MAX { self.tokens } else { 0 }
     }
 
     /// Begins with indexes of its own: those of other rules are of no use.
@@ -362,100 +337,23 @@ impl Recall {
         let most = self.indexes.lock().most;
         self.indexes = Indexes::at_most(most);
     }
-
-    /// Returns a number for the rules by which words are made: an index of others is of no use.
-    fn rules(&self) -> u64 {
-        let (kind, name) = self.endings.kind();
-        fnv(name.bytes().chain([VERSION, u8::from(self.tools), kind]))
-    }
-
-    /// Adds the records that the index lacks, up to this position.
-    fn add<'r>(&self, index: &mut Index, records: impl Iterator<Item = Record<'r>>, before: u64) {
-        for record in records {
-            if (index.end..before).contains(&record.seq()) {
-                index.add(&record, &self.endings, self.tools);
-            }
-        }
-    }
-
-    fn index_of(&self, id: &MemoryId) -> Arc<Mutex<Index>> {
-        Arc::clone(&self.indexes.lock().used(id).index)
-    }
-
-    /// Notes how large an index has become, and lets others go where all are too much.
-    fn keep_within(&self, id: &MemoryId, bytes: usize) {
-        let mut indexes = self.indexes.lock();
-        if let Some(kept) = indexes.known.get_mut(id) {
-            let before = std::mem::replace(&mut kept.bytes, bytes);
-            indexes.bytes = indexes.bytes - before + bytes;
-        }
-        indexes.shrink(Some(id));
-    }
-}
-
-/// Changes with how words are made.
-const VERSION: u8 = 1;
-
-/// The indexes of conversations.
-#[derive(Default)]
-struct Indexes {
-    known: HashMap<MemoryId, Kept>,
-    /// The bytes of all of them.
-    bytes: usize,
-    most: usize,
-    clock: u64,
-}
-
-impl Indexes {
-    /// None yet, and at most so many bytes.
-    fn at_most(most: usize) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { most, ..Self::default() }))
-    }
-
-    /// Returns the index of a conversation, that is used now.
-    fn used(&mut self, id: &MemoryId) -> &mut Kept {
-        self.clock += 1;
-        let kept = self.known.entry(id.clone()).or_default();
-        kept.used = self.clock;
-        kept
-    }
-
-    fn remove(&mut self, id: &MemoryId) {
-        self.bytes -= self.known.remove(id).map_or(0, |kept| kept.bytes);
-    }
-
-    /// Lets indexes go, the one that was not used for longest first, until the rest fits.
-    fn shrink(&mut self, but: Option<&MemoryId>) {
-        while self.bytes > self.most {
-            let others = self.known.iter().filter(|(known, _)| Some(*known) != but);
-            let Some((oldest, _)) = others.min_by_key(|(_, kept)| kept.used) else { break };
-            let oldest = oldest.clone();
-            self.remove(&oldest);
-        }
-    }
-}
-
-#[derive(Default)]
-struct Kept {
-    index: Arc<Mutex<Index>>,
-    bytes: usize,
-    used: u64,
 }
 
 impl fmt::Debug for Recall {
     /// Says how it is configured; of a query only how long it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recall")
-            .field("size", &self.size)
+            .field("tokens", &self.tokens)
+            .field("characters", &self.characters)
             .field("query_bytes", &self.query.as_ref().map(String::len))
             .field("endings", &self.endings)
-            .field("tool_results", &self.tools)
+            .field("tool_results", &self.tool_results)
             .field("neighbours", &self.neighbours)
             .field("passage", &self.passage)
             .field("least_score", &self.least)
             .field("least_fit", &self.least_fit)
             .field("keep_free", &self.keep_free)
-            .field("indexes", &self.indexes.lock().known.len())
+            .field("index_bytes", &self.index_bytes())
             .finish_non_exhaustive()
     }
 }

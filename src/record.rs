@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
 pub(crate) use day::{civil, heading};
-pub(crate) use extra::Extra;
+pub(crate) use extra::{Extra, Referred};
 pub(crate) use quoted::{escape, speaker, write_marked, write_name, write_quoted, write_speaker};
 pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
 pub(crate) use shown::{moment, rfc3339};
@@ -32,10 +32,10 @@ pub use stamp::{Incarnation, SlotVersion};
 
 /// One message as a memory holds it: what was said, where it stands, and when it came.
 ///
-/// The position, `seq`, counts from the beginning of the conversation and is never used again.
+/// The position counts from the beginning of the conversation and is never used again.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    seq: u64,
+    position: u64,
     cell: &'a Cell,
     run: &'a Run,
 }
@@ -78,15 +78,15 @@ pub struct Snapshot {
 #[derive(Clone)]
 pub struct Unreadable {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// The reason why it can't be read.
     pub error: Arc<Error>,
 }
 
 impl<'a> Record<'a> {
     /// Returns the position since the conversation began.
-    pub fn seq(&self) -> u64 {
-        self.seq
+    pub fn position(&self) -> u64 {
+        self.position
     }
 
     /// Returns the message.
@@ -118,7 +118,7 @@ impl<'a> Record<'a> {
 
     /// Returns the cells among which it lies, and where.
     fn lies(&self) -> (&'a Cells, usize) {
-        (&self.run.cells, self.run.from + places(self.seq - self.run.seq))
+        (&self.run.cells, self.run.from + places(self.position - self.run.position))
     }
 }
 
@@ -130,6 +130,18 @@ pub(crate) struct RecordIdentity {
 }
 
 impl Records {
+    /// Puts other messages in the places of some.
+    pub(crate) fn change(&mut self, change: impl Fn(&Message) -> Option<Message>) {
+        if self.messages().any(|message| change(message).is_some()) {
+            let rows = self.iter().map(|record| {
+                let message = record.message();
+                let changed = change(message).unwrap_or_else(|| message.clone());
+                (record.position(), record.appended_at(), changed)
+            });
+            *self = Self::from_rows(rows.collect::<Vec<_>>());
+        }
+    }
+
     /// Returns records from rows `(position, time of append, message)`, in ascending order of
     /// positions.
     ///
@@ -144,7 +156,7 @@ impl Records {
     /// let rows = [(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))];
     /// let records = Records::from_rows(rows);
     /// assert_eq!(records.len(), 2);
-    /// assert_eq!(records.iter().map(|r| r.seq()).collect::<Vec<_>>(), [7, 8]);
+    /// assert_eq!(records.iter().map(|r| r.position()).collect::<Vec<_>>(), [7, 8]);
     /// ```
     pub fn from_rows(rows: impl IntoIterator<Item = (u64, SystemTime, Message)>) -> Self {
         let mut rows: Vec<_> = rows.into_iter().collect();
@@ -153,20 +165,20 @@ impl Records {
         let mut rows = rows.into_iter();
         while !rows.as_slice().is_empty() {
             let n = fit_together(rows.as_slice());
-            let seqs: Vec<u64> = rows.as_slice().iter().take(n).map(|row| row.0).collect();
+            let positions: Vec<u64> = rows.as_slice().iter().take(n).map(|row| row.0).collect();
             let cells: Cells = rows
                 .by_ref()
                 .take(n)
                 .map(|(_, at, message)| OnceLock::from(Cell { at: millis(at), message }))
                 .collect();
-            for (from, seq) in seqs.into_iter().enumerate() {
+            for (from, position) in positions.into_iter().enumerate() {
                 match records.runs.last_mut() {
-                    Some(run) if from > 0 && seq - run.seq == run.len as u64 => {
+                    Some(run) if from > 0 && position - run.position == run.len as u64 => {
                         run.len += 1;
                         run.end += 1;
                         records.len += 1;
                     }
-                    _ => records.push(Run::new(Arc::clone(&cells), seq, from, 1)),
+                    _ => records.push(Run::new(Arc::clone(&cells), position, from, 1)),
                 }
             }
         }
@@ -189,11 +201,11 @@ impl Records {
         records.runs.into_iter().for_each(|run| self.push(run));
     }
 
-    /// Parts the records in two: those before the position `seq`, and those from it on.
-    pub(crate) fn split(self, seq: u64) -> (Self, Self) {
+    /// Parts the records in two: those before this position, and those from it on.
+    pub(crate) fn split(self, position: u64) -> (Self, Self) {
         let (mut before, mut behind) = (Self::default(), Self::default());
         for run in self.runs {
-            let i = places(seq.saturating_sub(run.seq));
+            let i = places(position.saturating_sub(run.position));
             let (left, right) = run.split(i);
             if left.len > 0 {
                 before.push(left);
@@ -209,7 +221,7 @@ impl Records {
     /// `to`.
     pub(crate) fn moved(mut self, from: u64, to: u64) -> Self {
         for run in &mut self.runs {
-            run.seq = run.seq - from + to;
+            run.position = run.position - from + to;
         }
         self
     }
@@ -275,15 +287,17 @@ impl Records {
     }
 
     /// Returns the record at this position.
-    pub(crate) fn find(&self, seq: u64) -> Option<Record<'_>> {
-        self.place(seq).map(|(_, record)| record)
+    pub(crate) fn find(&self, position: u64) -> Option<Record<'_>> {
+        self.place(position).map(|(_, record)| record)
     }
 
     /// Returns the record at this position, and its place among these.
-    pub(crate) fn place(&self, seq: u64) -> Option<(usize, Record<'_>)> {
-        let number = self.runs.partition_point(|run| run.seq.saturating_add(run.len as u64) <= seq);
+    pub(crate) fn place(&self, position: u64) -> Option<(usize, Record<'_>)> {
+        let number = self
+            .runs
+            .partition_point(|run| run.position.saturating_add(run.len as u64) <= position);
         let run = self.runs.get(number)?;
-        let i = places(seq.checked_sub(run.seq)?);
+        let i = places(position.checked_sub(run.position)?);
         Some((run.end - run.len + i, run.record(i)?))
     }
 
@@ -374,7 +388,7 @@ impl Snapshot {
         let ascend = |records: &Records| {
             let mut runs = records.runs.iter();
             let end = runs.try_fold(0, |end, run| {
-                (end <= run.seq).then(|| run.seq.checked_add(run.len as u64)).flatten()
+                (end <= run.position).then(|| run.position.checked_add(run.len as u64)).flatten()
             });
             end.is_some_and(|end| end <= self.end)
         };
@@ -382,7 +396,7 @@ impl Snapshot {
         if self.start <= self.end
             && ascend(&self.records)
             && ascend(self.picked())
-            && unreadable.all(|row| row.seq < self.end)
+            && unreadable.all(|row| row.position < self.end)
         {
             return Ok(());
         }
@@ -395,20 +409,20 @@ impl Snapshot {
     #[inline]
     pub(crate) fn position(&self, place: usize) -> u64 {
         let run = self.records.run_of(place);
-        run.map_or(self.end, |(run, i)| run.seq + i as u64)
+        run.map_or(self.end, |(run, i)| run.position + i as u64)
     }
 
     /// Returns the position of the oldest of these records; the end where there is none.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
-        self.records.runs.first().map_or(self.end, |run| run.seq)
+        self.records.runs.first().map_or(self.end, |run| run.position)
     }
 
     /// Returns the position of the oldest row that was read, whether or not it could be made sense
     /// of; none if no row was.
     pub(crate) fn oldest_row_read(&self) -> Option<u64> {
-        let readable = self.records.first().map(|record| record.seq());
-        let unreadable = self.unreadable.iter().map(|row| row.seq).min();
+        let readable = self.records.first().map(|record| record.position());
+        let unreadable = self.unreadable.iter().map(|row| row.position).min();
         readable.into_iter().chain(unreadable).min()
     }
 
@@ -465,7 +479,7 @@ impl PartialEq for Records {
             && self
                 .iter()
                 .zip(other.iter())
-                .all(|(a, b)| a.seq == b.seq && a.message() == b.message())
+                .all(|(a, b)| a.position == b.position && a.message() == b.message())
     }
 }
 
@@ -474,7 +488,7 @@ impl PartialEq for Records {
 impl fmt::Debug for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message();
-        write!(f, "{} {} ({} bytes)", self.seq, message.role(), message.text_bytes())
+        write!(f, "{} {} ({} bytes)", self.position, message.role(), message.text_bytes())
     }
 }
 
@@ -506,6 +520,6 @@ impl fmt::Debug for Snapshot {
 impl fmt::Debug for Unreadable {
     /// Says of the error only of which kind it is: its text may quote the row.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:?})", self.seq, self.error.kind())
+        write!(f, "{} ({:?})", self.position, self.error.kind())
     }
 }

@@ -46,6 +46,13 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
+#![cfg_attr(
+    not(all(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite")),
+    allow(dead_code, reason = "each backend uses a part of what they share")
+)]
+
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod answer;
 #[cfg(feature = "async")]
 mod asynchronous;
 #[cfg(feature = "cassandra")]
@@ -63,13 +70,19 @@ mod info;
 #[cfg(any(feature = "cassandra", feature = "postgres"))]
 mod join;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod media;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod observe;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod payloads;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 mod retry;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod setters;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

@@ -84,6 +84,11 @@
 //! it sends it again and what it makes of what comes is the same. To drop the future ends the
 //! request.
 //!
+//! Its TLS is rustls with the cryptography of ring, and is installed for nobody else. A reqwest of
+//! yours that was built without TLS has it from then on, and no cryptography: `Client::new` panics
+//! unless its feature `rustls` is on, or `rustls::crypto::ring::default_provider()` was installed
+//! before.
+//!
 //! [`AsyncModel`]: crate::conversation::AsyncModel
 //! [`Model`]: crate::conversation::Model
 
@@ -133,9 +138,22 @@ pub struct Transport {
     base: Option<String>,
     key: Option<HeaderValue>,
     headers: HeaderMap,
-    settings: Settings,
+    connect: Duration,
+    first_byte: Duration,
+    stall: Duration,
+    total: Option<Duration>,
+    retries: u32,
+    longest_wait: Duration,
+    repeats_unanswered: bool,
+    keeps_broken: bool,
+    stream: bool,
+    proxy: Option<String>,
+    trusted: Vec<CertificateDer<'static>>,
     shape: Option<Arc<ShapeRequest>>,
     clients: Arc<Clients>,
+    /// The client of the application's.
+    #[cfg(feature = "reqwest")]
+    own: Option<reqwest::Client>,
 }
 
 /// The clients, each made when it is needed first.
@@ -157,44 +175,6 @@ struct Request {
 
 /// A function of the application's, which changes each request before it is sent.
 type ShapeRequest = dyn for<'a> Fn(wire::Request<'a>) -> wire::Request<'a> + Send + Sync;
-
-#[derive(Clone)]
-struct Settings {
-    connect: Duration,
-    first_byte: Duration,
-    stall: Duration,
-    total: Option<Duration>,
-    retries: u32,
-    longest_wait: Duration,
-    repeats_unanswered: bool,
-    keeps_broken: bool,
-    stream: bool,
-    proxy: Option<String>,
-    trusted: Vec<CertificateDer<'static>>,
-    /// The client of the application's.
-    #[cfg(feature = "reqwest")]
-    own: Option<reqwest::Client>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            first_byte: Duration::from_secs(300),
-            stall: Duration::from_secs(60),
-            total: None,
-            retries: 2,
-            longest_wait: Duration::from_secs(60),
-            repeats_unanswered: false,
-            keeps_broken: false,
-            stream: true,
-            proxy: None,
-            trusted: Vec::new(),
-            #[cfg(feature = "reqwest")]
-            own: None,
-        }
-    }
-}
 
 /// The time that a server asks to wait, where it is longer than
 /// [allowed](Transport::longest_wait): the [source](StdError::source) of the error.
@@ -220,9 +200,21 @@ impl Transport {
             base: None,
             key: None,
             headers: HeaderMap::new(),
-            settings: Settings::default(),
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            stall: Duration::from_secs(60),
+            total: None,
+            retries: 2,
+            longest_wait: Duration::from_secs(60),
+            repeats_unanswered: false,
+            keeps_broken: false,
+            stream: true,
+            proxy: None,
+            trusted: Vec::new(),
             shape: None,
             clients: Arc::default(),
+            #[cfg(feature = "reqwest")]
+            own: None,
         }
     }
 
@@ -308,8 +300,8 @@ impl Transport {
             Error::invalid("transport", text)
         })?;
         let format = self.provider.format();
-        let is_events = self.settings.stream && format == Format::Gemini;
-        let path = format.path(&self.model, self.settings.stream);
+        let is_events = self.stream && format == Format::Gemini;
+        let path = format.path(&self.model, self.stream);
         Ok(address::join(base, &server, &path, is_events))
     }
 
@@ -351,14 +343,14 @@ impl Transport {
     /// Asks for answers in one piece, for servers that can't stream.
     #[must_use]
     pub fn no_stream(mut self) -> Self {
-        self.settings.stream = false;
+        self.stream = false;
         self
     }
 
     /// Sets the time in which a connection comes about; 10 seconds unless set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.connect = timeout;
+        self.connect = timeout;
         self.changed()
     }
 
@@ -366,7 +358,7 @@ impl Transport {
     /// model that thinks, or does not stream, takes its time.
     #[must_use]
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.first_byte = timeout;
+        self.first_byte = timeout;
         self.changed()
     }
 
@@ -375,7 +367,7 @@ impl Transport {
     /// longer than any time but the [total](Self::total_timeout).
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.stall = timeout;
+        self.stall = timeout;
         self.changed()
     }
 
@@ -394,14 +386,14 @@ impl Transport {
     /// ```
     #[must_use]
     pub fn total_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.total = Some(timeout);
+        self.total = Some(timeout);
         self
     }
 
     /// Sets how often a request is sent [again](self#what-it-sends-again); twice unless set.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.settings.retries = retries;
+        self.retries = retries;
         self
     }
 
@@ -409,7 +401,7 @@ impl Transport {
     /// more, its error is returned at once.
     #[must_use]
     pub fn longest_wait(mut self, wait: Duration) -> Self {
-        self.settings.longest_wait = wait;
+        self.longest_wait = wait;
         self
     }
 
@@ -417,7 +409,7 @@ impl Transport {
     /// shown: it may be paid twice.
     #[must_use]
     pub fn repeat_unanswered(mut self) -> Self {
-        self.settings.repeats_unanswered = true;
+        self.repeats_unanswered = true;
         self
     }
 
@@ -426,7 +418,7 @@ impl Transport {
     /// nothing is stored.
     #[must_use]
     pub fn keep_broken(mut self) -> Self {
-        self.settings.keeps_broken = true;
+        self.keeps_broken = true;
         self
     }
 
@@ -442,7 +434,7 @@ impl Transport {
         ureq::Proxy::new(address).map_err(|_| invalid())?;
         #[cfg(feature = "reqwest")]
         reqwest::Proxy::all(address).map_err(|_| invalid())?;
-        self.settings.proxy = Some(address.to_owned());
+        self.proxy = Some(address.to_owned());
         Ok(self.changed())
     }
 
@@ -457,7 +449,7 @@ impl Transport {
         if trusted.is_empty() {
             return Err(Error::invalid("transport", "trust: no certificate"));
         }
-        self.settings.trusted.extend(trusted);
+        self.trusted.extend(trusted);
         Ok(self.changed())
     }
 
@@ -477,8 +469,8 @@ impl Transport {
     /// The certificates of those whose signature counts.
     fn roots(&self) -> Vec<CertificateDer<'static>> {
         let is_plain = self.url().is_ok_and(|url| url.starts_with("http://"));
-        let mut roots = self.settings.trusted.clone();
-        if !is_plain || self.settings.proxy.is_some() {
+        let mut roots = self.trusted.clone();
+        if !is_plain || self.proxy.is_some() {
             roots.extend(rustls_native_certs::load_native_certs().certs); // it takes some milliseconds
         }
         roots
@@ -495,7 +487,7 @@ impl Transport {
         let agent = concat!("memory-prompt/", env!("CARGO_PKG_VERSION"));
         headers.insert("user-agent", HeaderValue::from_static(agent));
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        if self.settings.stream {
+        if self.stream {
             headers.insert("accept", HeaderValue::from_static("text/event-stream, */*"));
             // Packed, events may wait for one another.
             headers.insert("accept-encoding", HeaderValue::from_static("identity"));
@@ -530,8 +522,7 @@ impl Transport {
                 format!("the prompt is for {asked}, and this transport for {}", self.provider);
             return Err(Error::invalid(OPERATION, text));
         }
-        let mut request =
-            wire::Request::new(ask.prompt()).model(&self.model).stream(self.settings.stream);
+        let mut request = wire::Request::new(ask.prompt()).model(&self.model).stream(self.stream);
         if !ask.tools().is_empty() {
             request = request.tools(ask.tools());
         }
@@ -546,10 +537,9 @@ impl Transport {
     }
 }
 
-/// Returns a time as the HTTP client takes it: of what no clock counts, none.
-fn limit(time: Duration) -> Option<Duration> {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-    (time < CENTURY).then_some(time)
+/// Returns a time as the HTTP clients take it: a century where no clock counts so far.
+fn limit(time: Duration) -> Duration {
+    time.min(Duration::from_secs(100 * 365 * 86_400))
 }
 
 fn missing(what: &str, provider: Provider, names: &[&str]) -> Error {
@@ -570,8 +560,8 @@ impl fmt::Debug for Transport {
             .field("base", &base)
             .field("has_key", &self.key.is_some())
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
-            .field("stream", &self.settings.stream)
-            .field("retries", &self.settings.retries)
+            .field("stream", &self.stream)
+            .field("retries", &self.retries)
             .finish_non_exhaustive()
     }
 }

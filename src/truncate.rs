@@ -115,7 +115,7 @@ pub struct TruncateContext {
     /// The role of the message.
     pub role: Role,
     /// Its position since the conversation began.
-    pub seq: u64,
+    pub position: u64,
 }
 
 impl Truncate {
@@ -263,12 +263,13 @@ impl Truncate {
             }
     }
 
-    /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself
-    /// is cut, says where. One that is to stay `whole` is not cut, but a processor decides on it.
+    /// Decides whether the record at `position` is kept, replaced or dropped; where the message
+    /// itself is cut, says where. One that is to stay `whole` is not cut, but a processor decides
+    /// on it.
     pub(crate) fn judge(
         &self,
         message: &Message,
-        seq: u64,
+        position: u64,
         whole: bool,
     ) -> Result<(Verdict, Option<Cutting>)> {
         let cut = || match self.cut(message).filter(|_| !whole) {
@@ -280,16 +281,16 @@ impl Truncate {
             limit: self.cut.limit().get(),
             unit: self.cut.unit(),
             role: message.role(),
-            seq,
+            position,
         };
         let verdict = processor.process(message, &context).map_err(|source| {
-            let text = format!("the processor failed on message {seq} ({})", message.role());
+            let text = format!("the processor failed on message {position} ({})", message.role());
             Error::new(ErrorKind::Truncate, "truncate", text).with_source(source)
         })?;
         match verdict {
             Verdict::Replace(new) if !same_shape(message, &new) => {
                 let text = format!(
-                    "the processor changed the role or the call ids of message {seq} ({})",
+                    "the processor changed the role or the call ids of message {position} ({})",
                     message.role()
                 );
                 Err(Error::new(ErrorKind::Truncate, "truncate", text))

@@ -3,8 +3,8 @@
 //!
 //! A turn stages what happens and stores it once it is done, so that a model that fails, a tab that
 //! is closed and a process that dies leave no half of it in the memory, unless a tool has run that
-//! must not run twice: that is [never denied](self#what-happened-is-never-denied). It does no I/O
-//! of its own: it says what it wants next, and [`next`](Turn::next) does what concerns the memory.
+//! must not run twice: that is [never denied](self#what-happened-is-never-denied). It asks no model
+//! and runs no tool: [`next`](Turn::next) does what concerns the memory, and says what it wants.
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
@@ -72,7 +72,6 @@
 //! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
 //! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
-mod anew;
 mod call;
 mod decision;
 mod history;
@@ -80,6 +79,7 @@ mod inbox;
 mod late;
 mod look;
 mod machine;
+mod over;
 mod owner;
 mod prompts;
 mod reply;
@@ -94,7 +94,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::memory::{Append, Appended, Limits, Read};
+use crate::memory::Limits;
 use crate::message::{AiMessage, Message};
 use crate::prompt::{Prompt, Report};
 use crate::tool::Tool;
@@ -104,14 +104,15 @@ pub(crate) use decision::Decision;
 #[cfg(feature = "async")]
 pub use inbox::AsyncInbox;
 pub use inbox::Inbox;
-pub(crate) use late::{Lacks, LateCall, Stored, Unwritten};
+pub(crate) use late::{Lacks, LateCall, Stored};
 use look::Look;
+use owner::BROKEN;
 pub(crate) use owner::no_tool;
 use prompts::Prompts;
 pub use reply::Reply;
 pub(crate) use room::{excess, too_large};
 pub(crate) use state::NOT_RUN;
-use state::{Event, State, Written};
+use state::{State, Written};
 pub(crate) use unfinished::turns_in;
 pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
@@ -132,9 +133,6 @@ pub struct Turn {
     was_over: bool,
     /// The id of its append, where the one that is made of its own is taken.
     commit_id: Option<String>,
-    /// The append by which others have stored it, and the messages where they have an answer.
-    stored: Option<Appended>,
-    answered_elsewhere: Option<Vec<Message>>,
     /// True if it was given an id, and is no copy: requests of it may have come before.
     is_request: bool,
     /// The calls that wait for approval, of a request that came before.
@@ -142,29 +140,6 @@ pub struct Turn {
     /// The reason why the newest answer ended, where its provider told.
     stop: Option<Stop>,
     metadata: Box<Metadata>,
-}
-
-/// The next thing that a turn wants: of its memory, or of its owner.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Step {
-    /// This is to be appended, for [`Turn::found`]: it changes nothing, and tells what was appended
-    /// under its id.
-    Find(Append),
-    /// The slots of the conversation are to be listed, for [`Turn::listed`].
-    List,
-    /// The conversation is to be read, for [`Turn::read`].
-    Read(Read),
-    /// This is to be appended before anything else happens, for [`Turn::saved`].
-    Save(Append),
-    /// The model is to be asked, for [`Turn::answer`].
-    Ask(Ask),
-    /// These tools are to be run, for [`Turn::result`].
-    Call(Vec<Call>),
-    /// This is to be appended, for [`Turn::appended`]: the whole turn.
-    Append(Append),
-    /// All is said, and stored.
-    Done(Done),
 }
 
 /// The next thing that a turn wants of its owner.
@@ -223,7 +198,8 @@ pub struct Done {
     /// The positions of its messages in the memory, as far as they are known: none if others
     /// have ended the turn behind its checkpoint.
     pub positions: Range<u64>,
-    /// Its messages: the question, calls and results, and the answer.
+    /// Its messages: the question, calls and results, and the answer. Of one that goes on behind
+    /// what is stored of its [id](Turn::with_id) it is what came since.
     pub messages: Vec<Message>,
     /// The way in which it ended.
     pub ended: Ended,
@@ -287,6 +263,11 @@ impl Done {
     /// Returns the answer, where the model has given one.
     pub fn answer(&self) -> Option<&AiMessage> {
         self.messages.last().and_then(Message::as_ai).filter(|ai| !ai.has_tool_calls())
+    }
+
+    /// Returns true if its answer broke off, or there is none.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.answer().is_none_or(|answer| answer.attributes().get(BROKEN).is_some())
     }
 
     /// Returns the text of the answer; empty if there is none.
@@ -363,7 +344,7 @@ pub enum OnInterrupt {
 impl Turn {
     /// Returns the turn that is in this state.
     fn of(state: State) -> Self {
-        let mut turn = Self {
+        Self {
             prompts: Prompts::default(),
             state,
             tools: Arc::from([]),
@@ -372,15 +353,11 @@ impl Turn {
             commits: 0,
             was_over: false,
             commit_id: None,
-            stored: None,
-            answered_elsewhere: None,
             is_request: false,
             waiting: Vec::new(),
             stop: None,
             metadata: Box::default(),
-        };
-        turn.look_at_others();
-        turn
+        }
     }
 }
 
@@ -419,7 +396,7 @@ impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut state = State::deserialize(from)?;
         // Its earlier owner may have run the calls that it was handed, or was about to be handed.
-        state.apply(Event::HandedOver).map_err(serde::de::Error::custom)?;
+        state.hand_over();
         // Another one may have written the first checkpoint, and ended the turn long ago.
         let mut calls = state.open().into_iter();
         if state.written == Written::Not && calls.any(|(_, call)| !state.is_repeatable(call)) {

@@ -270,7 +270,7 @@ impl Window {
                 }
                 // Back from the low mark: what lies between is at most a step.
                 let back = snapshot.records.iter().rev().skip(have - start);
-                let start = start - back.take_while(|record| record.seq() >= position).count();
+                let start = start - back.take_while(|record| record.position() >= position).count();
                 takes_all |= position <= snapshot.start;
                 Ok(WindowStart { ended, takes_all, ..WindowStart::at(start) })
             }

@@ -92,6 +92,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     #[cfg(feature = "sqlite")]
     ("stores: sqlite read", sqlite::reading_costs_little),
     #[cfg(feature = "sqlite")]
+    ("stores: sqlite pictures", sqlite::pictures_stay_where_they_are),
+    #[cfg(feature = "sqlite")]
     ("stores: sqlite append", sqlite::appending_costs_little),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite writers", sqlite::many_writers_share_their_commits),

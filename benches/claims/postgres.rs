@@ -18,12 +18,12 @@ const CLAIM: &str = "PostgreSQL: 64 callers / bare prepared statements, turns a 
 
 const TABLE: &str = "DROP TABLE IF EXISTS memory_prompt_by_hand;
     DROP SCHEMA IF EXISTS memory_prompt_claims CASCADE;
-    CREATE TABLE memory_prompt_by_hand (conversation text, seq bigint, at bigint, payload bytea,
-    PRIMARY KEY (conversation, seq))";
+    CREATE TABLE memory_prompt_by_hand (conversation text, position bigint, at bigint, payload bytea,
+    PRIMARY KEY (conversation, position))";
 const INSERT: &str = "INSERT INTO memory_prompt_by_hand
     SELECT $1, $2 + i - 1, $3, payload FROM unnest($4::bytea[]) WITH ORDINALITY AS batch (payload, i)";
 const SELECT: &str = "SELECT payload FROM memory_prompt_by_hand WHERE conversation = $1
-    ORDER BY seq DESC LIMIT 10";
+    ORDER BY position DESC LIMIT 10";
 
 /// Each of 64 callers appends two messages and reads the last ten, eight times, over ten
 /// connections.
@@ -63,8 +63,8 @@ pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
             on_all(&runtime, |i| {
                 let (pool, id) = (pool.clone(), id(i));
                 async move {
-                    for seq in (0..TURNS).map(|turn| first + 2 * turn) {
-                        by_hand(&pool, &id, seq).await;
+                    for position in (0..TURNS).map(|turn| first + 2 * turn) {
+                        by_hand(&pool, &id, position).await;
                     }
                 }
             });
@@ -77,13 +77,14 @@ pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
     claims.at_least(CLAIM, 1.0 / found.ratio, 0.6);
 }
 
-async fn by_hand(pool: &Pool, id: &str, seq: u64) {
-    let payloads = [message(seq), message(seq + 1)].map(|it| Codec::Json.encode(&it).unwrap());
-    let seq = i64::try_from(seq).unwrap();
+async fn by_hand(pool: &Pool, id: &str, position: u64) {
+    let payloads =
+        [message(position), message(position + 1)].map(|it| Codec::Json.encode(&it).unwrap());
+    let position = i64::try_from(position).unwrap();
     let client = pool.get().await.unwrap();
     let insert = client.prepare_cached(INSERT).await.unwrap();
     let at = 1_700_000_000_000_i64;
-    client.execute(&insert, &[&id, &seq, &at, &payloads.as_slice()]).await.unwrap();
+    client.execute(&insert, &[&id, &position, &at, &payloads.as_slice()]).await.unwrap();
     drop(client);
     let client = pool.get().await.unwrap();
     let select = client.prepare_cached(SELECT).await.unwrap();

@@ -7,7 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use memory_prompt::codec::{self, Codec};
-use memory_prompt::store::Durability;
+use memory_prompt::memory::Read;
+use memory_prompt::message::{Media, Part};
+use memory_prompt::store::{Durability, SqliteMemory};
 use memory_prompt::{ChatMemory, ChatMemoryExt, Message, SqliteStore};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
@@ -20,7 +22,7 @@ const DISK: Pace = Pace { runs: 15, nanos: 150_000_000 };
 const ID: &str = "support:u1001:c2002";
 const INSERT: &str = "INSERT INTO message VALUES (?1, ?2, ?3, ?4)";
 const SELECT: &str =
-    "SELECT payload FROM message WHERE conversation = ?1 ORDER BY seq DESC LIMIT 10";
+    "SELECT payload FROM message WHERE conversation = ?1 ORDER BY position DESC LIMIT 10";
 
 pub(crate) fn reading_costs_little(claims: &mut Claims) {
     let folder = Folder::new();
@@ -45,6 +47,29 @@ pub(crate) fn reading_costs_little(claims: &mut Claims) {
     claims.at_most("SQLite: last 10 / bare SELECT and JSON decode", found.ratio, 2.0);
 }
 
+/// A hundred pictures of a megabyte in one conversation, and the same texts without them.
+pub(crate) fn pictures_stay_where_they_are(claims: &mut Claims) {
+    let folder = Folder::new();
+    let store = SqliteStore::options().durability(Durability::Process);
+    let store = store.open(folder.file("ours.db")).unwrap();
+    let [with, without] = ["with", "without"].map(|id| store.memory(id).unwrap());
+    for n in 0..100_u8 {
+        let text = Part::text(message(n.into()).text());
+        let data = "iVBORw0KGgoAAAANSUhEUgAAAUAAAADwCAYAAAD/".repeat(35_000);
+        let picture = Media::base64("image/png", format!("{data}{n:0>4}"));
+        with.add(Message::user([text.clone(), Part::Image(picture)])).unwrap();
+        without.add(Message::user([text])).unwrap();
+    }
+    let read = |of: &SqliteMemory| of.read_with(&Read::newest(20).references()).unwrap();
+    let found = claims.compare(
+        Pace::FINE,
+        ["SQLite: last 20 of 100 pictures of 1 MB", "without them"],
+        || assert_eq!(read(&with).records.len(), 20),
+        || assert_eq!(read(&without).records.len(), 20),
+    );
+    claims.at_most("SQLite: last 20 of 100 pictures / without pictures", found.ratio, 2.0);
+}
+
 pub(crate) fn appending_costs_little(claims: &mut Claims) {
     let [full, process] =
         [("durable", Durability::Full), ("safe from crashes of the process", Durability::Process)]
@@ -53,9 +78,9 @@ pub(crate) fn appending_costs_little(claims: &mut Claims) {
                 let ours = SqliteStore::options().durability(durability);
                 let ours = ours.open(folder.file("ours.db")).unwrap().memory(ID).unwrap();
                 let hand = by_hand(&folder.file("hand.db"), durability);
-                let seq = Cell::new(0);
+                let position = Cell::new(0);
                 let turn = || {
-                    let first = seq.replace(seq.get() + 2);
+                    let first = position.replace(position.get() + 2);
                     (first, [message(first), message(first + 1)])
                 };
                 let found = claims.compare(
@@ -102,12 +127,12 @@ pub(crate) fn many_writers_share_their_commits(claims: &mut Claims) {
         || {
             let first = first.replace(first.get() + 2 * TURNS);
             on_all(|i| {
-                for seq in (0..TURNS).map(|turn| first + 2 * turn) {
-                    let turn = [message(seq), message(seq + 1)].map(|message| {
+                for position in (0..TURNS).map(|turn| first + 2 * turn) {
+                    let turn = [message(position), message(position + 1)].map(|message| {
                         String::from_utf8(Codec::Json.encode(&message).unwrap()).unwrap()
                     });
                     let (done, is_done) = mpsc::sync_channel(1);
-                    to_writer.send((i.to_string(), seq, turn, done)).unwrap();
+                    to_writer.send((i.to_string(), position, turn, done)).unwrap();
                     is_done.recv().unwrap();
                 }
             });
@@ -137,9 +162,9 @@ fn write_together(connection: &Connection, rows: &mpsc::Receiver<Rows>) {
         let mut done = Vec::new();
         for (id, first, payloads, sender) in once(row).chain(rows.try_iter()) {
             let mut insert = transaction.prepare_cached(INSERT).unwrap();
-            for (seq, payload) in (first..).zip(payloads) {
-                let seq = i64::try_from(seq).unwrap();
-                insert.execute(params![id, seq, 1_700_000_000_000_i64, payload]).unwrap();
+            for (position, payload) in (first..).zip(payloads) {
+                let position = i64::try_from(position).unwrap();
+                insert.execute(params![id, position, 1_700_000_000_000_i64, payload]).unwrap();
             }
             done.push(sender);
         }
@@ -156,8 +181,9 @@ fn by_hand(path: &Path, durability: Durability) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
     connection.pragma_update(None, "synchronous", synchronous).unwrap();
-    let table = "CREATE TABLE message (conversation TEXT, seq INTEGER, at INTEGER, payload TEXT,
-                 PRIMARY KEY (conversation, seq)) WITHOUT ROWID";
+    let table =
+        "CREATE TABLE message (conversation TEXT, position INTEGER, at INTEGER, payload TEXT,
+                 PRIMARY KEY (conversation, position)) WITHOUT ROWID";
     connection.execute_batch(table).unwrap();
     connection
 }
@@ -165,9 +191,9 @@ fn by_hand(path: &Path, durability: Durability) -> Connection {
 fn insert(connection: &Connection, first: u64, messages: impl IntoIterator<Item = Message>) {
     let transaction =
         Transaction::new_unchecked(connection, TransactionBehavior::Immediate).unwrap();
-    for (seq, message) in (first..).zip(messages) {
+    for (position, message) in (first..).zip(messages) {
         let payload = String::from_utf8(Codec::Json.encode(&message).unwrap()).unwrap();
-        let row = params![ID, i64::try_from(seq).unwrap(), 1_700_000_000_000_i64, payload];
+        let row = params![ID, i64::try_from(position).unwrap(), 1_700_000_000_000_i64, payload];
         transaction.prepare_cached(INSERT).unwrap().execute(row).unwrap();
     }
     transaction.commit().unwrap();

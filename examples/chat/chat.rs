@@ -48,7 +48,7 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
         ("/report", _) => println!("{}", chat.prompt().preview()?.report()),
         ("/memory", _) => {
             for it in chat.prompt().memory().all()?.iter() {
-                println!("{} {:?}: {}", it.seq(), it.message().role(), it.message().text());
+                println!("{} {:?}: {}", it.position(), it.message().role(), it.message().text());
             }
         }
         ("/edit", what) => {

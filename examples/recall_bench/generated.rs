@@ -83,10 +83,12 @@ pub(crate) fn prompt(
 
 /// Returns whether all evidence is in the prompt: whole, or also in part.
 pub(crate) fn has_all(prompt: &Prompt, question: &Question, in_part: bool) -> bool {
-    let sent = |seq| prompt.with_origins().any(|(origin, _)| origin == Origin::History(seq));
+    let sent =
+        |position| prompt.with_origins().any(|(origin, _)| origin == Origin::History(position));
     let recalled = &prompt.report().recalled;
-    let quoted = |seq| recalled.iter().any(|it| it.seq == seq && (it.whole || in_part));
-    question.evidence.iter().all(|seq| quoted(*seq) || sent(*seq))
+    let quoted =
+        |position| recalled.iter().any(|it| it.position == position && (it.whole || in_part));
+    question.evidence.iter().all(|position| quoted(*position) || sent(*position))
 }
 
 /// Returns notes of many topics in no order, each of which stands alone: nothing is gained by what
@@ -109,13 +111,13 @@ pub(crate) fn strewn(notes: usize) -> Conversation {
             let text = text.replace("{p}", LANGUAGES[0].people[person]);
             text.replace("{l}", LANGUAGES[0].places[place])
         };
-        let seq = talk.say(fill(topic.note));
-        asked.push((fill(topic.question), seq));
+        let position = talk.say(fill(topic.note));
+        asked.push((fill(topic.question), position));
     }
     let is_only = |text: &str| asked.iter().filter(|(other, _)| other == text).count() == 1;
     let only = asked.iter().filter(|(text, _)| is_only(text)).take(200);
-    let questions = only.map(|(text, seq)| {
-        let (text, evidence) = (text.clone(), vec![*seq]);
+    let questions = only.map(|(text, position)| {
+        let (text, evidence) = (text.clone(), vec![*position]);
         Question { lead: Vec::new(), text, evidence, kind: "strewn".into(), found: Vec::new() }
     });
     Conversation { name: "Notes", questions: questions.collect(), messages: talk.0 }
@@ -230,11 +232,12 @@ struct Talk(Vec<(SystemTime, Message)>);
 
 impl Talk {
     fn say(&mut self, text: String) -> u64 {
-        let seq = self.0.len() as u64;
-        let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seq * 10_000);
-        let speaks = if seq.is_multiple_of(2) { Message::user(text) } else { Message::ai(text) };
+        let position = self.0.len() as u64;
+        let at = UNIX_EPOCH + Duration::from_secs(1_700_000_000 + position * 10_000);
+        let speaks =
+            if position.is_multiple_of(2) { Message::user(text) } else { Message::ai(text) };
         self.0.push((at, speaks));
-        seq
+        position
     }
 }
 

@@ -18,12 +18,12 @@ pub(crate) struct Letters {
 
 impl Letters {
     /// Adds the text of the message at this position.
-    pub(crate) fn add(&mut self, seq: u64, text: &str) {
+    pub(crate) fn add(&mut self, position: u64, text: &str) {
         let groups = groups(text);
         for group in groups.keys() {
             *self.having.entry(*group).or_default() += 1.0;
         }
-        self.texts.push((seq, groups));
+        self.texts.push((position, groups));
     }
 
     /// Learns from all texts how much each group weighs: the more the fewer of them have it.
@@ -43,7 +43,10 @@ impl Letters {
             both.sum::<f32>() / (length * other)
         };
         let all = self.texts.iter().zip(&self.lengths);
-        let all = all.map(|((seq, text), other)| Candidate { seq: *seq, fit: fit(text, *other) });
+        let all = all.map(|((position, text), other)| Candidate {
+            position: *position,
+            fit: fit(text, *other),
+        });
         let mut close: Vec<_> = all.filter(|it| it.fit > 0.0).collect();
         close.sort_by(|a, b| b.fit.total_cmp(&a.fit));
         close.truncate(n);

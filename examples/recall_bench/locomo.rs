@@ -58,7 +58,7 @@ fn conversation(of: &Value) -> Conversation {
         let candidates = found.filter_map(|it| {
             #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
             let fit = it[1].as_f64()? as f32;
-            Some(Candidate { seq: *places.get(it[0].as_str()?)?, fit })
+            Some(Candidate { position: *places.get(it[0].as_str()?)?, fit })
         });
         let found = candidates.collect();
         let new = Question { lead: Vec::new(), text, evidence, kind, found };

@@ -36,7 +36,7 @@ pub(crate) fn ask(
             sent.insert(place, passage.len() == texts[place].len());
         }
     }
-    let places = || question.evidence.iter().filter_map(|seq| usize::try_from(*seq).ok());
+    let places = || question.evidence.iter().filter_map(|position| usize::try_from(*position).ok());
     let whole = places().all(|place| sent.get(&place) == Some(&true));
     Ok([whole, places().all(|place| sent.contains_key(&place))])
 }

@@ -8,15 +8,17 @@ mod folder;
 #[allow(dead_code, clippy::duration_suboptimal_units)]
 // it serves other tests too, of an older Rust
 mod process;
+#[path = "../readme/service.rs"]
 #[allow(unreachable_pub)] // as it stands in the README
-mod readme;
+mod service;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +30,7 @@ use tokio::task::JoinSet;
 
 /// The service in a process of its own, which is killed with the test.
 struct Web {
-    child: Child,
+    child: Process,
     log: PathBuf,
     url: String,
     client: Client,
@@ -79,7 +81,7 @@ impl Web {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut web = Self { child, log, url: String::new(), client: client() };
+        let mut web = Self { child: Process(child), log, url: String::new(), client: client() };
         web.wait_for("http://");
         let log = web.log();
         let url = &log[log.find("http://").unwrap()..];
@@ -105,15 +107,15 @@ impl Web {
     }
 
     fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
     }
 
     /// Asks it to end, and waits until it has.
     fn end(&mut self) {
-        let id = self.child.id().to_string();
+        let id = self.child.0.id().to_string();
         Command::new("kill").args(["-s", "INT", &id]).status().unwrap();
-        assert!(self.child.wait().unwrap().success());
+        assert!(self.child.0.wait().unwrap().success());
     }
 
     async fn send(&self, user: &str, asked: impl Into<reqwest::Body>) -> Response {
@@ -144,14 +146,14 @@ impl Web {
     async fn page(&self, user: &str) -> Page {
         let response = self.client.get(format!("{}/{user}", self.url)).send().await.unwrap();
         let mut page: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
-        let rows: Vec<(u64, Value, u64, Vec<Value>)> =
-            serde_json::from_value(page["rows"].take()).unwrap();
+        let rows: Vec<Value> = serde_json::from_value(page["entries"].take()).unwrap();
         let rows = rows.into_iter().rev().enumerate();
-        let rows = rows.map(|(place, (position, message, variant, branches))| {
-            assert_eq!(position, place as u64);
-            let role = message["role"].as_str().unwrap().to_owned();
-            let message: Message = serde_json::from_value(message).unwrap();
-            (role, message.text().into_owned(), variant, branches)
+        let rows = rows.map(|(place, mut row)| {
+            assert_eq!(row["position"], place);
+            let role = row["message"]["role"].as_str().unwrap().to_owned();
+            let message: Message = serde_json::from_value(row["message"].take()).unwrap();
+            let branches = serde_json::from_value(row["branches"].take()).unwrap();
+            (role, message.text().into_owned(), row["variant"].as_u64().unwrap(), branches)
         });
         Page { branch: page["branch"].take(), rows: rows.collect() }
     }
@@ -185,11 +187,14 @@ impl Web {
     }
 }
 
-impl Drop for Web {
+/// A process that ends with whoever holds it.
+struct Process(Child);
+
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -242,10 +247,10 @@ fn long(word: &str, words: usize) -> String {
 
 /// 200 users at once, each with two tabs; a tab in five is closed in the middle of its answer.
 async fn many_users_at_once(web: Web) {
-    let web = std::sync::Arc::new(web);
+    let web = Arc::new(web);
     let mut tabs = JoinSet::new();
     for (user, tab) in (0..200).flat_map(|user| [(user, 0), (user, 1)]) {
-        let web = std::sync::Arc::clone(&web);
+        let web = Arc::clone(&web);
         tabs.spawn(async move {
             let question = format!("user {user} tab {tab} {}", long("word", 20));
             let mut response = web.post(&format!("u{user}"), question.clone()).await;
@@ -282,10 +287,10 @@ async fn two_hundred_users_at_once_lose_and_mix_nothing() {
 async fn a_reload_goes_on_behind_what_was_seen() {
     let folder = Folder::new();
     let place = folder.file("web.db");
-    let web = std::sync::Arc::new(Web::start(place.to_str().unwrap(), &folder, &[]));
+    let web = Arc::new(Web::start(place.to_str().unwrap(), &folder, &[]));
     let mut tabs = JoinSet::new();
     for client in 0..1_000_usize {
-        let web = std::sync::Arc::clone(&web);
+        let web = Arc::clone(&web);
         tabs.spawn(async move {
             let (user, question) = (format!("c{client}"), format!("{client} {}", long("w", 30)));
             let mut response = web.post(&user, question.clone()).await;
@@ -502,66 +507,125 @@ async fn a_turn_with_tools_is_told_from_what_is_stored() {
     assert_eq!(web.booked(), 0);
 }
 
-/// What a browser shows of the page at this address, when nothing is loaded any more; none where no
-/// browser is installed.
-fn shown(folder: &Folder, page: &str) -> Option<String> {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = names.into_iter().find(is_there) else {
-        println!("skipped: no Chromium is installed");
-        return None;
-    };
-    let shown = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .args(["--virtual-time-budget=20000", "--timeout=20000"])
-        .arg(format!("--user-data-dir={}", folder.file("browser").display()))
-        .arg(page)
-        .output()
-        .unwrap();
-    Some(String::from_utf8_lossy(&shown.stdout).into_owned())
+/// A browser that has Ada's page open, and tells what it shows; it ends with the test.
+struct Browser {
+    _child: Process,
+    shown: Arc<Mutex<String>>,
 }
 
-/// A browser runs the page: it asks, is reloaded in the middle of the answer, and shows it whole.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_browser_shows_the_whole_answer_after_a_reload() {
-    let folder = Folder::new();
-    let place = folder.file("web.db");
-    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
-    let question = long("word", 300); // a second and a half
-    let mut running = web.post("ada", question.clone()).await;
-    assert!(running.chunk().await.unwrap().is_some());
-    drop(running); // the tab was closed, and another one is opened in the middle of its answer
-    let Some(shown) = shown(&folder, &format!("{}/#ada", web.url)) else { return };
-    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
-    assert!(shown.contains(&format!(">You said: {question}</p>")), "{shown}");
+impl Browser {
+    /// Opens the page, which does this too, by way of a server between both. None where no browser
+    /// is installed.
+    fn open(folder: &Folder, web: &Web, script: &'static str, way: Way) -> Option<Self> {
+        let names = ["chromium", "chromium-browser", "google-chrome"];
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        let Some(browser) = names.into_iter().find(is_there) else {
+            println!("skipped: no Chromium is installed");
+            return None;
+        };
+        let shown = Arc::<Mutex<String>>::default();
+        let url = between(&web.url, script, way, &shown);
+        let child = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"])
+            .arg(format!("--user-data-dir={}", folder.file("browser").display()))
+            .arg(format!("{url}/#ada"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Some(Self { _child: Process(child), shown })
+    }
+
+    /// Waits until it shows this, and returns all that it shows.
+    async fn shows(&self, what: &str) -> String {
+        let since = Instant::now();
+        loop {
+            let shown = self.shown.lock().unwrap().clone();
+            if shown.contains(what) {
+                return shown;
+            }
+            assert!(since.elapsed() < Duration::from_secs(40), "{what}: {shown}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
-/// Hands on to the service what a browser asks for; the events of a turn are asked for late.
-fn asking_late_for_events(url: &str) -> String {
+/// The way between a browser and the service: how late the events of a turn are asked for, and how
+/// many bytes of an answer come before the connection breaks.
+#[derive(Clone, Copy)]
+struct Way {
+    late: Duration,
+    bytes: u64,
+}
+
+const OPEN: Way = Way { late: Duration::ZERO, bytes: u64::MAX };
+
+/// Tells every tenth of a second what the page shows.
+const TELLS: &str = "setInterval(() => fetch('/shown', \
+    { method: 'POST', body: $('said').innerHTML + $('state').outerHTML }), 100)";
+
+/// Hands on to the service what a browser asks for.
+fn between(url: &str, script: &'static str, way: Way, shown: &Arc<Mutex<String>>) -> String {
     let service = url.strip_prefix("http://").unwrap().to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
+    let shown = Arc::clone(shown);
     thread::spawn(move || {
         for mut browser in listener.incoming().map(Result::unwrap) {
-            let service = service.clone();
+            let (service, shown) = (service.clone(), Arc::clone(&shown));
             thread::spawn(move || {
                 let (mut head, mut byte) = (Vec::new(), [0]);
                 while !head.ends_with(b"\r\n\r\n") && browser.read_exact(&mut byte).is_ok() {
                     head.push(byte[0]);
                 }
                 let head = String::from_utf8(head).unwrap();
-                if head.contains("/events ") {
-                    thread::sleep(Duration::from_secs(3));
-                }
-                // One request a connection, so that none is overlooked.
-                let head = head.replace("Connection: keep-alive", "Connection: close");
-                let mut service = std::net::TcpStream::connect(service).unwrap();
-                service.write_all(head.as_bytes()).unwrap();
-                let _ = std::io::copy(&mut service, &mut browser);
+                let length = head.lines().find_map(|it| it.strip_prefix("Content-Length: "));
+                let mut body = vec![0; length.map_or(0, |it| it.parse().unwrap())];
+                browser.read_exact(&mut body).unwrap();
+                let own = match head.split(' ').nth(1) {
+                    Some("/") => {
+                        let script = format!("{script}\n{TELLS}\n</script>");
+                        include_str!("page.html").replace("</script>", &script)
+                    }
+                    Some("/shown") => {
+                        *shown.lock().unwrap() = String::from_utf8(body).unwrap();
+                        String::new()
+                    }
+                    _ => {
+                        let is_followed = head.contains("/events ");
+                        if is_followed {
+                            thread::sleep(way.late);
+                        }
+                        // One request a connection, so that none is overlooked.
+                        let head = head.replace("Connection: keep-alive", "Connection: close");
+                        let mut service = std::net::TcpStream::connect(service).unwrap();
+                        service.write_all(&[head.as_bytes(), &body].concat()).unwrap();
+                        let is_told = is_followed || head.starts_with("POST ");
+                        let most = if is_told { way.bytes } else { u64::MAX };
+                        let _ = std::io::copy(&mut service.take(most), &mut browser);
+                        return;
+                    }
+                };
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close";
+                let _ = write!(browser, "{head}\r\ncontent-length: {}\r\n\r\n{own}", own.len());
             });
         }
     });
     address
+}
+
+/// A browser is reloaded in the middle of an answer, and shows it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_the_whole_answer_after_a_reload() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let question = long("word", 900); // four seconds and a half
+    let mut running = web.post("ada", question.clone()).await;
+    assert!(running.chunk().await.unwrap().is_some());
+    drop(running); // the tab was closed, and another one is opened in the middle of its answer
+    let Some(browser) = Browser::open(&folder, &web, "", OPEN) else { return };
+    let shown = browser.shows(&format!(">You said: {question}<")).await;
+    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
 }
 
 /// An answer ended between the two questions of a page, what is stored and what runs: neither told
@@ -571,14 +635,30 @@ async fn a_browser_shows_an_answer_that_ended_while_its_page_was_loaded() {
     let folder = Folder::new();
     let place = folder.file("web.db");
     let web = Web::start(place.to_str().unwrap(), &folder, &[]);
-    let question = long("word", 300);
+    let question = long("word", 600);
     let mut running = web.post("ada", question.clone()).await;
     assert!(running.chunk().await.unwrap().is_some());
     drop(running);
-    let page = format!("{}/#ada", asking_late_for_events(&web.url));
-    let Some(shown) = shown(&folder, &page) else { return };
+    let way = Way { late: Duration::from_secs(5), ..OPEN };
+    let Some(browser) = Browser::open(&folder, &web, "", way) else { return };
+    let shown = browser.shows(&format!(">You said: {question}<")).await;
     assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
-    assert!(shown.contains(&format!(">You said: {question}")), "{shown}");
+}
+
+/// The page showed half an answer for ever where the connection broke on which its question was
+/// sent: a browser comes back by itself only where it was asked to follow. One reader serves both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_goes_on_where_the_connection_breaks() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    // 600 events are some 40,000 bytes: three connections at least.
+    let asks = "setTimeout(() => act({ say: 'word '.repeat(600) + 'end' }), 500)";
+    let way = Way { bytes: 16_000, ..OPEN };
+    let Some(browser) = Browser::open(&folder, &web, asks, way) else { return };
+    let shown = browser.shows(">answered</span>").await;
+    assert!(shown.contains(&format!(">You said: {} end<", long("word", 600))), "{shown}");
+    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
 }
 
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
@@ -944,14 +1024,16 @@ async fn the_service_of_the_readme_answers_and_remembers() {
     use memory_prompt::{AsyncChatMemoryStore, InMemoryStore, Provider, Transport};
 
     let shown = include_str!("../../README.md");
-    assert!(shown.contains(include_str!("readme.rs")), "the README shows another service");
+    assert!(
+        shown.contains(include_str!("../readme/service.rs")),
+        "the README shows another service"
+    );
     let model = Transport::new(Provider::OpenAi, "m").key("secret").unwrap();
     let model = model.base_url(&serve([WHOLE.to_owned(), WHOLE.to_owned()])).unwrap();
-    let store: std::sync::Arc<dyn AsyncChatMemoryStore> =
-        std::sync::Arc::new(ToAsync::new(InMemoryStore::new()));
+    let store: Arc<dyn AsyncChatMemoryStore> = Arc::new(ToAsync::new(InMemoryStore::new()));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/ada", listener.local_addr().unwrap());
-    let service = readme::service((store.clone(), model));
+    let service = service::service((store.clone(), model));
     tokio::spawn(async { axum::serve(listener, service).await });
     for _ in 0..2 {
         let answer = client().post(&url).body("hello").send().await.unwrap();
@@ -975,11 +1057,17 @@ fn the_page_is_javascript() {
     }
 }
 
-/// Without its page and its toy.
+/// All of its Rust but this file.
 #[test]
 fn the_service_is_short() {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("web.rs"));
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
-    let lines = text.unwrap().lines().filter(is_code).count();
-    assert!(lines <= 170, "{lines}");
+    let folder = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let is_its = |file: &PathBuf| {
+        file.extension().is_some_and(|it| it == "rs") && !file.ends_with("tests.rs")
+    };
+    let files = folder.map(|it| it.unwrap().path()).filter(is_its);
+    let lines =
+        |file: PathBuf| std::fs::read_to_string(file).unwrap().lines().filter(is_code).count();
+    let all: usize = files.map(lines).sum();
+    assert!((100..=150).contains(&all), "{all}");
 }

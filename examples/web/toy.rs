@@ -4,33 +4,28 @@
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, ModelError};
-use memory_prompt::report::Origin;
-use memory_prompt::turn::Reply;
-use memory_prompt::wire::Event;
-use memory_prompt::{Message, Prompt, ToolCall};
-use tokio::time::sleep;
+use memory_prompt::{Message, Prompt, ToolCall, turn::Reply, wire::Event};
 
 pub(crate) async fn toy(ask: Asking<'static>) -> Result<Reply, ModelError> {
     let reply = answer(ask.prompt());
     for piece in reply.message.text().split_inclusive(' ') {
-        sleep(Duration::from_millis(5)).await;
         ask.tell(Event::Text(piece.to_owned()))?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    sleep(Duration::from_millis(5)).await;
     Ok(reply)
 }
 
 fn answer(prompt: &Prompt) -> Reply {
-    let stored = prompt.with_origins().filter(|(origin, _)| *origin != Origin::Temporary);
-    let sent: Vec<_> = stored.map(|(_, message)| message).collect();
-    let question = sent.iter().rposition(|it| it.is_user()).unwrap_or_default();
-    let text = sent.get(question).map(|it| it.text().into_owned()).unwrap_or_default();
-    let Some(list) = text.strip_prefix("book ") else { return format!("You said: {text}").into() };
-    let booked: Vec<_> = sent[question..].iter().filter_map(|it| it.as_tool()).collect();
-    let Some(what) = list.split(" and ").nth(booked.len()) else {
-        let said = booked.iter().map(|it| it.content().text().into_owned());
-        return said.collect::<Vec<_>>().join(", ").into();
-    };
-    let what = serde_json::json!({ "what": what }).to_string();
-    Message::ai_calls([ToolCall::new(format!("c{}", booked.len()), "book", what)]).into()
+    let sent: Vec<_> = prompt.iter().collect();
+    let asked = sent.iter().rposition(|it| it.is_user()).unwrap_or_default();
+    let question = sent[asked].text();
+    let booked = sent[asked..].iter().filter(|it| it.is_tool()).count();
+    match question.strip_prefix("book ").map(|list| list.split(" and ").nth(booked)) {
+        None => format!("You said: {question}").into(),
+        Some(None) => format!("That makes {booked} bookings.").into(),
+        Some(Some(what)) => {
+            let what = serde_json::json!({ "what": what }).to_string();
+            Message::ai_calls([ToolCall::new(format!("c{booked}"), "book", what)]).into()
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Blocking memories in async code.
 
 use std::fmt::{self, Debug};
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,9 +12,8 @@ use tokio::task::JoinHandle;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read,
+    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read, plain_by_with,
 };
-use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::given_up::CancelSource;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
@@ -159,30 +157,27 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
                 while running.changed().await.is_ok() {}
             }
             let (runs, running) = channel(());
-            let mut change = LeftTask { left: &self.left, under_way: Some((scope, running)) };
+            let _change = UnderWay { left: &self.left, scope, running };
             let work = move |inner: &T| {
                 let _runs = runs; // until this is dropped, even by a panic
                 work(inner)
             };
-            let result = self.run(operation, work).await;
-            change.under_way = None;
-            result
+            self.run(operation, work).await
         })
     }
 }
 
-/// A change that may be left running.
-struct LeftTask<'a> {
+/// A change that is left running if its work is not done when this is dropped.
+struct UnderWay<'a> {
     left: &'a LeftRunning,
-    under_way: Option<(Scope, Receiver<()>)>,
+    scope: Scope,
+    running: Receiver<()>,
 }
 
-impl Drop for LeftTask<'_> {
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some(change) = self.under_way.take()
-            && is_running(&change.1)
-        {
-            self.left.lock().push(change);
+        if is_running(&self.running) {
+            self.left.lock().push((self.scope.clone(), self.running.clone()));
         }
     }
 }
@@ -213,22 +208,7 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
     }
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
-            let mut copy = batch.clone();
-            let work = move |memory: &M| memory.append(&mut copy, expected);
-            let positions = self.change("append", self.scope(), work).await?;
-            batch.clear();
-            Ok(positions)
-        })
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.run("read", move |memory| memory.read(before, n))
-    }
+    plain_by_with!();
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.change("evict", self.scope(), move |memory| memory.evict(before))
     }

@@ -136,7 +136,8 @@ impl<'a> Assembler<'a> {
                 self.other(rest.at() - 1, record, Some(Reason::Opening))?;
             }
         }
-        let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
+        let behind =
+            |position| records.iter().rev().take_while(|it| it.position() >= position).count();
         let place_of = |position| records.len() - behind(position);
         let mut temporaries_from = temporaries.before.map(place_of);
         let mut note = temporaries.note.map(|(note, position)| (note, place_of(position)));
@@ -178,7 +179,7 @@ impl<'a> Assembler<'a> {
         let snapshot = self.case.snapshot;
         match snapshot.records.get(self.choice.window_from) {
             _ if self.choice.takes_all => snapshot.start.max(self.covered()),
-            Some(record) => record.seq(),
+            Some(record) => record.position(),
             None => snapshot.end,
         }
     }
@@ -189,17 +190,17 @@ impl<'a> Assembler<'a> {
         let records = &self.case.snapshot.records;
         let front = mem::take(&mut self.choice.front);
         let opening = front.first().and_then(|place| records.get(*place));
-        self.extras_before(pins, opening.map_or(u64::MAX, |record| record.seq()))?;
+        self.extras_before(pins, opening.map_or(u64::MAX, |record| record.position()))?;
         self.notice(first, &front)?;
         for place in front {
             let Some(record) = records.get(place) else { continue };
-            self.extras_before(pins, record.seq())?;
+            self.extras_before(pins, record.position())?;
             if let Some(group) = self.choice.matches.group_at(place) {
                 self.group(group)?;
             } else {
                 self.close_calls()?;
                 if self.message(place, record)? {
-                    self.draft.report.question.push(record.seq());
+                    self.draft.report.question.push(record.position());
                 }
             }
         }
@@ -223,8 +224,8 @@ impl<'a> Assembler<'a> {
         report.covered = covered;
         *(if self.choice.is_full { &mut report.over_budget } else { &mut report.older }) = older;
         report.search_ended = self.choice.search_ended;
-        let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
-        report.unreadable.extend(lost.map(|row| row.seq));
+        let lost = snapshot.unreadable.iter().filter(|row| row.position >= first);
+        report.unreadable.extend(lost.map(|row| row.position));
     }
 
     /// Sends the provider's own compaction, with which the history begins, and its results. What is
@@ -234,7 +235,7 @@ impl<'a> Assembler<'a> {
         let group = self.choice.matches.group_at(place);
         if group.is_some_and(|group| self.waits(group)) {
             // Its results may be among the temporaries: nothing is put between.
-            self.compacted = Some(record.seq());
+            self.compacted = Some(record.position());
             self.draft.report.compaction = self.compacted;
             return Ok(place);
         }
@@ -248,7 +249,7 @@ impl<'a> Assembler<'a> {
         self.close_calls()?;
         let is_sent = self.draft.pieces.len() > self.history_at;
         // What a processor dropped stands for nothing.
-        self.compacted = is_sent.then_some(record.seq());
+        self.compacted = is_sent.then_some(record.position());
         self.draft.report.compaction = self.compacted;
         self.history_at = self.draft.pieces.len();
         Ok(place + 1)
@@ -360,7 +361,7 @@ impl<'a> Assembler<'a> {
         if self.case.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
             self.close_calls()?;
             if self.message(place, record)? {
-                self.draft.report.kept_systems.push(record.seq());
+                self.draft.report.kept_systems.push(record.position());
             }
         } else {
             self.leave_out(record, Reason::SecondSystem);
@@ -423,8 +424,8 @@ impl<'a> Assembler<'a> {
     }
 
     fn leave_out(&mut self, record: Record<'_>, why: Reason) {
-        let (seq, role) = (record.seq(), record.message().role());
-        self.draft.report.left_out.push(LeftOut { seq, role, why });
+        let (position, role) = (record.position(), record.message().role());
+        self.draft.report.left_out.push(LeftOut { position, role, why });
     }
 }
 
@@ -462,11 +463,11 @@ impl Draft {
         let origin = match change {
             Change::Cut(cut) => {
                 add(&mut report.truncated, cut);
-                Origin::Truncated(cut.seq)
+                Origin::Truncated(cut.position)
             }
             Change::Cleared(cleared) => {
                 add(&mut report.cleared, cleared);
-                Origin::Cleared(cleared.seq)
+                Origin::Cleared(cleared.position)
             }
         };
         self.pieces.push(Arc::clone(copy), origin);

@@ -187,7 +187,7 @@ impl<'a> Case<'a> {
         let WindowStart { window_from, start, ended, takes_all } = window;
         let mut choice = Choice { window_from, start, takes_all, ..Choice::default() };
         if ended && (window_from > 0 || !snapshot.is_complete()) {
-            choice.search_ended = snapshot.records.get(window_from).map(|record| record.seq());
+            choice.search_ended = snapshot.records.get(window_from).map(|record| record.position());
         }
         let base = (!room.is_budget()).then_some(start);
         Choosing {
@@ -453,7 +453,7 @@ impl<'a> Choosing<'a, '_> {
         let asked = first(Message::begins_turn);
         let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
         let is_pinned = |unit: &Unit| {
-            records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.seq()))
+            records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.position()))
         };
         // A group whose late result came behind the first question is news of that turn.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
@@ -591,7 +591,7 @@ impl<'a> Choosing<'a, '_> {
         let searched = self.searched();
         if searched > 0 || !self.snapshot.is_complete() {
             let record = self.snapshot.records.get(searched);
-            self.choice.search_ended = record.map(|record| record.seq());
+            self.choice.search_ended = record.map(|record| record.position());
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ use crate::window::NotReady;
 /// let sent = prompt.build()?;
 /// assert_eq!(sent[2].text(), "[Not shown here: 500 characters in message 2.]");
 /// assert_eq!(sent[4].text().len(), 500); // behind the boundary, which is 4
-/// assert_eq!(sent.report().cleared[0].seq, 2);
+/// assert_eq!(sent.report().cleared[0].position, 2);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
@@ -241,21 +241,22 @@ impl Clearing<'_> {
 
     /// Returns what of this record is cleared.
     pub(super) fn of(&self, record: &Record<'_>) -> Option<ClearedPart> {
-        let (clear, seq) = (self.clear?, record.seq());
-        if seq >= self.results.max(self.media) || self.pinned.binary_search(&seq).is_ok() {
+        let (clear, position) = (self.clear?, record.position());
+        if position >= self.results.max(self.media) || self.pinned.binary_search(&position).is_ok()
+        {
             return None;
         }
-        if seq < self.results && clear.clears(record.message(), ClearedPart::Result) {
+        if position < self.results && clear.clears(record.message(), ClearedPart::Result) {
             return Some(ClearedPart::Result);
         }
-        (seq < self.media && clear.clears(record.message(), ClearedPart::Media))
+        (position < self.media && clear.clears(record.message(), ClearedPart::Media))
             .then_some(ClearedPart::Media)
     }
 
     /// Returns the copy of this record in which that is cleared.
     pub(super) fn copy(&self, record: &Record<'_>, what: ClearedPart) -> Arc<Message> {
         let template = self.clear.and_then(Clear::template);
-        Arc::new(placeholder::copy(record.message(), record.seq(), what, template))
+        Arc::new(placeholder::copy(record.message(), record.position(), what, template))
     }
 }
 

@@ -41,10 +41,10 @@ pub(super) enum Change {
 }
 
 impl Change {
-    const fn seq(self) -> u64 {
+    const fn position(self) -> u64 {
         match self {
-            Self::Cut(cut) => cut.seq,
-            Self::Cleared(cleared) => cleared.seq,
+            Self::Cut(cut) => cut.position,
+            Self::Cleared(cleared) => cleared.position,
         }
     }
 }
@@ -63,10 +63,10 @@ impl Copies {
         record: &Record<'_>,
         cleared: Option<ClearedPart>,
     ) -> Option<&KnownCopy> {
-        let seq = record.seq();
-        let here = |known: &KnownCopy| known.change.seq() == seq;
+        let position = record.position();
+        let here = |known: &KnownCopy| known.change.position() == position;
         if !self.known.get(self.next).is_some_and(here) {
-            self.next = self.known.partition_point(|known| known.change.seq() < seq);
+            self.next = self.known.partition_point(|known| known.change.position() < position);
         }
         let known = self.known.get_mut(self.next).filter(|known| record.is(&known.record))?;
         if known.cleared != cleared {
@@ -92,6 +92,6 @@ impl Copies {
     pub(super) fn end(&mut self) {
         self.known.retain(|known| known.asked);
         self.known.append(&mut self.added);
-        self.known.sort_by_key(|known| known.change.seq());
+        self.known.sort_by_key(|known| known.change.position());
     }
 }

@@ -62,15 +62,15 @@ impl Counts {
         form: Form,
         count: impl FnOnce() -> Result<Option<usize>>,
     ) -> Result<Option<usize>> {
-        let seq = record.seq();
+        let position = record.position();
         let hash = self.key.hash_one(record.message());
-        self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
-        let known = self.slot(seq).and_then(|slot| *slot);
+        self.asked = Some(self.asked.map_or(position, |asked| asked.min(position)));
+        let known = self.slot(position).and_then(|slot| *slot);
         if let Some(known) = known.filter(|known| known.hash == hash && known.form == form) {
             return Ok(known.tokens);
         }
         let tokens = count()?;
-        if let Some(slot) = self.slot(seq) {
+        if let Some(slot) = self.slot(position) {
             *slot = Some(Counted { hash, form, tokens });
         }
         Ok(tokens)
@@ -83,14 +83,15 @@ impl Counts {
         count: impl FnOnce() -> Result<Option<usize>>,
     ) -> Result<Option<usize>> {
         let hash = self.key.hash_one(record.message());
-        if let Some((known, asked)) = self.pinned.get_mut(&record.seq())
+        if let Some((known, asked)) = self.pinned.get_mut(&record.position())
             && known.hash == hash
         {
             *asked = true;
             return Ok(known.tokens);
         }
         let tokens = count()?;
-        self.pinned.insert(record.seq(), (Counted { hash, form: Form::default(), tokens }, true));
+        self.pinned
+            .insert(record.position(), (Counted { hash, form: Form::default(), tokens }, true));
         Ok(tokens)
     }
 
@@ -171,18 +172,19 @@ impl Counts {
         }
     }
 
-    fn slot(&mut self, seq: u64) -> Option<&mut Option<Counted>> {
+    fn slot(&mut self, position: u64) -> Option<&mut Option<Counted>> {
         if self.records.is_empty() {
-            self.first = seq;
+            self.first = position;
         }
-        let (before, after) = (self.first.saturating_sub(seq), seq.saturating_sub(self.first));
+        let (before, after) =
+            (self.first.saturating_sub(position), position.saturating_sub(self.first));
         if before > FAR || after > self.records.len() as u64 + FAR {
             return None; // too far away to be stored: counted each time
         }
         for _ in 0..before {
             self.records.push_front(None);
         }
-        self.first = self.first.min(seq);
+        self.first = self.first.min(position);
         let index = usize::try_from(after).ok()?;
         while self.records.len() <= index {
             self.records.push_back(None);

@@ -205,7 +205,7 @@ impl Composer {
         if !window.stands_alone() && snapshot.oldest_row() > from && !snapshot.is_complete() {
             return Err(NotReady::ReadMore(places(snapshot.end - from)));
         }
-        let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
+        let place = snapshot.records.iter().take_while(|record| record.position() < from).count();
         (start.window_from, start.start) = (place, place);
         Ok((start, from > summary.covers))
     }
@@ -214,7 +214,7 @@ impl Composer {
 /// Returns the same snapshot of a conversation that begins at this position.
 fn uncovered(snapshot: &Snapshot, covers: u64) -> Snapshot {
     let is_all = snapshot.is_complete() || snapshot.oldest_row() <= covers;
-    let unreadable = snapshot.unreadable.iter().filter(|row| row.seq >= covers);
+    let unreadable = snapshot.unreadable.iter().filter(|row| row.position >= covers);
     let mut behind = Snapshot {
         records: snapshot.records.clone().split(covers).1,
         start: covers,

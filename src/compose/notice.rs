@@ -12,8 +12,8 @@ use crate::message::Message;
 /// [search it](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that the
 /// line changes no more often than that; under a [budget](crate::Budget) it takes room only where
 /// it is sent, and gives way before a build fails. It counts positions, of which the application
-/// may keep some for itself. The summary and pins of what is older stand before it, and stay in a
-/// cache when it changes.
+/// may keep some for itself, and none that a summary covers. The summary and pins of what is older
+/// stand before it, and stay in a cache when it changes.
 ///
 /// ```
 /// use memory_prompt::compose::Notice;

@@ -30,7 +30,7 @@ impl Composer {
         form: Form,
     ) -> Result<SentAs> {
         let judge = |message: &Message| match &self.truncate {
-            Some(truncate) => truncate.judge(message, record.seq(), form.whole),
+            Some(truncate) => truncate.judge(message, record.position(), form.whole),
             None => Ok((Verdict::Keep, None)),
         };
         let Some(what) = form.cleared else {
@@ -57,18 +57,18 @@ impl Composer {
 
 /// Sends a copy that is shortened, with the place of the cut, or that the processor made.
 fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> SentAs {
-    let (seq, role) = (record.seq(), record.message().role());
+    let (position, role) = (record.position(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());
     let gap = cutting.map(|Cutting { head, marker }| {
         let (text, at) = (head.piece, head.byte);
         Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
     });
-    SentAs::Copy(Arc::new(copy), Change::Cut(Truncated { seq, role, from, to, gap }))
+    SentAs::Copy(Arc::new(copy), Change::Cut(Truncated { position, role, from, to, gap }))
 }
 
 /// Sends a copy in which something is cleared, and the rest may be cut.
 fn cleared(record: &Record<'_>, copy: Arc<Message>) -> SentAs {
-    let (seq, role) = (record.seq(), record.message().role());
+    let (position, role) = (record.position(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());
-    SentAs::Copy(copy, Change::Cleared(Cleared { seq, role, from, to }))
+    SentAs::Copy(copy, Change::Cleared(Cleared { position, role, from, to }))
 }

@@ -192,12 +192,12 @@ impl<'a> Shaping<'a> {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
                 // What is said beside it speaks for itself.
                 for blank in mem::take(&mut self.side) {
-                    let (of, next) = (blank.origin().seq(), item.origin().seq());
+                    let (of, next) = (blank.origin().position(), item.origin().position());
                     let adapted = self.draft.report.adapted.iter_mut();
                     // The answer stands before the one that stays.
                     adapted
-                        .filter(|it| it.seq == of && it.how == Adaptation::Answered)
-                        .for_each(|it| it.seq = next);
+                        .filter(|it| it.position == of && it.how == Adaptation::Answered)
+                        .for_each(|it| it.position = next);
                     self.leave_out(&blank, Reason::Blank);
                 }
             }
@@ -230,7 +230,7 @@ impl<'a> Shaping<'a> {
     fn end_side(&mut self) {
         let pieces = &mut self.draft.pieces;
         let joined = join::joined(&self.side, &self.rules);
-        let seq = self.side.iter().find_map(|item| item.origin().seq());
+        let position = self.side.iter().find_map(|item| item.origin().position());
         if joined.is_none() {
             self.side.drain(..).for_each(|item| pieces.add(item));
         }
@@ -238,7 +238,7 @@ impl<'a> Shaping<'a> {
         self.aside.drain(..).for_each(|item| pieces.add(item));
         if let Some(joined) = joined {
             self.gaps.join(&self.draft.report.truncated, &self.side, &joined);
-            pieces.push(Arc::new(joined), Origin::Joined(seq));
+            pieces.push(Arc::new(joined), Origin::Joined(position));
             self.side.clear();
         }
     }
@@ -256,8 +256,8 @@ impl<'a> Shaping<'a> {
             if self.strict || !has_system {
                 return Err(self.error("there is no message"));
             }
-            let (seq, role, how) = (None, Role::User, Adaptation::Opened);
-            self.draft.report.adapted.push(Adapted { seq, role, how });
+            let (position, role, how) = (None, Role::User, Adaptation::Opened);
+            self.draft.report.adapted.push(Adapted { position, role, how });
             self.put_opening();
         }
         self.end_side();
@@ -310,7 +310,7 @@ impl<'a> Shaping<'a> {
     /// Returns the message without the provider's own compaction, unless it opens the history: what
     /// is pinned would else stand for everything before it. `None` if nothing is left of it.
     fn with_one_compaction(&mut self, item: Item<'a>) -> Option<Item<'a>> {
-        if is_temporary(&item) || item.origin().seq() == self.draft.report.compaction {
+        if is_temporary(&item) || item.origin().position() == self.draft.report.compaction {
             return Some(item);
         }
         let Some(left) = without_compaction(item.message(), &self.rules) else { return Some(item) };
@@ -324,18 +324,18 @@ impl<'a> Shaping<'a> {
 
     /// Leaves a message out, and forgets what was done to it until that was seen.
     fn leave_out(&mut self, item: &Item<'_>, why: Reason) {
-        let Some(seq) = item.origin().seq() else { return };
+        let Some(position) = item.origin().position() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
-        let is_of_it = |it: &Adapted| it.seq == Some(seq);
+        let is_of_it = |it: &Adapted| it.position == Some(position);
         let was_foreign =
             report.adapted.iter().any(|it| is_of_it(it) && it.how == Adaptation::Foreign);
         let why = if was_foreign { Reason::Foreign } else { why };
-        report.left_out.push(LeftOut { seq, role, why });
+        report.left_out.push(LeftOut { position, role, why });
         report.adapted.retain(|it| !is_of_it(it));
-        report.truncated.retain(|cut| cut.seq != seq);
-        report.cleared.retain(|it| it.seq != seq);
-        report.question.retain(|it| *it != seq);
-        report.pinned_before.retain(|it| *it != seq);
+        report.truncated.retain(|cut| cut.position != position);
+        report.cleared.retain(|it| it.position != position);
+        report.question.retain(|it| *it != position);
+        report.pinned_before.retain(|it| *it != position);
         report.sent -= 1;
     }
 
@@ -369,7 +369,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns the numbers of the calls of a record, or of the call that it answers.
     fn known_calls(&self, item: &Item<'_>) -> Option<Range<usize>> {
-        let (place, _) = self.records.place(item.origin().seq()?)?;
+        let (place, _) = self.records.place(item.origin().position()?)?;
         match item.message() {
             Message::Tool(_) => self.matches.call_of(place).map(|call| call..call + 1),
             message => {
@@ -396,8 +396,8 @@ impl<'a> Shaping<'a> {
     }
 
     fn report(&mut self, item: &Item<'_>, how: Adaptation) {
-        let (seq, role) = (item.origin().seq(), item.message().role());
-        self.draft.report.adapted.push(Adapted { seq, role, how });
+        let (position, role) = (item.origin().position(), item.message().role());
+        self.draft.report.adapted.push(Adapted { position, role, how });
     }
 
     fn refuse(&self, item: &Item<'_>, how: Adaptation) -> Result<()> {
@@ -428,10 +428,10 @@ impl<'a> Shaping<'a> {
 
     /// Returns whether a message was put where it is, and did not come to stand there.
     fn is_put(&self, item: &Item<'_>) -> bool {
-        let is_pin = |seq| self.draft.report.pinned_before.contains(&seq);
+        let is_pin = |position| self.draft.report.pinned_before.contains(&position);
         is_temporary(item)
             || item.origin() == Origin::Summary
-            || item.origin().seq().is_some_and(is_pin)
+            || item.origin().position().is_some_and(is_pin)
     }
 
     fn error(&self, why: impl std::fmt::Display) -> Error {
@@ -447,8 +447,8 @@ impl<'a> Shaping<'a> {
 
     fn describe(&self, item: &Item<'_>) -> String {
         let role = item.message().role();
-        if let Some(seq) = item.origin().seq() {
-            return format!("message {seq} ({role})");
+        if let Some(position) = item.origin().position() {
+            return format!("message {position} ({role})");
         }
         let Item::Own(message, Origin::Temporary) = item else {
             return format!("a result that was added ({role})");
@@ -468,5 +468,5 @@ fn is_temporary(item: &Item<'_>) -> bool {
 /// Returns a changed copy in the place of a message.
 fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
     let origin = item.origin();
-    Item::Own(Arc::new(copy), origin.seq().map_or(origin, Origin::Adapted))
+    Item::Own(Arc::new(copy), origin.position().map_or(origin, Origin::Adapted))
 }

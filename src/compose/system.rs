@@ -53,10 +53,10 @@ fn joined(base: Option<&Arc<Message>>, temporaries: &[Arc<Message>]) -> Option<A
 /// if there is no such record, or the memory keeps a system message in its slot.
 pub(super) fn first_as_system(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;
-    if snapshot.system.is_some() || first.seq() != snapshot.start {
+    if snapshot.system.is_some() || first.position() != snapshot.start {
         return None;
     }
-    let start = first.seq() + 1;
+    let start = first.position() + 1;
     let system = Some(Arc::new(first.message().clone()));
     let records = snapshot.records.clone().split(start).1;
     Some(Snapshot { system, records, start, ..snapshot.clone() })

@@ -49,10 +49,14 @@ pub trait AsyncSharedFixture: AsyncFixture {
 
 /// An async backend whose rows the tests can get at, behind its back.
 pub trait AsyncDamageFixture: AsyncFixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// Puts these bytes in the place of the payload of the record at `position`, or of the system
     /// message.
-    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8])
-    -> impl Future<Output = ()> + Send;
+    fn damage(
+        &self,
+        id: &str,
+        position: Option<u64>,
+        payload: &[u8],
+    ) -> impl Future<Output = ()> + Send;
 }
 
 /// An async fixture as a blocking one.
@@ -98,8 +102,8 @@ impl<F: AsyncSharedFixture> SharedFixture for Adapted<F> {
 }
 
 impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
-    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
-        self.0.wait(self.0.get_ref().damage(id, seq, payload)).expect("a row is damaged");
+    fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
+        self.0.wait(self.0.get_ref().damage(id, position, payload)).expect("a row is damaged");
     }
 }
 

@@ -450,7 +450,7 @@ pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
         assert_eq!(with.records, plain.records);
         assert_eq!((with.start, with.end), (plain.start, plain.end));
         assert_eq!(with.system, plain.system);
-        let picked: Vec<_> = with.picked().iter().map(|record| record.seq()).collect();
+        let picked: Vec<_> = with.picked().iter().map(|record| record.position()).collect();
         assert_eq!(picked, [5, 6]);
         assert!(plain.picked().is_empty() && plain.slots().is_empty());
     }
@@ -501,7 +501,10 @@ pub fn one_hundred_thousand_messages<F: Fixture>(fixture: &F) {
     for page in memory.pages(10_000) {
         for record in page.unwrap().iter().rev() {
             before -= 1;
-            assert_eq!((record.seq(), &*record.message().text()), (before, &*before.to_string()));
+            assert_eq!(
+                (record.position(), &*record.message().text()),
+                (before, &*before.to_string())
+            );
         }
     }
     assert_eq!(before, 0);

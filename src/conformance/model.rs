@@ -154,12 +154,13 @@ fn slot_name(name: u8) -> String {
 
 impl Model {
     fn start(&self) -> u64 {
-        self.records.first().map_or(self.end, |(seq, _)| *seq)
+        self.records.first().map_or(self.end, |(position, _)| *position)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Vec<(u64, String)> {
         let before = before.unwrap_or(u64::MAX);
-        let older: Vec<_> = self.records.iter().filter(|(seq, _)| *seq < before).cloned().collect();
+        let older: Vec<_> =
+            self.records.iter().filter(|(position, _)| *position < before).cloned().collect();
         older[older.len().saturating_sub(n)..].to_vec()
     }
 
@@ -197,7 +198,8 @@ impl Model {
             },
             Op::Evict(before) => match memory.evict(before) {
                 Ok(gone) => {
-                    let expected = self.records.iter().filter(|(seq, _)| *seq < before).count();
+                    let expected =
+                        self.records.iter().filter(|(position, _)| *position < before).count();
                     self.records.drain(..expected);
                     prop_assert_eq!(gone, expected as u64);
                     return Ok(false);
@@ -335,7 +337,7 @@ impl Model {
             .map(|(name, (text, version))| (name.clone(), Some(text.clone()), *version))
             .collect();
         prop_assert_eq!(found, wanted);
-        let wanted = self.records.iter().filter(|(seq, _)| read.positions.contains(seq));
+        let wanted = self.records.iter().filter(|(position, _)| read.positions.contains(position));
         prop_assert_eq!(rows(snapshot.picked()), wanted.cloned().collect::<Vec<_>>());
         prop_assert!(snapshot.picked_unreadable().is_empty());
         Ok(())

@@ -111,7 +111,7 @@ pub(super) fn append(memory: &dyn ChatMemory, numbers: Range<u64>) {
 
 /// Positions and texts.
 pub(super) fn rows(records: &Records) -> Vec<(u64, String)> {
-    records.iter().map(|record| (record.seq(), record.message().text().into_owned())).collect()
+    records.iter().map(|record| (record.position(), record.message().text().into_owned())).collect()
 }
 
 /// Returns the rows of messages with the texts `numbers` at the positions `numbers`.
@@ -132,8 +132,8 @@ pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u6
     for (i, batch) in rows.chunks(size).enumerate() {
         let writer = batch[0].1.split(' ').next().unwrap().to_owned();
         let count = found.entry(writer.clone()).or_default();
-        for (k, (seq, text)) in batch.iter().enumerate() {
-            assert_eq!(*seq, (i * size + k) as u64, "positions have no gaps");
+        for (k, (position, text)) in batch.iter().enumerate() {
+            assert_eq!(*position, (i * size + k) as u64, "positions have no gaps");
             assert_eq!(*text, format!("{writer} {count} {k}"), "batches are whole and in order");
         }
         *count += 1;

@@ -13,14 +13,14 @@ use super::kind::MemoryKind;
 use super::late::Pending;
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
-use super::tools::{Outcome, TOO_MANY, panicked, timed_out};
+use super::tools::{self, Outcome, panicked, timed_out};
 use super::{Approval, Conversation, Failed};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, NOT_RUN, Reply, ToolError, Turn};
+use crate::turn::{Call, Done, Reply, ToolError, Turn};
 
 /// Runs a task to its end, whoever waits for it.
 pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
@@ -30,19 +30,11 @@ pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync
 
 impl MemoryKind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
-    type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
-    type Approver = dyn Fn(&Call) -> BoxFuture<'static, Approval> + Send + Sync;
+    type Coming<T> = BoxFuture<'static, T>;
     type Gate = Gate;
 
-    fn handler(run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Arc<Handler> {
-        Arc::new(move |call| {
-            let outcome = run(call);
-            Box::pin(async { outcome })
-        })
-    }
-
-    fn approver(ask: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Box<Self::Approver> {
-        Box::new(move |call| Box::pin(ready(ask(call))))
+    fn come<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
+        Box::pin(ready(value))
     }
 
     fn limits(memory: &Self) -> Limits {
@@ -59,7 +51,7 @@ impl Conversation<dyn AsyncChatMemory> {
         model: impl AsyncModel + 'static,
     ) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
-        Self::over(prompt, Arc::new(model), provider, name.as_deref())
+        Self::over(prompt, Arc::new(model), provider, name)
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.
@@ -197,50 +189,18 @@ impl Conversation<dyn AsyncChatMemory> {
         self.settings.watch.model(asking).run_async(Span::tell_reply, reply).await
     }
 
-    /// Asks whoever approves.
-    pub(super) async fn approval(&self, call: &Call) -> Approval {
-        match &self.approver {
-            Some(approver) => approver(call).await,
-            None => Approval::Later,
-        }
+    /// Begins a call, which runs while it is awaited.
+    pub(super) fn begin_call(&self, call: Call, handler: Arc<Handler>) -> Running<'_> {
+        Box::pin(self.run_one(call, handler))
     }
 
-    pub(super) async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
-        if self.settings.is_parallel {
-            return self.call_at_once(turn, jobs).await;
-        }
-        for (place, (call, handler)) in jobs.into_iter().enumerate() {
-            if self.is_stopped(before) {
-                turn.not_run(call.id(), NOT_RUN)?;
-                continue;
-            }
-            // Writes the result of the one before down, and looks whether this one is still to run.
-            if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
-                return Ok(());
-            }
-            if self.is_full() {
-                turn.not_run(call.id(), TOO_MANY)?;
-                continue;
-            }
-            turn.begin(&call)?;
-            let came = self.run_one(call, handler).await;
-            self.finish_call(turn, came)?;
-        }
-        Ok(())
-    }
-
-    /// Runs them at once. What comes of each is the turn's as soon as it is there: where this is
-    /// dropped while others run, whoever keeps the turn keeps it.
-    async fn call_at_once(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
-        let mut running = Vec::new();
-        for (call, handler) in jobs {
-            if self.is_full() {
-                turn.not_run(call.id(), TOO_MANY)?;
-                continue;
-            }
-            turn.begin(&call)?;
-            running.push(Box::pin(self.run_one(call, handler)));
-        }
+    /// Awaits what comes of these calls. What comes of each is the turn's as soon as it is there:
+    /// where this is dropped while others run, whoever keeps the turn keeps it.
+    pub(super) async fn await_calls(
+        &self,
+        turn: &mut Turn,
+        mut running: Vec<Running<'_>>,
+    ) -> Result<()> {
         let mut taken = Ok(());
         poll_fn(|context| {
             running.retain_mut(|run| {
@@ -254,11 +214,6 @@ impl Conversation<dyn AsyncChatMemory> {
         })
         .await;
         taken
-    }
-
-    /// Returns true if no call may be begun that could go on.
-    fn is_full(&self) -> bool {
-        self.settings.spawn.is_some() && self.late.is_full()
     }
 
     /// Runs a tool; with the tool itself where it took too long.
@@ -309,7 +264,7 @@ impl Conversation<dyn AsyncChatMemory> {
 }
 
 /// A call whose time was up.
-struct Slow {
+pub(super) struct Slow {
     why: String,
     running: BoxFuture<'static, Outcome>,
     span: Span,
@@ -334,5 +289,5 @@ pub(super) async fn caught(work: impl Future<Output = Result<Done>>) -> Result<D
     .await
 }
 
-type Handler = <dyn AsyncChatMemory as MemoryKind>::Handler;
-type Jobs = Vec<(Call, Arc<Handler>)>;
+type Handler = tools::Handler<BoxFuture<'static, Outcome>>;
+type Running<'a> = BoxFuture<'a, (Call, Result<Outcome, Slow>)>;

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use super::model::{Asking, Model, ModelError};
 use super::observe::Span;
 use super::threads::Running;
-use super::tools::{Handler, TOO_MANY, run, timed_out};
-use super::{Approval, Conversation, Failed};
+use super::tools::{Handler, timed_out};
+use super::{Conversation, Failed};
 use crate::error::Result;
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, NOT_RUN, Reply, ToolError, Turn};
+use crate::turn::{Call, Done, Reply, ToolError, Turn};
 
 impl Conversation {
     /// A conversation of this prompt with this model. A prompt that is for no provider is for the
     /// [model's](Model::provider).
     pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
-        Self::over(prompt, Arc::new(model), provider, name.as_deref())
+        Self::over(prompt, Arc::new(model), provider, name)
     }
 
     /// Lets the model call this tool, which is handed the whole call: its id is a good one for a
@@ -91,45 +91,19 @@ impl Conversation {
         self.settings.watch.model(asking).run(Span::tell_reply, || self.model.ask(asking))
     }
 
-    /// Asks whoever approves.
-    pub(super) fn approval(&self, call: &Call) -> Approval {
-        self.approver.as_ref().map_or(Approval::Later, |approver| approver(call))
+    /// Runs a call on this thread, or begins it on one of its own where it may be too slow for this
+    /// one or runs with others.
+    pub(super) fn begin_call(&self, call: Call, handler: Arc<Handler>) -> Running {
+        let span = self.settings.watch.tool(&call);
+        if self.settings.timeout.is_none() && !self.settings.is_parallel {
+            return Running::here(call, &*handler, span);
+        }
+        Running::begin(call, handler, span, &self.late)
     }
 
-    /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
-    /// this one or run at once.
-    pub(super) fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
-        let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
-        let mut all = Vec::new();
-        for (place, (call, handler)) in jobs.into_iter().enumerate() {
-            if self.is_stopped(before) {
-                turn.not_run(call.id(), NOT_RUN)?;
-                continue;
-            }
-            // Writes the result of the one before down, and looks whether this one is still to run.
-            if place > 0 && !is_parallel && !turn.next(&self.prompt)?.still_calls(call.id()) {
-                return Ok(());
-            }
-            let span = self.settings.watch.tool(&call);
-            if timeout.is_none() && !is_parallel {
-                turn.begin(&call)?;
-                let outcome = span.run(Span::tell_outcome, || run(&*handler, &call));
-                turn.result(call.id(), outcome)?;
-                continue;
-            }
-            if timeout.is_some() && self.late.is_full() {
-                turn.not_run(call.id(), TOO_MANY)?;
-                continue;
-            }
-            turn.begin(&call)?;
-            let running = Running::begin(call, handler, span, &self.late);
-            if is_parallel {
-                all.push(running);
-            } else {
-                self.await_call(turn, running)?;
-            }
-        }
-        all.into_iter().try_for_each(|running| self.await_call(turn, running))
+    /// Waits for what comes of these calls.
+    pub(super) fn await_calls(&self, turn: &mut Turn, running: Vec<Running>) -> Result<()> {
+        running.into_iter().try_for_each(|running| self.await_call(turn, running))
     }
 
     /// Waits for what comes of a call; where the time is up it becomes a late one.
@@ -154,5 +128,3 @@ pub(super) fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed
         Err(panic) => Err(Failed::Panic(panic)),
     }
 }
-
-type Jobs = Vec<(Call, Arc<Handler>)>;

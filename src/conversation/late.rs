@@ -4,7 +4,6 @@
 //! is stored or let go: looked for in the memory when its tool ends, when its turn does, and at
 //! `finish`.
 
-use std::fmt;
 use std::mem::take;
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, Limits};
-use crate::message::{Message, ToolMessage};
+use crate::message::Message;
 use crate::record::Incarnation;
-use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, Turn, Unwritten, excess, too_large};
+use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large};
 
 /// The outcome of a tool that runs, once it is there.
 #[derive(Default)]
@@ -45,8 +44,7 @@ impl Pending {
 
 /// A call whose result is to be stored.
 struct Overdue<M: ?Sized> {
-    call: Call,
-    late: LateCall,
+    call: LateCall,
     comes: Arc<Pending>,
     memory: Arc<M>,
     /// Its turn: the life, the slot, and the search of what is stored of it.
@@ -57,6 +55,14 @@ struct Overdue<M: ?Sized> {
     id: String,
     span: Span,
     state: Mutex<State>,
+}
+
+impl<M: ?Sized> Overdue<M> {
+    /// Returns what came of it, once it is there.
+    fn result(&self) -> Option<Message> {
+        let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
+        self.call.message().or_else(came)
+    }
 }
 
 struct State {
@@ -162,8 +168,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         list.alive.push(Arc::clone(comes));
         let runs_again = list.running.contains(&kept) && !turn.has_slot();
         drop(list);
-        let late = LateCall::of(&call);
-        self.keep(turn, memory, (call, late, Arc::clone(comes), span), runs_again);
+        self.keep(turn, memory, (LateCall::of(&call), Arc::clone(comes), span), runs_again);
     }
 
     /// Keeps this; the oldest go where there are too many.
@@ -171,12 +176,11 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         &self,
         turn: &Turn,
         memory: &Arc<M>,
-        (call, late, comes, span): (Call, LateCall, Arc<Pending>, Span),
+        (call, comes, span): (LateCall, Arc<Pending>, Span),
         runs_again: bool,
     ) {
         let overdue = Overdue {
             call,
-            late,
             comes,
             memory: Arc::clone(memory),
             life: turn.life().to_owned(),
@@ -208,7 +212,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     fn let_go(&self, turn: &Turn, done: &Done) {
         if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
             let calls = || done.messages.iter().flat_map(Message::tool_calls);
-            let is_there = |it: &Overdue<M>| calls().any(|call| call.id == it.call.id());
+            let is_there = |it: &Overdue<M>| calls().any(|call| it.call.is_called(&call.id));
             let mut list = self.0.list.lock();
             list.overdue.retain(|it| it.life != turn.life() || is_there(it));
         }
@@ -221,10 +225,8 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     pub(super) fn fail(&self, turn: &Turn, memory: &Arc<M>, is_kept: bool) {
         self.runs_again(turn, is_kept && !turn.has_slot());
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
-        for Unwritten { call, outcome, late } in unwritten {
-            let comes = Arc::new(Pending::default());
-            comes.end(outcome);
-            self.keep(turn, memory, (call, late, comes, Span::current()), false);
+        for call in unwritten {
+            self.keep(turn, memory, (call, Arc::default(), Span::current()), false);
         }
     }
 
@@ -297,12 +299,14 @@ macro_rules! over {
                 while let Some(page) = stored.next() {
                     stored.add_page(&self.memory.read_with(&page)$($now)*?);
                 }
-                let lacks = stored.lacks(&self.late);
-                let outcome = self.comes.outcome.lock().clone();
-                let (Lacks::Result, Some(outcome)) = (lacks, outcome) else { return Ok(lacks) };
+                let lacks = stored.lacks(&self.call);
+                let (Lacks::Result, Some(result)) = (lacks, self.result()) else { return Ok(lacks) };
                 let limits = self.memory.limits();
-                let result = result(&self.call, &outcome, &limits);
-                let mut append = stored.append(&self.late, [result], self.id.clone());
+                let result = match excess(&limits, [&result], 0) {
+                    Some(why) => self.call.came(Err(ToolError::new(too_large(&why)))),
+                    None => result,
+                };
+                let mut append = stored.append(&self.call, [result], self.id.clone());
                 if !limits.recognises_ids() {
                     (append.since, append.id) = (None, None);
                 }
@@ -357,21 +361,6 @@ over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await]);
 
-/// Returns what a memory of these limits is given of what came of a call.
-fn result(call: &Call, outcome: &Outcome, limits: &Limits) -> Message {
-    let (id, name) = (call.id(), call.name());
-    let error = |text: String| ToolMessage::new(id, name, text).with_error(true);
-    let result = match outcome {
-        Ok(content) => ToolMessage::new(id, name, content.clone()),
-        Err(text) => error(text.to_string()),
-    };
-    let result = call.late(result);
-    match excess(limits, [&result], 0) {
-        Some(why) => call.late(error(too_large(&why))),
-        None => result,
-    }
-}
-
 fn may_pass(error: &Error, limits: &Limits) -> bool {
     match error.kind() {
         ErrorKind::Storage => true,
@@ -386,11 +375,5 @@ impl<M: ?Sized + MemoryKind> Default for Late<M> {
         let list = Mutex::new(List { overdue, alive, running, lost: 0, wakers });
         let (changed, settling) = (Condvar::new(), M::Gate::default());
         Self(Arc::new(Shared { list, changed, settling }))
-    }
-}
-
-impl<M: ?Sized + MemoryKind> fmt::Debug for Late<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Late").finish_non_exhaustive()
     }
 }

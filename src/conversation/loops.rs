@@ -1,5 +1,6 @@
 //! The loop of a conversation, over either kind of memory.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,19 +10,21 @@ use parking_lot::{Mutex, MutexGuard};
 use super::asynchronous;
 #[cfg(feature = "async")]
 use super::gate::QueueTicket;
+use super::live::{Follower, Live, Telling, place};
 use super::model::{Asking, Heard};
 use super::observe::Span;
+use super::tools::TOO_MANY;
 use super::{
-    Action, Begin, Conversation, Failed, Steers, ToRun, WhenBusy, blocking, bury, busy_error, dead,
-    ended, is_left_open,
+    Action, Approval, Begin, Conversation, Failed, Jobs, Steers, ToRun, WhenBusy, blocking, bury,
+    busy_error, dead, ended, is_left_open,
 };
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::ChatMemory;
+use crate::memory::{ChatMemory, MemoryId};
 use crate::record::Incarnation;
-use crate::turn::{Call, Decision, Done, Ended, Next, Turn, Unfinished, Waiting};
+use crate::turn::{Call, Decision, Done, Ended, NOT_RUN, Next, Turn, Unfinished, Waiting};
 use crate::wire::Event;
 
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
@@ -76,6 +79,41 @@ macro_rules! over {
             ) -> Result<Done> {
                 let question = question.into();
                 self.answer(Begin::Asked(Box::new(question)), on_event)$($now)*
+            }
+
+            /// Streams a turn to all who follow it: on a thread or as a task of its own, so that
+            /// a page that is closed loses no answer.
+            ///
+            /// # Errors
+            ///
+            /// As [`stream`](Self::stream). Who follows the turn is told too.
+            pub $($async)* fn tell(&self, telling: Telling) -> Result<Done> {
+                let Telling { runs, turn } = telling;
+                let done = self.stream(turn, runs.hear())$($now)*;
+                runs.end(&done);
+                done
+            }
+
+            /// Follows a turn of this conversation behind the event of this id, whether it still
+            /// runs here or is [stored](crate::MemoryPrompt::stored_turn); without an id the newest
+            /// one that runs, from its beginning. `None` if there is nothing to tell: all was seen,
+            /// it came to nothing, or no turn runs.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory.
+            pub $($async)* fn follow(
+                &self,
+                live: &Live,
+                of: &MemoryId,
+                last: Option<&str>,
+            ) -> Result<Option<Follower>> {
+                let running = live.running(of, last);
+                let Some((turn, seen)) = last.filter(|_| running.is_none()).and_then(place) else {
+                    return Ok(running);
+                };
+                let stored = self.prompt.stored_turn(turn)$($now)*?;
+                Ok(stored.and_then(|it| Follower::of_stored(of, turn, seen, &it)))
             }
 
             /// Returns the calls of this conversation that wait for approval, in all its turns:
@@ -197,9 +235,13 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// As [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the
-            /// model, as [`undo`](Self::undo) and as [`switch`](Self::switch).
+            /// [`Invalid`](crate::ErrorKind::Invalid) where the question is blank; as
+            /// [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the model,
+            /// as [`undo`](Self::undo) and as [`switch`](Self::switch).
             pub $($async)* fn act(&self, action: Action) -> Result<Option<Turn>> {
+                if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
+                    return Err(Error::invalid("act", "there is no question"));
+                }
                 if matches!(action, Action::Edit(..) | Action::Regenerate) {
                     self.must_rest()?;
                 }
@@ -314,16 +356,14 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
-                    let mut lent = match begin {
-                        Begin::Asked(turn) => self.begin(*turn),
-                        Begin::Regenerate => self.begin(self.prompt.regenerate()$($now)*?),
-                        Begin::Edit(position, turn) => {
-                            self.begin(self.prompt.edit_turn(position, *turn)$($now)*?)
-                        }
-                        Begin::Decided(waiting, decision) => {
-                            self.resume(self.prompt.decide(waiting, decision)$($now)*?)
-                        }
+                    let is_decided = matches!(begin, Begin::Decided(..));
+                    let turn = match begin {
+                        Begin::Asked(turn) => *turn,
+                        Begin::Regenerate => self.prompt.regenerate()$($now)*?,
+                        Begin::Edit(at, turn) => self.prompt.edit_turn(at, *turn)$($now)*?,
+                        Begin::Decided(waiting, how) => self.prompt.decide(waiting, how)$($now)*?,
                     };
+                    let mut lent = self.begin(turn, is_decided);
                     let runs = self.late.runs(&lent.turn, false);
                     let steers = self.open_steers(&lent.turn);
                     let done = $caught($($work)* {
@@ -332,7 +372,8 @@ macro_rules! over {
                     match done$($now)* {
                         Ok(done) => {
                             self.late.end(&lent.turn, runs, &done)$($now)*;
-                            Ok(lent.spend(done))
+                            lent.lent.clear();
+                            Ok(done)
                         }
                         Err(failed) => {
                             let was_over = lent.turn.is_over();
@@ -373,9 +414,10 @@ macro_rules! over {
                     let done = done$($now)*;
                     match &done {
                         Ok(done) => self.late.end(turn, runs, done)$($now)*,
-                        Err(_) => {
+                        Err(failed) => {
                             steers.keep_in(turn);
-                            self.late.fail(turn, self.prompt.memory(), true);
+                            let may_go_on = !failed.is_of_what_is_gone();
+                            self.late.fail(turn, self.prompt.memory(), may_go_on);
                         }
                     }
                     done.map_err(Failed::into_error)
@@ -428,6 +470,40 @@ macro_rules! over {
                 }
             }
 
+            /// Runs these calls, one after the other or at once.
+            $($async)* fn call(
+                &self,
+                turn: &mut Turn,
+                jobs: Jobs<$over>,
+                before: u64,
+            ) -> Result<()> {
+                let (mut running, is_parallel) = (Vec::new(), self.settings.is_parallel);
+                for (place, (call, handler)) in jobs.into_iter().enumerate() {
+                    if self.is_stopped(before) {
+                        turn.not_run(call.id(), NOT_RUN)?;
+                        continue;
+                    }
+                    // Writes the result of the one before down, and looks whether this one is still
+                    // to run.
+                    if place > 0
+                        && !is_parallel
+                        && !turn.$next(&self.prompt)$($now)*?.still_calls(call.id())
+                    {
+                        return Ok(());
+                    }
+                    if self.late.is_full() {
+                        turn.not_run(call.id(), TOO_MANY)?;
+                        continue;
+                    }
+                    turn.begin(&call)?;
+                    running.push(self.begin_call(call, handler));
+                    if !is_parallel {
+                        self.await_calls(turn, take(&mut running))$($now)*?;
+                    }
+                }
+                self.await_calls(turn, running)$($now)*
+            }
+
             /// Asks whoever approves; returns true if all is left for later. After a stop nobody
             /// is asked.
             $($async)* fn ask_approval(
@@ -441,7 +517,11 @@ macro_rules! over {
                     if self.is_stopped(before) {
                         return Ok(false);
                     }
-                    is_parked &= is_left_open(turn, call, self.approval(call)$($now)*)?;
+                    let approval = match &self.approver {
+                        Some(approver) => approver(call)$($now)*,
+                        None => Approval::Later,
+                    };
+                    is_parked &= is_left_open(turn, call, approval)?;
                 }
                 Ok(is_parked)
             }

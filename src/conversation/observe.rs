@@ -12,24 +12,10 @@ use super::tools::Outcome;
 
 /// The facts that are told of the turns of a conversation.
 #[derive(Default)]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "nobody is told"))]
 pub(super) struct Watch {
-    #[cfg(feature = "tracing")]
     pub(super) model: Option<String>,
-    #[cfg(feature = "tracing")]
     pub(super) is_with_text: bool,
-}
-
-impl Watch {
-    /// Names the model.
-    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
-    pub(super) fn naming(model: Option<&str>) -> Self {
-        Self {
-            #[cfg(feature = "tracing")]
-            model: model.map(str::to_owned),
-            #[cfg(feature = "tracing")]
-            is_with_text: false,
-        }
-    }
 }
 
 /// A span of something that is done; nothing at all without the feature.

@@ -11,7 +11,7 @@ use super::tools::{Handler, Outcome, panicked, run};
 use crate::memory::ChatMemory;
 use crate::turn::Call;
 
-/// A call that runs on a thread of its own.
+/// A call that runs, or ran.
 pub(super) struct Running {
     pub(super) call: Call,
     pub(super) comes: Arc<Pending>,
@@ -20,7 +20,14 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Begins it. If the system has no thread for it, it has failed.
+    /// One that ran here and now.
+    pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
+        let comes = Arc::new(Pending::default());
+        comes.end(span.run(Span::tell_outcome, || run(handler, &call)));
+        Self { call, comes, since: Instant::now(), span }
+    }
+
+    /// Begins it on a thread of its own. If the system has no thread for it, it has failed.
     pub(super) fn begin(
         call: Call,
         handler: Arc<Handler>,

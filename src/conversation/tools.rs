@@ -10,8 +10,8 @@ use crate::turn::{Call, ToolError};
 /// The outcome of a call.
 pub(super) type Outcome = Result<Content, ToolError>;
 
-/// The type that runs a tool of a blocking conversation.
-pub(super) type Handler = dyn Fn(&Call) -> Outcome + Send + Sync;
+/// The type that runs a tool, or asks whoever approves, and what comes of that.
+pub(super) type Handler<C = Outcome> = dyn Fn(&Call) -> C + Send + Sync;
 
 /// Runs a tool here and now. One that panics has failed.
 pub(super) fn run(handler: &Handler, call: &Call) -> Outcome {

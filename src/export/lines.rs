@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::written;
+use super::{rows, written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::Branch;
 use crate::memory::{Append, Expected, MemoryId};
@@ -80,19 +80,11 @@ pub(super) fn begin(id: &MemoryId, head: &Snapshot, branches: &[Branch]) -> Resu
 }
 
 pub(super) fn page(page: &Snapshot, branches: &[Branch]) -> Result<String> {
-    let branch = |seq| branches.iter().position(|it| it.records.iter().any(|it| it.contains(&seq)));
-    let mut lines: Vec<(u64, Line<'_>)> = Vec::new();
-    lines.extend(
-        page.records
-            .iter()
-            .map(|record| (record.seq(), Line::Record { branch: branch(record.seq()), record })),
-    );
-    lines.extend(page.unreadable.iter().map(|row| {
-        let unreadable = row.error.to_string();
-        (row.seq, Line::Unreadable { position: row.seq, unreadable })
-    }));
-    lines.sort_by_key(|line| line.0);
-    all(lines.into_iter().map(|(_, line)| line))
+    let branch = |at| branches.iter().position(|it| it.records.iter().any(|it| it.contains(&at)));
+    all(rows(page).into_iter().map(|(position, row)| match row {
+        Ok(record) => Line::Record { branch: branch(position), record },
+        Err(error) => Line::Unreadable { position, unreadable: error.to_string() },
+    }))
 }
 
 pub(super) fn end(head: &Snapshot) -> Result<String> {
@@ -148,8 +140,8 @@ struct Read {
 /// line that tells of a branch is an append of nothing, for the slot of branches has a line too. So
 /// the lines of [all branches](super::Export::all_branches) go to a plain memory, of which a prompt
 /// with branches is made then. What lies between stores is moved better by
-/// [`copy_to`](crate::ChatMemoryStoreExt::copy_to), which keeps the life of the conversation, and so
-/// can the turns that wait be gone on with.
+/// [`copy_to`](crate::ChatMemoryStoreExt::copy_to), which keeps the life of the conversation: of
+/// one that is read in from lines, a turn that waits goes on behind all that was said.
 ///
 /// # Errors
 ///

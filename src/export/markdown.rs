@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
+use super::rows;
 use crate::error::Result;
 use crate::history::Branch;
 use crate::memory::MemoryId;
 use crate::message::{AiPart, Message, Part, in_words};
 use crate::pins::Pins;
-use crate::record::{Record, Snapshot, escape, rfc3339, write_speaker};
+use crate::record::{Snapshot, escape, rfc3339, write_speaker};
 use crate::summary::Summaries;
 use crate::turn::{Unfinished, turns_in};
 
@@ -27,6 +28,11 @@ pub(super) fn begin(
         let parent = branches.iter().position(|it| Some(it.id) == branch.parent);
         if let (Some(parent), Some(last)) = (parent, branch.own.start.checked_sub(1)) {
             let _ = writeln!(text, "\nIt goes on behind message {last} of branch {}.", parent + 1);
+            let pinned: Vec<_> =
+                Pins::of(head)?.before(branch.own.start).iter().map(u64::to_string).collect();
+            if !pinned.is_empty() {
+                let _ = writeln!(text, "\nOf what stands there it pins {}.", pinned.join(", "));
+            }
         }
     }
     if head.start > 0 {
@@ -47,22 +53,21 @@ pub(super) fn page(page: &Snapshot, head: &Snapshot) -> Result<String> {
     let pins = Pins::of(head)?;
     let covers = Summaries::of(head)?.map_or(0, |it| it.current.covers);
     let mut text = String::new();
-    let mut unreadable = page.unreadable.iter().peekable();
-    let mut lost = |before: u64, text: &mut String| {
-        while let Some(row) = unreadable.next_if(|row| row.seq < before) {
-            let _ = writeln!(text, "\n### {}\n\nIt can't be read.", row.seq);
+    for (position, row) in rows(page) {
+        let Ok(record) = row else {
+            let _ = writeln!(text, "\n### {position}\n\nIt can't be read.");
+            continue;
+        };
+        let _ = write!(text, "\n### {position}, ");
+        speaker(record.message(), &mut text);
+        if record.millis() > 0 {
+            let _ = write!(text, ", {}", rfc3339(record.millis()));
         }
-    };
-    for record in page.records.iter() {
-        lost(record.seq(), &mut text);
-        entry(&record, &mut text);
-        let is_covered = record.seq() < covers;
-        let marks = [(pins.names(record.seq()), ", pinned"), (is_covered, ", summarised")];
+        let marks = [(pins.names(position), ", pinned"), (position < covers, ", summarised")];
         marks.into_iter().filter(|it| it.0).for_each(|(_, mark)| text += mark);
         text.push('\n');
         message(record.message(), &mut text);
     }
-    lost(u64::MAX, &mut text);
     Ok(text)
 }
 
@@ -89,14 +94,6 @@ fn waiting(turn: &Unfinished, text: &mut String) {
     for call in turn.waiting() {
         let (call, tool) = (code(&call.call), code(&call.tool));
         let _ = writeln!(text, "\nThe call {call} of {tool} waits for approval.");
-    }
-}
-
-fn entry(record: &Record<'_>, text: &mut String) {
-    let _ = write!(text, "\n### {}, ", record.seq());
-    speaker(record.message(), text);
-    if record.millis() > 0 {
-        let _ = write!(text, ", {}", rfc3339(record.millis()));
     }
 }
 

@@ -40,13 +40,17 @@ struct Responses<'a> {
     input: responses::Input<'a>,
 }
 
-/// Returns the line of a branch: what a request that sends all of it says of the conversation.
+/// Returns the line of a branch: what a request that sends all of it says of the conversation; an
+/// empty text where nothing was said.
 pub(super) fn line(head: Snapshot, records: &Records, provider: Provider) -> Result<String> {
     let waiting = turns_in(&head).filter_map(Result::ok);
     let waiting = waiting.filter(|turn| turn.is_of(head.incarnation));
     let waiting = waiting.flat_map(|turn| turn.messages().to_vec());
     let said = (0..).zip(records.messages().cloned().chain(waiting));
     let said: Vec<_> = said.map(|(at, message)| (at, UNIX_EPOCH, message)).collect();
+    if said.is_empty() {
+        return Ok(String::new()); // all of it was taken back
+    }
     let whole = Snapshot::new(0..said.len() as u64, Records::from_rows(said));
     let composer = Composer::new().window(Window::all()).for_provider(provider);
     let prompt = composer.compose_all(&whole.with_system(head.system), &[])?;

@@ -1,7 +1,7 @@
 //! Changes of what is current: what they have to see, and what they write.
 
 use super::document::Document;
-use super::reading::{BranchPlace, OWN, Standing};
+use super::reading::{OWN, Standing};
 use super::writing::{inheriting, with_document};
 use super::{Variant, WithinGroup};
 use crate::error::{Error, Result};
@@ -18,100 +18,76 @@ pub(super) enum BranchChange {
     Switch(Incarnation),
 }
 
-/// A change on its way, which is made on what others have appended meanwhile.
-pub(super) struct Changing {
-    change: BranchChange,
-    /// The number of newest records among which the newest question is looked for.
-    n: usize,
-    id: Incarnation,
-}
-
-/// The next thing to do for a change.
-pub(super) enum ToChange {
-    /// There is nothing to change.
-    Nothing,
-    /// More is to be read.
-    Further,
-    /// This is to be appended to the conversation; from that position on a page is to be drawn
-    /// anew.
-    Write(Box<Append>, Document, u64),
+/// A change as it is appended to the conversation.
+pub(super) struct Changed {
+    pub(super) append: Append,
+    pub(super) document: Document,
+    /// The position from which on a page is to be drawn anew.
+    pub(super) drawn: u64,
 }
 
 /// The number of newest records among which the newest question is looked for first.
 pub(super) const FIRST: usize = 8;
 
-impl Changing {
-    pub(super) fn new(change: BranchChange) -> Self {
-        Self { change, n: FIRST, id: Incarnation::random() }
-    }
-
+impl BranchChange {
     /// Returns what it has to see of the current branch.
     pub(super) fn read(&self) -> Read {
-        match self.change {
-            BranchChange::Edit(position, ..) => {
-                Read::newest(0).slots(OWN).positions(around(position))
+        match self {
+            Self::Edit(position, ..) => {
+                Read::newest(0).slots(OWN).positions(around(*position)).references()
             }
-            BranchChange::Undo => Read::newest(self.n).slots(OWN),
-            BranchChange::Redo | BranchChange::Switch(_) => Read::newest(0),
+            Self::Undo => Read::newest(FIRST).slots(OWN).references(),
+            Self::Redo | Self::Switch(_) => Read::newest(0),
         }
     }
 
-    /// Makes the change.
-    pub(super) fn make(&mut self, seen: &Snapshot, at: &Standing) -> Result<ToChange> {
-        let (version, end) = (at.known.version, at.end);
-        let mut document = at.known.document.clone();
-        if version.is_none() {
-            document = Document::unbranched(end);
-        }
-        let before = document.lines().len();
+    /// Makes the change on what was read; `None` if there is nothing to change. A branch that this
+    /// makes has the id.
+    pub(super) fn make(
+        &self,
+        seen: &Snapshot,
+        at: &Standing,
+        id: Incarnation,
+    ) -> Result<Option<Changed>> {
+        let (known, end) = (&at.known, at.end);
+        let mut document = known.document.clone();
         let mut append = Append::default();
-        match &self.change {
-            BranchChange::Edit(position, edit, within) => {
+        match self {
+            Self::Edit(position, edit, within) => {
                 let position = place_in(seen, *position, *within)?;
-                let line = document.fork(document.current, position, 0, self.id);
+                let line = document.fork(document.current, position, 0, id);
                 document.extend(line, end, edit.messages.len() as u64);
                 document.make_current(line, position + 1);
                 append = (**edit).clone();
             }
-            BranchChange::Undo => {
+            Self::Undo => {
                 let question = newest_question(seen);
-                if question.is_none() && !is_complete(seen) {
-                    self.n = self.n.saturating_mul(4);
-                    return Ok(ToChange::Further);
-                }
-                if !document.undo(question.map(|(_, record)| record.seq()), self.id) {
-                    return Ok(ToChange::Nothing);
-                }
+                document.undo(question.map(|(_, record)| record.position()), id);
             }
-            BranchChange::Redo => {
-                if !document.redo() {
-                    return Ok(ToChange::Nothing);
-                }
-            }
-            BranchChange::Switch(id) => {
-                let line = document.find(*id, at.known.incarnation);
-                let line = line.ok_or_else(|| {
+            Self::Redo => document.redo(),
+            Self::Switch(id) => {
+                let line = known.line(*id).ok_or_else(|| {
                     Error::invalid("switch", "there is no such branch in this conversation")
                 })?;
-                if line == document.current {
-                    return Ok(ToChange::Nothing);
+                if line != document.current {
+                    document.make_current(line, document.spans(line, end).len());
                 }
-                let floor = document.spans(line, end).len();
-                document.make_current(line, floor);
             }
         }
+        if document == known.document {
+            return Ok(None);
+        }
         let n = append.messages.len() as u64;
-        let now = document.spans(document.current, end + n);
-        let drawn = now.common(&at.spans);
         let line = document.current;
-        if line >= before {
+        let now = document.spans(line, end + n);
+        if line >= known.document.lines.len() {
             append = inheriting(append, (seen, at), (line, now.len() - n))?;
         }
         append.expected = Some(end);
         // It may have lost all that was said, and is still the same conversation.
-        append.since = Some(Since { incarnation: at.known.incarnation, newest: None });
-        let append = with_document(append, &document, version)?;
-        Ok(ToChange::Write(Box::new(append), document, drawn))
+        append.since = Some(Since { incarnation: known.incarnation, newest: None });
+        let append = with_document(append, &document, known.version)?;
+        Ok(Some(Changed { append, document, drawn: now.common(&at.spans) }))
     }
 }
 
@@ -129,6 +105,16 @@ pub(super) fn place_in(seen: &Snapshot, position: u64, within: WithinGroup) -> R
     Ok(head)
 }
 
+/// Makes the read reach further back, if it is one of records that has not shown the newest
+/// question, nor that there is none; returns whether it does.
+pub(super) fn reaches_further(read: &mut Read, seen: &Snapshot) -> bool {
+    let is_short = read.n > 0 && newest_question(seen).is_none() && !is_complete(seen);
+    if is_short {
+        read.n = read.n.saturating_mul(4);
+    }
+    is_short
+}
+
 /// Returns the newest question, and the first of those that stand in a row with it.
 pub(super) fn newest_question(seen: &Snapshot) -> Option<(Record<'_>, Record<'_>)> {
     let (question, is_whole) = last_question(&seen.records, 0, seen.records.len());
@@ -138,18 +124,16 @@ pub(super) fn newest_question(seen: &Snapshot) -> Option<(Record<'_>, Record<'_>
 }
 
 /// Returns whether the branch has nothing older.
-pub(super) fn is_complete(seen: &Snapshot) -> bool {
+fn is_complete(seen: &Snapshot) -> bool {
     seen.oldest_row() <= seen.start
 }
 
-/// Returns the other messages that were said in the place of this one.
+/// Returns the messages that were said in the place of this one, with itself.
 pub(super) fn variants(at: &Standing, position: u64) -> Vec<Variant> {
-    let known = &at.known;
-    let siblings = known.document.siblings(position, at.end);
-    let siblings = siblings.into_iter().filter_map(|it| {
-        let branch = known.id(BranchPlace::Line(it.line))?;
-        let is_current = it.line == known.document.current;
-        Some(Variant { position, branch, record: it.record, is_current })
+    let siblings = at.known.document.siblings(position, at.end);
+    let siblings = siblings.filter_map(|(record, line)| {
+        let is_current = line == at.known.document.current;
+        Some(Variant { position, branch: at.known.id(line)?, record, is_current })
     });
     siblings.collect()
 }

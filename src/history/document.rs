@@ -1,11 +1,13 @@
 //! The branches of a conversation, as they are kept in a slot.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde::{Deserialize, Serialize};
 
 use super::spans::{Span, Spans};
 use crate::error::{Error, ErrorKind, Result};
+use crate::message::Message;
 use crate::record::{Incarnation, Slot};
 
 /// The slot in which the branches of a conversation are kept.
@@ -13,6 +15,9 @@ pub(super) const SLOT: &str = "prompt:branches";
 
 /// The form of the slot.
 const VERSION: u32 = 1;
+
+/// The most late results that are known to other branches.
+const MOST_LATE: usize = 64;
 
 /// The most steps that can be undone, apart from turns.
 const MOST_STEPS: usize = 256;
@@ -24,9 +29,13 @@ pub(super) struct Document {
     pub(super) current: usize,
     /// The line with the newest range, which is open: plain appends go there.
     pub(super) newest: usize,
-    lines: Vec<Line>,
+    pub(super) lines: Vec<Line>,
     undo: Vec<LeftLine>,
     redo: Vec<LeftLine>,
+    /// Late results, by the tags of their calls, and where they lie: a branch that has the call
+    /// and not the result is shown it in the place of what stands in for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) late: Vec<(String, u64)>,
 }
 
 /// What a branch has of its own, behind what it shares with the one that it was made on.
@@ -37,16 +46,17 @@ pub(super) struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Incarnation>,
     /// The line that it was made on: an earlier one.
-    parent: usize,
+    pub(super) parent: usize,
     /// The position on the parent where it was made.
     at: u64,
     /// The number of messages behind that which it shares too, once it has messages of its own: the
     /// question that is answered anew.
     #[serde(default, skip_serializing_if = "is_zero")]
-    keep: u64,
-    /// True if it was made to take something back.
+    pub(super) keep: u64,
+    /// True if it was made for an answer that it has not got: until then it does not become the
+    /// current one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_cut: bool,
+    pub(super) awaits: bool,
     ranges: Vec<(u64, u64)>,
 }
 
@@ -59,21 +69,12 @@ struct LeftLine {
     floor: Option<u64>,
 }
 
-/// One of the messages that were said in the same place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sibling {
-    /// Its position in the conversation.
-    pub(super) record: u64,
-    /// The newest line that has it, the current one before all others.
-    pub(super) line: usize,
-}
-
 impl Document {
-    /// The one branch of a conversation that ends there.
-    pub(super) fn unbranched(end: u64) -> Self {
-        let line = Line { ranges: vec![(0, end)], ..Line::default() };
-        let (undo, redo) = (Vec::new(), Vec::new());
-        Self { version: VERSION, current: 0, newest: 0, lines: vec![line], undo, redo }
+    /// The one branch of a conversation. Its range is open: it ends where the conversation does.
+    pub(super) fn unbranched() -> Self {
+        let line = Line { ranges: vec![(0, 0)], ..Line::default() };
+        let (undo, redo, late) = Default::default();
+        Self { version: VERSION, current: 0, newest: 0, lines: vec![line], undo, redo, late }
     }
 
     /// Reads the slot.
@@ -104,58 +105,40 @@ impl Document {
         })
     }
 
-    pub(super) fn lines(&self) -> &[Line] {
-        &self.lines
-    }
-
-    /// Returns the line of this id; the first one has the id of the conversation.
-    pub(super) fn find(&self, id: Incarnation, conversation: Option<Incarnation>) -> Option<usize> {
-        if conversation == Some(id) {
-            return Some(0);
-        }
-        self.lines.iter().position(|line| line.id == Some(id))
+    /// Returns a line, the one that it was made on, and so on to the first.
+    fn path(&self, line: usize) -> impl Iterator<Item = (usize, &Line)> {
+        let mut next = Some(line);
+        iter::from_fn(move || {
+            let number = next?;
+            let line = self.lines.get(number)?;
+            next = (number > 0).then_some(line.parent);
+            Some((number, line))
+        })
     }
 
     /// Returns where the messages of a line lie, in a conversation that ends there.
     pub(super) fn spans(&self, line: usize, end: u64) -> Spans {
-        let (mut parts, mut number, mut upto) = (Vec::new(), line, u64::MAX);
-        while let Some(line) = self.lines.get(number) {
-            let mut at = line.begins();
-            let mut own = Vec::new();
+        let mut spans = Spans::default();
+        let path: Vec<_> = self.path(line).collect();
+        for (number, line) in path.into_iter().rev() {
+            spans = spans.before(line.begins());
             for (i, &(from, to)) in line.ranges.iter().enumerate() {
                 let is_open = number == self.newest && i + 1 == line.ranges.len();
-                let to = if is_open { end.max(from) } else { to };
-                let len = to.saturating_sub(from).min(upto.saturating_sub(at));
-                own.push(from..from + len);
-                at += len;
+                spans.push(from..if is_open { end.max(from) } else { to });
             }
-            parts.push(own);
-            if number == 0 {
-                break;
-            }
-            (number, upto) = (line.parent, upto.min(line.begins()));
         }
-        let mut spans = Spans::default();
-        parts.into_iter().rev().flatten().for_each(|range| spans.push(range));
         spans
     }
 
     /// Adds a branch that shares the first `at` messages of this line, and once it has messages of
     /// its own `keep` more.
     pub(super) fn fork(&mut self, line: usize, at: u64, keep: u64, id: Incarnation) -> usize {
-        let parent = self.owner(line, at + keep);
+        // It is made on the line that has something of its own right before.
+        let is_owner = |(number, it): &(usize, &Line)| *number == 0 || at + keep > it.begins();
+        let parent = self.path(line).find(is_owner).map_or(0, |(number, _)| number);
         let fork = Line { id: Some(id), parent, at, keep, ..Line::default() };
         self.lines.push(fork);
         self.lines.len() - 1
-    }
-
-    /// Returns the line that has something of its own right before this position.
-    fn owner(&self, line: usize, at: u64) -> usize {
-        let mut number = line;
-        while let Some(line) = self.lines.get(number).filter(|it| number > 0 && at <= it.begins()) {
-            number = line.parent;
-        }
-        number
     }
 
     /// Returns whether messages can't be appended to this line without writing the slot.
@@ -186,46 +169,55 @@ impl Document {
         self.undo.drain(..oldest);
         self.redo.clear();
         self.current = line;
+        if let Some(line) = self.lines.get_mut(line) {
+            line.awaits = false;
+        }
+    }
+
+    /// Notes the late results among messages that lie there; returns whether there are some.
+    pub(super) fn note_late<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = (u64, &'a Message)>,
+    ) -> bool {
+        let known = self.late.last().map_or(0, |(_, at)| at + 1);
+        let before = self.late.len();
+        let messages = messages.into_iter().filter(|(at, _)| *at >= known);
+        self.late.extend(messages.filter_map(|(at, message)| {
+            let result = message.as_tool().filter(|result| !result.is_stand_in())?;
+            Some((result.call_tag()?.to_owned(), at))
+        }));
+        let is_new = self.late.len() > before;
+        self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
+        is_new
     }
 
     /// Takes the newest step back: the newest turn, which begins with this question, or what was
-    /// done before it; returns false if there is nothing. A branch that this makes has the id.
-    pub(super) fn undo(&mut self, question: Option<u64>, id: Incarnation) -> bool {
+    /// done before it, if there is anything. A branch that this makes has the id.
+    pub(super) fn undo(&mut self, question: Option<u64>, id: Incarnation) {
         let floor = self.undo.last().and_then(|step| step.floor).unwrap_or(0);
         let left = self.current;
         if let Some(at) = question.filter(|at| *at >= floor) {
-            self.current = self.cut(at, id);
+            self.current = self.fork(left, at, 0, id);
             self.redo.push(LeftLine { line: left, floor: None });
-            return true;
+        } else if let Some(step) = self.undo.pop() {
+            self.redo.push(LeftLine { line: left, floor: Some(floor) });
+            self.current = step.line;
         }
-        let Some(step) = self.undo.pop() else { return false };
-        self.redo.push(LeftLine { line: left, floor: Some(floor) });
-        self.current = step.line;
-        true
     }
 
-    /// Does what was undone last; returns false if there is nothing.
-    pub(super) fn redo(&mut self) -> bool {
-        let Some(step) = self.redo.pop() else { return false };
+    /// Does what was undone last, if there is anything.
+    pub(super) fn redo(&mut self) {
+        let Some(step) = self.redo.pop() else { return };
         if step.floor.is_some() {
             self.undo.push(LeftLine { line: self.current, floor: step.floor });
         }
         self.current = step.line;
-        true
-    }
-
-    /// Adds a branch that ends before this position of the current one.
-    fn cut(&mut self, at: u64, id: Incarnation) -> usize {
-        let number = self.fork(self.current, at, 0, id);
-        if let Some(line) = self.lines.get_mut(number) {
-            line.is_cut = true;
-        }
-        number
     }
 
     /// Returns the messages that stand on any branch where one stands on the current one, in the
-    /// order in which they were said.
-    pub(super) fn siblings(&self, position: u64, end: u64) -> Vec<Sibling> {
+    /// order in which they were said: the position of each in the conversation, and the newest line
+    /// that has it, the current one before all others.
+    pub(super) fn siblings(&self, position: u64, end: u64) -> impl Iterator<Item = (u64, usize)> {
         let own = self.spans(self.current, end);
         let before =
             |spans: &Spans| position.checked_sub(1).and_then(|it| spans.to_conversation(it));
@@ -242,7 +234,7 @@ impl Document {
             let best = found.entry(record).or_insert(rank);
             *best = rank.max(*best);
         }
-        found.into_iter().map(|(record, (_, line))| Sibling { record, line }).collect()
+        found.into_iter().map(|(record, (_, line))| (record, line))
     }
 
     /// Returns the positions of the current branch in which something else was said too.
@@ -254,20 +246,15 @@ impl Document {
 }
 
 impl Line {
-    /// Returns the line that it was made on.
-    pub(super) fn parent(&self) -> usize {
-        self.parent
-    }
-
     /// Returns the position from which on it has messages of its own.
     pub(super) fn begins(&self) -> u64 {
         if self.ranges.is_empty() { self.at } else { self.at + self.keep }
     }
 
-    /// Returns the number of messages that were given to it and are stored already: those of the
+    /// Returns the number of messages that are given to it and are stored already: those of the
     /// question that it answers anew, before it has anything of its own.
     pub(super) fn kept(&self) -> u64 {
-        self.keep
+        if self.is_empty() { self.keep } else { 0 }
     }
 
     /// Returns the position in the conversation of the first message of its own.
@@ -278,11 +265,6 @@ impl Line {
     /// Returns true if it has no message of its own.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
-    }
-
-    /// Returns true if it was made for a message that takes another one's place.
-    pub(super) fn awaits(&self) -> bool {
-        self.is_empty() && !self.is_cut && self.id.is_some()
     }
 }
 

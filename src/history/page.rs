@@ -5,14 +5,32 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::reading::{BranchPlace, Standing};
+use serde::{Serialize, Serializer};
+
+use super::change::variants;
+use super::reading::Standing;
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Incarnation, Snapshot};
+use crate::record::{Incarnation, Snapshot, millis, rfc3339};
 use crate::summary::{Summaries, Summary};
 
-/// Some messages of the current branch, as a page shows them.
-#[derive(Clone, Debug)]
+/// Some messages of the current branch, as a page shows them: as JSON they are all that it needs.
+///
+/// ```
+/// use memory_prompt::conversation::{Conversation, Scripted};
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+///
+/// let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_branches();
+/// let chat = Conversation::new(prompt, Scripted::new().says("In Norway."));
+/// chat.say("Where is Oslo?")?;
+/// let page = serde_json::to_value(chat.page(None, 10)?)?;
+/// let newest = &page["entries"][0];
+/// assert_eq!((&newest["position"], &newest["variant"]), (&1.into(), &1.into()));
+/// assert_eq!(newest["message"]["content"], "In Norway.");
+/// assert!(newest["at"].as_str().unwrap().ends_with('Z')); // a time as RFC 3339 has it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Page {
     /// The messages, newest first.
@@ -31,12 +49,13 @@ pub struct Page {
 }
 
 /// One message on a page.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its position on the branch.
     pub position: u64,
     /// The time when it was appended.
+    #[serde(serialize_with = "at_or_null")]
     pub at: SystemTime,
     /// The message.
     pub message: Message,
@@ -63,6 +82,11 @@ impl fmt::Debug for Entry {
     }
 }
 
+/// Writes a time as RFC 3339 has it, or `null` where it is not known.
+fn at_or_null<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    Some(millis(*at)).filter(|at| *at > 0).map(rfc3339).serialize(to)
+}
+
 /// Returns the page of what was read.
 pub(super) fn of_page(seen: &Snapshot, at: Option<&Standing>) -> Result<Page> {
     let summary = Summaries::of(seen)?.map(|it| it.current);
@@ -70,23 +94,16 @@ pub(super) fn of_page(seen: &Snapshot, at: Option<&Standing>) -> Result<Page> {
     let mut parted = at.map_or_else(Vec::new, |at| at.known.document.parted(at.end));
     parted.sort_unstable();
     let entries = seen.records.iter().rev().map(|record| {
-        let position = record.seq();
-        let (mut variant, mut variants, mut branches) = (1, 1, Vec::new());
-        if let Some(at) = at.filter(|_| parted.binary_search(&position).is_ok()) {
-            let own = at.spans.to_conversation(position);
-            let siblings = at.known.document.siblings(position, at.end);
-            let place = siblings.iter().position(|it| Some(it.record) == own);
-            (variant, variants) = (place.unwrap_or(0) + 1, siblings.len().max(1));
-            branches =
-                siblings.iter().filter_map(|it| at.known.id(BranchPlace::Line(it.line))).collect();
-        }
+        let position = record.position();
+        let at = at.filter(|_| parted.binary_search(&position).is_ok());
+        let all = at.map_or_else(Vec::new, |at| variants(at, position));
         Entry {
             position,
             at: record.appended_at(),
             message: record.message().clone(),
-            variant,
-            variants,
-            branches,
+            variant: all.iter().position(|it| it.is_current).unwrap_or(0) + 1,
+            variants: all.len().max(1),
+            branches: all.iter().map(|it| it.branch).collect(),
             is_covered: position < covers,
         }
     });

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::record::{Records, Unreadable};
+use crate::record::{Records, Referred, Snapshot, Unreadable};
 
 /// Positions of the conversation that stand side by side on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,11 @@ impl Span {
         self.from + self.len
     }
 
+    /// Returns the position on the branch of what stands at this one of the conversation.
+    fn on_branch(&self, position: u64) -> Option<u64> {
+        (self.from..self.to()).contains(&position).then(|| position - self.from + self.at)
+    }
+
     /// Returns these records of the conversation as those of the branch, without what is not of it.
     pub(super) fn records(&self, records: &Records) -> Records {
         let own = records.clone().split(self.from).1.split(self.to()).0;
@@ -33,8 +38,17 @@ impl Span {
 
     /// Returns the unreadable rows of the conversation as those of the branch.
     pub(super) fn unreadable(&self, rows: &[Unreadable]) -> impl Iterator<Item = Unreadable> {
-        let own = rows.iter().filter(|row| (self.from..self.to()).contains(&row.seq));
-        own.map(|row| Unreadable { seq: row.seq - self.from + self.at, error: row.error.clone() })
+        let own = |row: &Unreadable| {
+            let position = self.on_branch(row.position)?;
+            Some(Unreadable { position, error: row.error.clone() })
+        };
+        rows.iter().filter_map(own)
+    }
+
+    /// Returns the references of the conversation as those of the branch.
+    pub(super) fn references(&self, seen: &Snapshot) -> impl Iterator<Item = Referred> {
+        let own = |it: &Referred| Some(Referred { position: self.on_branch(it.position)?, ..*it });
+        seen.references().iter().filter_map(own)
     }
 }
 
@@ -79,8 +93,7 @@ impl Spans {
 
     /// Returns the position on the branch of what stands at this one of the conversation.
     pub(super) fn to_branch(&self, position: u64) -> Option<u64> {
-        let span = self.0.iter().find(|span| (span.from..span.to()).contains(&position))?;
-        Some(position - span.from + span.at)
+        self.0.iter().find_map(|span| span.on_branch(position))
     }
 
     /// Returns how many messages of the branch stand before this position of the conversation.
@@ -91,16 +104,8 @@ impl Spans {
 
     /// Returns the position up to which both branches have the same messages.
     pub(super) fn common(&self, other: &Self) -> u64 {
-        let mut common = 0;
-        for (one, two) in self.0.iter().zip(&other.0) {
-            if one.from != two.from || one.at != two.at {
-                break;
-            }
-            common = one.at + one.len.min(two.len);
-            if one.len != two.len {
-                break;
-            }
-        }
-        common
+        let pairs = self.0.iter().zip(&other.0);
+        let same = pairs.take_while(|(one, two)| (one.from, one.at) == (two.from, two.at));
+        same.last().map_or(0, |(one, two)| one.at + one.len.min(two.len))
     }
 }

@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::change::{
-    BranchChange, Changing, FIRST, ToChange, is_complete, newest_question, place_in, variants,
-};
-use super::document::{Document, SLOT};
+use super::change::{BranchChange, FIRST, newest_question, place_in, reaches_further, variants};
+use super::document::SLOT;
 use super::page::{Page, of_page};
-use super::reading::{BranchPlace, Known, PREFIX, Reading, Shared, Standing};
-use super::writing::{Came, Writing, locate, remember};
+use super::reading::{Known, PREFIX, Reading, Shared, Standing};
+use super::writing::{Writing, locate, remember};
 use super::{Branch, Variant, WithinGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
     Append, Appended, ChatMemory, Fork, Limits, MemoryId, On, Read, share, unsupported,
 };
 #[cfg(feature = "async")]
-use crate::memory::{AsyncChatMemory, BoxFuture, share_async};
+use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
 use crate::message::Message;
 use crate::pins::around;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
@@ -93,6 +91,12 @@ impl<M: ?Sized> BranchView<M> {
         Self::over(memory).within_groups(self.within)
     }
 }
+
+/// The number of newest messages among which late results are looked for before the first branch.
+const TAIL: usize = 256;
+
+/// The most reads that are begun again since others have made branches meanwhile.
+const TRIES: u32 = 256;
 
 /// Refuses branches over a memory that can't keep them.
 fn check(limits: &Limits) -> Result<()> {
@@ -192,7 +196,6 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
-                check(&self.memory.limits())?;
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
                 Ok(variants(&at, position))
             }
@@ -203,19 +206,21 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
-                check(&self.memory.limits())?;
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
                 Ok(branches(&at))
             }
 
             /// Returns the newest `n` messages of the current branch before this position, or at
             /// its end: what a page shows, newest first. It is the list of which prompts are made.
+            /// Media that the memory keeps beside its records come as
+            /// [references](crate::message::MediaReference): a read of the
+            /// [position](crate::memory::Read::positions) has their bytes.
             ///
             /// # Errors
             ///
             /// Those of the memory.
             pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
-                let mut read = Read::newest(n);
+                let mut read = Read::newest(n).references();
                 read.before = before;
                 if !keeps(&self.memory.limits()) {
                     return of_page(&self.memory.read_with(&read)$($now)*?, None);
@@ -228,45 +233,44 @@ macro_rules! over {
             /// Returns the branch in the making on which the newest question is answered anew, and
             /// that question.
             pub(crate) $($async)* fn regenerating(&self) -> Result<(On, Message)> {
-                check(&self.memory.limits())?;
-                let mut n = FIRST;
+                self.note_late()$($now)*?;
+                let mut read = Read::newest(FIRST);
                 loop {
-                    let (seen, at) = self.seen(&Read::newest(n))$($now)*?;
-                    if let Some((last, _)) = newest_question(&seen) {
-                        let on = fork(&at, last.seq(), 1);
-                        return Ok((on, last.message().clone()));
+                    let (seen, at) = self.seen(&read)$($now)*?;
+                    if reaches_further(&mut read, &seen) {
+                        continue;
                     }
-                    if is_complete(&seen) {
+                    let (last, _) = newest_question(&seen).ok_or_else(|| {
                         let text = "there is no question that could be answered anew";
-                        return Err(Error::invalid("regenerate", text));
-                    }
-                    n *= 4;
+                        Error::invalid("regenerate", text)
+                    })?;
+                    let on = fork(&at, last.position(), 1);
+                    return Ok((on, last.message().clone()));
                 }
             }
 
             /// Returns the branch in the making on which something else is asked in the place of
             /// the message at this position.
             pub(crate) $($async)* fn editing(&self, position: u64) -> Result<On> {
-                check(&self.memory.limits())?;
-                let read = Read::newest(0).positions(around(position));
+                self.note_late()$($now)*?;
+                let read = Read::newest(0).positions(around(position)).references();
                 let (seen, at) = self.seen(&read)$($now)*?;
                 Ok(fork(&at, place_in(&seen, position, self.within)?, 0))
             }
 
             $($async)* fn changed(&self, change: BranchChange) -> Result<Option<u64>> {
-                check(&self.memory.limits())?;
-                let mut changing = Changing::new(change);
+                self.note_late()$($now)*?;
+                let (mut read, id) = (change.read(), Incarnation::random());
                 loop {
-                    let (seen, at) = self.seen(&changing.read())$($now)*?;
-                    let (mut append, document, drawn) = match changing.make(&seen, &at)? {
-                        ToChange::Nothing => return Ok(None),
-                        ToChange::Further => continue,
-                        ToChange::Write(append, document, drawn) => (append, document, drawn),
-                    };
-                    match self.memory.append_with(&mut append)$($now)* {
+                    let (seen, at) = self.seen(&read)$($now)*?;
+                    if reaches_further(&mut read, &seen) {
+                        continue;
+                    }
+                    let Some(mut changed) = change.make(&seen, &at, id)? else { return Ok(None) };
+                    match self.memory.append_with(&mut changed.append)$($now)* {
                         Ok(appended) => {
-                            remember(&self.shared, &at, document, appended.version);
-                            return Ok(Some(drawn));
+                            remember(&self.shared, &at, changed.document, appended.version);
+                            return Ok(Some(changed.drawn));
                         }
                         Err(error) if matches!(error.kind(), ErrorKind::Conflict { .. }) => {}
                         Err(error) => return Err(error),
@@ -274,15 +278,44 @@ macro_rules! over {
                 }
             }
 
-            /// Reads a branch.
-            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
-                let mut reading = Reading::new(&self.shared, read);
-                loop {
-                    let snapshot = self.memory.read_with(&reading.next())$($now)*?;
-                    if let Some(seen) = reading.take_read(snapshot)? {
-                        return Ok(seen);
+            /// Before the first branch is made, notes which of the newest results came late: what a
+            /// branch leaves may hold that of a call which it shares.
+            $($async)* fn note_late(&self) -> Result<()> {
+                if self.shared.lock().known.version.is_none() {
+                    let (seen, at) = self.seen(&Read::newest(TAIL).references())$($now)*?;
+                    let mut known = Known::clone(&at.known);
+                    let records = seen.records.iter().map(|it| (it.position(), it.message()));
+                    if at.is_alone() && known.document.note_late(records) {
+                        self.shared.lock().known = Arc::new(known);
                     }
                 }
+                Ok(())
+            }
+
+            /// Reads a branch.
+            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
+                check(&self.memory.limits())?;
+                'anew: for _ in 0..TRIES {
+                    let known = Arc::clone(&self.shared.lock().known);
+                    let mut at = Standing::new(known, read.branch);
+                    let first = self.memory.read_with(&at.read(read))$($now)*?;
+                    if !at.is_shown_by(&first, read.branch, &self.shared)? {
+                        continue;
+                    }
+                    if at.is_alone() {
+                        return Ok((first, at)); // all is as it is
+                    }
+                    let mut reading = Reading::new(read, &at, &first)?;
+                    while let Some(next) = reading.next() {
+                        if !reading.take(&self.memory.read_with(&next)$($now)*?) {
+                            continue 'anew;
+                        }
+                    }
+                    let shown = at.with_late(reading.shown, &first);
+                    return Ok((shown, at));
+                }
+                let text = "others make branches all the time";
+                Err(Error::new(ErrorKind::Storage, "read", text))
             }
 
             $($async)* fn read_on(&self, read: &Read) -> Result<Snapshot> {
@@ -298,20 +331,33 @@ macro_rules! over {
                 if !keeps(&limits) {
                     return self.memory.append_with(append)$($now)*;
                 }
-                let mut writing = Writing::default();
+                if append.branch.is_some_and(|on| on.fork.is_some()) {
+                    self.note_late()$($now)*?; // of what came while its turn ran
+                }
+                let (read, mut tries) = (Writing::read(append), 0);
                 loop {
-                    let (seen, at) = self.seen(&Writing::read(append))$($now)*?;
-                    let mut made = writing.make(append, (&seen, &at), &limits)?;
-                    let outcome = self.memory.append_with(&mut made)$($now)*;
-                    match writing.came(outcome, append, &at, &self.shared)? {
-                        Came::Done(appended) => return Ok(appended),
-                        Came::Again => {}
-                        Came::Before(mut appended) => {
-                            let (_, at) = self.seen(&Writing::read(append))$($now)*?;
-                            locate(&mut appended, &at);
+                    let (seen, at) = self.seen(&read)$($now)*?;
+                    let mut writing = Writing::new(append, (&seen, &at), &limits)?;
+                    match self.memory.append_with(&mut writing.append)$($now)* {
+                        Ok(mut appended) => {
+                            if appended.repeated {
+                                let (_, at) = self.seen(&read)$($now)*?;
+                                locate(&mut appended, &at);
+                            } else {
+                                appended = writing.done(appended, append, &at, &self.shared);
+                            }
+                            append.messages.clear();
                             return Ok(appended);
                         }
+                        Err(error) if writing.may_meet_branches(&error) => {
+                            let (_, now) = self.seen(&read)$($now)*?;
+                            if now.known.version == at.known.version {
+                                return Err(error); // another slot was the reason
+                            }
+                        }
+                        Err(error) => writing.failed(error, tries)?,
                     }
+                    tries += 1;
                 }
             }
 
@@ -349,18 +395,14 @@ fn fork(at: &Standing, shared: u64, keep: u64) -> On {
 /// Returns the branches on which something was said, and the current one.
 fn branches(at: &Standing) -> Vec<Branch> {
     let known = &at.known;
-    let document = match known.version {
-        Some(_) => &known.document,
-        None => &Document::unbranched(at.end),
-    };
-    let lines = document.lines().iter().enumerate();
+    let document = &known.document;
+    let lines = document.lines.iter().enumerate();
     let shown = lines.filter(|(i, line)| *i == document.current || !line.is_empty());
     let branches = shown.filter_map(|(i, line)| {
         let (spans, begins) = (document.spans(i, at.end), line.begins());
-        let parent = BranchPlace::Line(line.parent());
         Some(Branch {
-            id: known.id(BranchPlace::Line(i))?,
-            parent: known.id(parent).filter(|_| i > 0),
+            id: known.id(i)?,
+            parent: known.id(line.parent).filter(|_| i > 0),
             own: begins..spans.len(),
             records: spans.behind(begins),
             is_current: i == document.current,
@@ -432,23 +474,7 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
         self.memory.id()
     }
 
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
-            let mut append = Append { expected, ..Append::default() };
-            append.messages.clone_from(batch);
-            let appended = self.append_on(&mut append).await?;
-            batch.clear();
-            Ok(appended.positions)
-        })
-    }
-
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move { self.read_on(&Read { before, ..Read::newest(n) }).await })
-    }
+    plain_by_with!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         Box::pin(self.evict_on(before))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::document::{Document, Line, SLOT};
-use super::reading::{BranchPlace, Known, OWN, Shared, Standing, kept_as, system_of};
+use super::document::{Document, SLOT};
+use super::reading::{Known, OWN, Shared, Standing, kept_as, system_of};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected, Limits, On, Read, Since, SlotChange, forgotten};
@@ -15,29 +15,13 @@ use crate::pins::{self, Pins};
 use crate::record::{Records, SlotVersion, Snapshot};
 use crate::summary::{self, Summaries};
 
-/// An append on its way. It is made again where others have appended meanwhile.
-#[derive(Default)]
+/// An append to a branch, as it is made to the conversation.
 pub(super) struct Writing {
-    /// Where the messages go, in positions of the branch.
-    start: u64,
-    kept: u64,
-    /// The outcome of the slot, where the append writes it.
+    pub(super) append: Append,
+    /// The branches as it leaves them, where it writes their slot.
     document: Option<Document>,
     /// The error for who expects something else, unless the append was made before.
     refused: Option<Error>,
-    /// The conflict of a slot for which it is made again, and the version of the slot of branches
-    /// on which it was made: it stands where no branch was the reason.
-    conflict: Option<(Error, Option<SlotVersion>)>,
-    tries: u32,
-}
-
-/// The next thing to do.
-pub(super) enum Came {
-    Done(Appended),
-    /// The branch is to be read again, and the append made on that.
-    Again,
-    /// It was appended before, there: the branch is to be read again, for its positions.
-    Before(Appended),
 }
 
 /// The most appends of others that an append is made again for.
@@ -58,133 +42,107 @@ impl Writing {
         read
     }
 
-    /// Makes the append to the conversation.
-    pub(super) fn make(
-        &mut self,
+    /// Makes the append.
+    pub(super) fn new(
         append: &Append,
         (seen, at): (&Snapshot, &Standing),
         limits: &Limits,
-    ) -> Result<Append> {
+    ) -> Result<Self> {
         append.check(limits)?;
-        let version = at.known.version;
-        if let Some((conflict, made_on)) = self.conflict.take()
-            && made_on == version
-        {
-            return Err(conflict);
-        }
-        (self.document, self.refused) = (None, None);
-        let mut place = at.line;
+        let (version, line) = (at.known.version, at.line);
         let mut made = Append { branch: None, since: None, ..append.clone() };
-        let asked = Self::read(append).branch;
-        let is_gone = asked.is_some_and(|on| at.known.id(place) != Some(on.id));
-        if is_gone {
-            self.refused = Some(forgotten());
-        } else if let Some(expected) = append.expected.filter(|it| *it != at.spans.len()) {
-            let actual = at.spans.len();
-            let text = format!("the branch ends at {actual}, not at {expected}");
-            let error = Error::new(ErrorKind::Conflict { expected, actual }, "append", text);
-            self.refused = Some(error);
-        }
-        if self.refused.is_some() {
+        if let Some(refused) = refused(append, at) {
             // What was appended before is recognised, whatever is expected of it.
             if append.id.is_none() {
-                return self.refused.take().map_or(Ok(made), Err);
+                return Err(refused);
             }
             made.expected = Some(NOWHERE);
-            return Ok(made);
+            return Ok(Self { append: made, document: None, refused: Some(refused) });
         }
         if let Some(since) = append.since {
             let newest = since.newest.and_then(|it| at.spans.to_conversation(it));
             let incarnation = at.known.incarnation;
             made.since = Some(Since { incarnation, newest });
         }
-        let said = append.messages.iter().filter(|message| !message.is_system()).count() as u64;
-        self.start = at.spans.len();
-        self.kept = kept(at, place).min(said);
-        let n = said - self.kept;
-        let mut document = at.known.document.clone();
-        if version.is_none() {
-            document = Document::unbranched(at.end);
+        let (mut document, said) = (at.known.document.clone(), said(append));
+        let own = document.lines.get(line);
+        let (awaits, kept) = own.map_or((false, 0), |line| (line.awaits, line.kept()));
+        let n = said.saturating_sub(kept);
+        let mut is_changed = at.is_new() && (!append.messages.is_empty() || append.writes_slots());
+        if is_changed {
+            made = inheriting(made, (seen, at), (line, at.spans.len() + kept))?;
         }
-        let mut is_changed = false;
-        if let BranchPlace::Fork { id, from, at: fork, keep } = place
-            && (said > 0 || append.writes_slots())
-        {
-            let line = document.fork(from, fork, keep, id);
-            made = inheriting(made, (seen, at), (line, fork + keep))?;
-            (place, is_changed) = (BranchPlace::Line(line), true);
+        made.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
+        let has_own = version.is_some() || is_changed;
+        made = parted(made, kept, has_own.then_some(line))?;
+        let is_answer = awaits && is_answered(&append.messages);
+        if n > 0 && (is_answer || document.must_change(line)) {
+            document.extend(line, at.end, n);
+            is_changed = true;
         }
-        if let BranchPlace::Line(line) = place {
-            made.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
-            let has_own = version.is_some() || is_changed;
-            made = parted(made, self.kept, has_own.then_some(line))?;
-            if n > 0 && document.must_change(line) {
-                let awaits = document.lines().get(line).is_some_and(Line::awaits);
-                document.extend(line, at.end, n);
-                if awaits && is_answered(&append.messages) {
-                    document.make_current(line, self.start + self.kept + 1);
-                }
-                is_changed = true;
-            }
+        if is_answer {
+            document.make_current(line, at.spans.len() + kept + 1);
         }
+        let messages = made.messages.iter().filter(|message| !message.is_system());
+        let has_late = document.note_late((at.end..).zip(messages));
+        is_changed |= has_late && version.is_some();
         if n > 0 || append.expected.is_some() {
             made.expected = Some(at.end);
         }
         if is_changed {
             made = with_document(made, &document, version)?;
-            self.document = Some(document);
         }
-        Ok(made)
+        Ok(Self { append: made, document: is_changed.then_some(document), refused: None })
     }
 
-    /// Takes what came of it.
-    pub(super) fn came(
-        &mut self,
-        outcome: Result<Appended>,
-        append: &mut Append,
+    /// Takes what came of it; returns what that is on the branch.
+    pub(super) fn done(
+        self,
+        mut appended: Appended,
+        append: &Append,
         at: &Standing,
         shared: &Mutex<Shared>,
-    ) -> Result<Came> {
-        self.tries += 1;
-        match outcome {
-            Ok(appended) if appended.repeated => {
-                append.messages.clear();
-                Ok(Came::Before(appended))
-            }
-            Ok(mut appended) => {
-                append.messages.clear();
-                let n = self.kept + appended.positions.end - appended.positions.start;
-                appended.positions = self.start..self.start + n;
-                if let Some(document) = self.document.take() {
-                    remember(shared, at, document, appended.version);
-                }
-                if append.slots.is_empty() {
-                    appended.version = None;
-                }
-                Ok(Came::Done(appended))
-            }
-            Err(error) => match (error.kind(), self.refused.take()) {
-                (ErrorKind::Conflict { .. }, Some(refused)) => Err(refused),
-                (ErrorKind::Conflict { .. }, None) if self.tries < TRIES => Ok(Came::Again),
-                (ErrorKind::SlotConflict, None) if self.document.is_some() => {
-                    self.conflict = Some((error, at.known.version));
-                    Ok(Came::Again)
-                }
-                _ => Err(error),
-            },
+    ) -> Appended {
+        appended.positions = at.spans.len()..at.spans.len() + said(append);
+        if let Some(document) = self.document {
+            remember(shared, at, document, appended.version);
+        }
+        if append.slots.is_empty() {
+            appended.version = None;
+        }
+        appended
+    }
+
+    /// Returns whether the reason may be that others have written the slot of branches.
+    pub(super) fn may_meet_branches(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::SlotConflict && self.document.is_some()
+    }
+
+    /// Returns the error, unless the append is to be made again, on what others have appended.
+    pub(super) fn failed(self, error: Error, tries: u32) -> Result<()> {
+        match (error.kind(), self.refused) {
+            (ErrorKind::Conflict { .. }, Some(refused)) => Err(refused),
+            (ErrorKind::Conflict { .. }, None) if tries < TRIES => Ok(()),
+            _ => Err(error),
         }
     }
 }
 
-/// Returns how many first messages of an append to this branch are stored already.
-fn kept(at: &Standing, place: BranchPlace) -> u64 {
-    match place {
-        BranchPlace::Fork { keep, .. } => keep,
-        BranchPlace::Line(line) => {
-            let line = at.known.document.lines().get(line);
-            line.filter(|line| line.awaits()).map_or(0, Line::kept)
-        }
+/// Returns the number of messages that have positions.
+fn said(append: &Append) -> u64 {
+    append.messages.iter().filter(|message| !message.is_system()).count() as u64
+}
+
+/// Returns the error of an append that expects another branch, or another end of it, than there is.
+fn refused(append: &Append, at: &Standing) -> Option<Error> {
+    let asked = Writing::read(append).branch;
+    if asked.is_some_and(|on| at.known.id(at.line) != Some(on.id)) {
+        return Some(forgotten());
     }
+    let actual = at.spans.len();
+    let expected = append.expected.filter(|it| *it != actual)?;
+    let text = format!("the branch ends at {actual}, not at {expected}");
+    Some(Error::new(ErrorKind::Conflict { expected, actual }, "append", text))
 }
 
 /// Finds the branch on which something was appended before, and its positions there: that of the
@@ -193,16 +151,15 @@ pub(super) fn locate(appended: &mut Appended, at: &Standing) {
     let Range { start, end } = appended.positions;
     let (document, nowhere) = (&at.known.document, at.spans.count_before(start));
     appended.positions = nowhere..nowhere;
-    let own = if let BranchPlace::Line(line) = at.line { line } else { 0 };
-    for number in [own].into_iter().chain(0..document.lines().len()).filter(|_| start < end) {
-        let line = document.lines().get(number).filter(|it| it.first() == Some(start));
-        let kept = line.map_or(0, Line::kept);
+    for number in [at.line].into_iter().chain(0..document.lines.len()).filter(|_| start < end) {
+        let line = document.lines.get(number).filter(|it| it.first() == Some(start));
+        let kept = line.map_or(0, |line| line.keep);
         let spans = document.spans(number, at.end);
         // Behind a question that was answered anew another branch has another answer.
         let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));
         if let Some(found) = spans.to_branch(start).filter(is_whole) {
             appended.positions = found - kept..found + end - start;
-            appended.branch = at.known.id(BranchPlace::Line(number)).map(On::branch);
+            appended.branch = at.known.id(number).map(On::branch);
             return;
         }
     }
@@ -227,10 +184,8 @@ pub(super) fn remember(
 ) {
     let mut shared = shared.lock();
     let known = Known { document, version, incarnation: at.known.incarnation };
-    if shared.seen.is_some()
-        && shared.seen == at.known.id(BranchPlace::Line(at.known.document.current))
-    {
-        shared.seen = known.id(BranchPlace::Line(known.document.current));
+    if shared.seen.is_some() && shared.seen == at.known.current() {
+        shared.seen = known.current();
     }
     shared.known = Arc::new(known);
 }

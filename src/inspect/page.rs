@@ -42,9 +42,7 @@ impl Compared {
 }
 
 impl Page {
-    pub(super) fn of<'a>(
-        prompts: impl Iterator<Item = (&'a Prompt, Option<&'a Usage>, Option<u64>)> + Clone,
-    ) -> Self {
+    pub(super) fn html(prompts: &[(&Prompt, Option<&Usage>, Option<u64>)]) -> String {
         let html = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width\">\
@@ -53,25 +51,18 @@ impl Page {
              <title>What the model is sent</title>\n<style>{STYLE}</style></head>\n<body><main>\n\
              <h1>What the model is sent</h1>\n"
         );
-        let mut page = Self { html, prompts: prompts.clone().count() };
-        let before = [None].into_iter().chain(prompts.clone().map(|it| Some(it.0)));
-        let compared: Vec<Compared> = prompts
-            .clone()
-            .zip(before)
-            .map(|((it, ..), before)| Compared::new(it, before))
-            .collect();
+        let mut page = Self { html, prompts: prompts.len() };
+        let before = [None].into_iter().chain(prompts.iter().map(|it| Some(it.0)));
+        let compared = prompts.iter().zip(before).map(|(it, before)| Compared::new(it.0, before));
+        let compared: Vec<_> = compared.collect();
         if page.prompts > 1 {
             page.strip(&compared);
         }
-        for (i, ((prompt, usage, left), compared)) in prompts.zip(&compared).enumerate() {
-            page.prompt(i + 1, (prompt, usage, left), compared);
+        for (i, (shown, compared)) in prompts.iter().zip(&compared).enumerate() {
+            page.prompt(i + 1, *shown, compared);
         }
-        page
-    }
-
-    pub(super) fn finish(mut self) -> String {
-        self.html.push_str("</main></body></html>\n");
-        self.html
+        page.html.push_str("</main></body></html>\n");
+        page.html
     }
 
     /// Adds words that hold no text of anybody else.
@@ -125,7 +116,7 @@ impl Page {
         let mut rows = rows(prompt);
         for row in &mut rows {
             if let Row::Message(line) = row
-                && line.origin.seq().zip(left).is_some_and(|(seq, left)| seq >= left)
+                && line.origin.position().zip(left).is_some_and(|(position, left)| position >= left)
             {
                 line.notes.push("not on the current branch".to_owned());
             }
@@ -213,7 +204,7 @@ impl Page {
 
     fn line(&mut self, n: usize, line: &Line<'_>, cached: bool, results: &[(&str, usize)]) {
         let Line { index, kind, origin, message, tokens, notes, gaps } = line;
-        let mut texts = Texts { gaps, next: 0 };
+        let mut texts = 0..;
         let held = if cached { " held" } else { "" };
         self.add(format_args!(
             "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> \
@@ -232,11 +223,14 @@ impl Page {
         }
         for piece in pieces(message) {
             match piece {
-                Piece::Text(text) => self.body(text, texts.gaps()),
+                Piece::Text(text) => {
+                    let number = texts.next();
+                    self.body(text, gaps.iter().filter(|gap| Some(gap.text) == number));
+                }
                 Piece::Described(what) => self.between("<p class=\"kind\">", &what, "</p>\n"),
                 Piece::Thought(text) => {
                     self.html.push_str("<p class=\"kind\">reasoning</p>\n");
-                    self.body(text, &[]);
+                    self.body(text, [].iter());
                 }
                 Piece::Call(call) => {
                     self.between("<p class=\"kind\">calls <code>", &call.name, "</code>");
@@ -245,7 +239,7 @@ impl Page {
                         self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
                     }
                     self.html.push_str("</p>\n");
-                    self.body(&call.arguments, &[]);
+                    self.body(&call.arguments, [].iter());
                 }
             }
         }
@@ -253,7 +247,7 @@ impl Page {
     }
 
     /// Adds the text of somebody else, with a mark in each place where some of it was left out.
-    fn body(&mut self, text: &str, gaps: &[Gap]) {
+    fn body<'g>(&mut self, text: &str, gaps: impl Iterator<Item = &'g Gap>) {
         let cut = Cut::new(text, gaps);
         let is_long = text.len() > LONG;
         if is_long {
@@ -297,23 +291,6 @@ impl Page {
     }
 }
 
-/// Counts the texts of a message, some of which have gaps.
-struct Texts<'a> {
-    gaps: &'a [Gap],
-    next: usize,
-}
-
-impl<'a> Texts<'a> {
-    /// Returns the gaps of the next text.
-    fn gaps(&mut self) -> &'a [Gap] {
-        let here = self.gaps.partition_point(|gap| gap.text <= self.next);
-        let (here, behind) = self.gaps.split_at_checked(here).unwrap_or_default();
-        self.gaps = behind;
-        self.next += 1;
-        here
-    }
-}
-
 /// A text with gaps.
 struct Cut<'a> {
     /// The text before each, its marker, and the bytes that are left out.
@@ -322,7 +299,7 @@ struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    fn new(text: &'a str, gaps: &[Gap]) -> Self {
+    fn new<'g>(text: &'a str, gaps: impl Iterator<Item = &'g Gap>) -> Self {
         let mut cut = Self { gaps: Vec::new(), tail: text };
         let mut passed = 0;
         for gap in gaps {

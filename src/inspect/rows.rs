@@ -62,9 +62,9 @@ impl OriginKind {
             Origin::Summary => Self::Summary,
             Origin::Temporary | Origin::Joined(None) => Self::Temporary,
             Origin::Note | Origin::Notice | Origin::Added => Self::Added,
-            _ => match origin.seq() {
-                Some(seq) if report.pinned_before.contains(&seq) => Self::Pin,
-                Some(seq) if report.question.contains(&seq) => Self::Question,
+            _ => match origin.position() {
+                Some(position) if report.pinned_before.contains(&position) => Self::Pin,
+                Some(position) if report.question.contains(&position) => Self::Question,
                 Some(_) => Self::Window,
                 None => Self::Repair,
             },
@@ -79,11 +79,12 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let mut gaps = gaps(prompt);
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
-        let seq = origin.seq();
-        let is_before =
-            |seq: &u64| report.question.contains(seq) || report.pinned_before.contains(seq);
-        if let Some(seq) = seq.filter(|seq| !is_before(seq)) {
-            let behind = gaps.split_off(&(seq + 1));
+        let position = origin.position();
+        let is_before = |position: &u64| {
+            report.question.contains(position) || report.pinned_before.contains(position)
+        };
+        if let Some(position) = position.filter(|position| !is_before(position)) {
+            let behind = gaps.split_off(&(position + 1));
             rows.extend(gaps.into_values().flatten().map(Row::Gap));
             gaps = behind;
         }
@@ -99,7 +100,7 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
                 (Origin::Summary, Some(before)) => {
                     vec![format!("in place of {} before {before}", Grouped(report.covered))]
                 }
-                _ => seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
+                _ => position.and_then(|position| notes.remove(&position)).unwrap_or_default(),
             },
             gaps: Vec::new(),
         })));
@@ -123,10 +124,10 @@ fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
         if line.origin == Origin::Temporary {
             line.kind = OriginKind::Recall;
         }
-        let mut seqs: Vec<u64> = report.recalled.iter().map(|it| it.seq).collect();
-        seqs.sort_unstable();
-        let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
-        line.notes.push(format!("recalled: quotes {}", seqs.join(", ")));
+        let mut positions: Vec<u64> = report.recalled.iter().map(|it| it.position).collect();
+        positions.sort_unstable();
+        let positions: Vec<String> = positions.iter().map(u64::to_string).collect();
+        line.notes.push(format!("recalled: quotes {}", positions.join(", ")));
     }
 }
 
@@ -136,7 +137,7 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
     let mut lines = Lines::default();
     for row in rows {
         if let Row::Message(line) = row
-            && let Some(seq) = line.origin.seq()
+            && let Some(position) = line.origin.position()
         {
             let lines = if matches!(line.origin, Origin::Joined(_)) {
                 &mut lines.joined
@@ -144,18 +145,18 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
                 &mut lines.alone
             };
             // If an answer was split, the first has its texts.
-            lines.entry(seq).or_insert(line);
+            lines.entry(position).or_insert(line);
         }
     }
     for cut in &report.truncated {
-        if let (Some(gap), Some(line)) = (cut.gap, lines.with(cut.seq)) {
+        if let (Some(gap), Some(line)) = (cut.gap, lines.with(cut.position)) {
             line.gaps.push(gap);
             line.gaps.sort_by_key(|gap| (gap.text, gap.at));
         }
     }
-    for (seq, notes) in notes {
-        if let Some(line) = lines.with(seq) {
-            line.notes.extend(notes.into_iter().map(|note| format!("{seq}: {note}")));
+    for (position, notes) in notes {
+        if let Some(line) = lines.with(position) {
+            line.notes.extend(notes.into_iter().map(|note| format!("{position}: {note}")));
         }
     }
 }
@@ -169,10 +170,10 @@ struct Lines<'a, 'b> {
 
 impl<'a> Lines<'a, '_> {
     /// Returns the message that the record at a position is, or is a part of.
-    fn with(&mut self, seq: u64) -> Option<&mut Line<'a>> {
-        match self.alone.get_mut(&seq) {
+    fn with(&mut self, position: u64) -> Option<&mut Line<'a>> {
+        match self.alone.get_mut(&position) {
             Some(line) => Some(line),
-            None => self.joined.range_mut(..=seq).next_back().map(|(_, line)| &mut **line),
+            None => self.joined.range_mut(..=position).next_back().map(|(_, line)| &mut **line),
         }
     }
 }
@@ -180,35 +181,35 @@ impl<'a> Lines<'a, '_> {
 /// Returns what was done to each record that is sent, by position.
 fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut notes: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    let mut note = |seq: u64, text: String| notes.entry(seq).or_default().push(text);
-    for seq in &report.question {
-        note(*seq, "the question of its turn, sent before the window".to_owned());
+    let mut note = |position: u64, text: String| notes.entry(position).or_default().push(text);
+    for position in &report.question {
+        note(*position, "the question of its turn, sent before the window".to_owned());
     }
-    for seq in &report.pinned_before {
-        note(*seq, "pinned, sent before the window".to_owned());
+    for position in &report.pinned_before {
+        note(*position, "pinned, sent before the window".to_owned());
     }
     for moved in &report.moved {
-        note(moved.seq, format!("came late, and is sent behind its call in {}", moved.call));
+        note(moved.position, format!("came late, and is sent behind its call in {}", moved.call));
     }
     for cut in &report.truncated {
-        note(cut.seq, format!("cut from {} to {} bytes", Grouped(cut.from), Grouped(cut.to)));
+        note(cut.position, format!("cut from {} to {} bytes", Grouped(cut.from), Grouped(cut.to)));
     }
     for cleared in &report.cleared {
         let (from, to) = (Grouped(cleared.from), Grouped(cleared.to));
-        note(cleared.seq, format!("cleared from {from} to {to} bytes"));
+        note(cleared.position, format!("cleared from {from} to {to} bytes"));
     }
     for repaired in &report.repaired {
-        if let Some(seq) = repaired.seq {
-            note(seq, format!("call {:?} had no result", repaired.call_id));
+        if let Some(position) = repaired.position {
+            note(position, format!("call {:?} had no result", repaired.call_id));
         }
     }
     for adapted in &report.adapted {
-        if let Some(seq) = adapted.seq {
-            note(seq, adapted.how.to_string());
+        if let Some(position) = adapted.position {
+            note(position, adapted.how.to_string());
         }
     }
-    for seq in &report.kept_systems {
-        note(*seq, "a system message, in its place".to_owned());
+    for position in &report.kept_systems {
+        note(*position, "a system message, in its place".to_owned());
     }
     notes
 }
@@ -217,7 +218,7 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
 fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
     let report = prompt.report();
     let mut gaps: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    let mut gap = |seq: u64, text: String| gaps.entry(seq).or_default().push(text);
+    let mut gap = |position: u64, text: String| gaps.entry(position).or_default().push(text);
     for (stretch, fate) in prompt.before_window() {
         let (first, last) = (stretch.start, stretch.end - 1);
         let which = if first == last { first.to_string() } else { format!("{first} to {last}") };
@@ -227,10 +228,13 @@ fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
         gap(0, format!("{} of the application, which nobody is sent", report.private));
     }
     for left_out in &report.left_out {
-        gap(left_out.seq, format!("{}: {}, {}", left_out.seq, left_out.role, left_out.why));
+        gap(
+            left_out.position,
+            format!("{}: {}, {}", left_out.position, left_out.role, left_out.why),
+        );
     }
-    for seq in &report.unreadable {
-        gap(*seq, format!("{seq}: the memory can't read it"));
+    for position in &report.unreadable {
+        gap(*position, format!("{position}: the memory can't read it"));
     }
     gaps
 }
@@ -240,11 +244,11 @@ pub(super) fn told(origin: Origin) -> String {
     match origin {
         Origin::System => "the system message".to_owned(),
         Origin::Summary => "the summary".to_owned(),
-        Origin::History(seq) => format!("position {seq}"),
-        Origin::Truncated(seq) => format!("position {seq}, cut"),
-        Origin::Cleared(seq) => format!("position {seq}, cleared"),
-        Origin::Adapted(seq) => format!("position {seq}, adapted"),
-        Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
+        Origin::History(position) => format!("position {position}"),
+        Origin::Truncated(position) => format!("position {position}, cut"),
+        Origin::Cleared(position) => format!("position {position}, cleared"),
+        Origin::Adapted(position) => format!("position {position}, adapted"),
+        Origin::Joined(Some(position)) => format!("from position {position} on, joined"),
         Origin::Joined(None) => "joined".to_owned(),
         Origin::Repair => "in place of a missing result".to_owned(),
         Origin::Note => "a note of this prompt".to_owned(),
@@ -297,6 +301,7 @@ fn described(part: &Part) -> String {
     let of = media.media_type.as_ref().map(|it| format!(" of type {it}")).unwrap_or_default();
     match &media.source {
         Source::Base64(data) => format!("a {kind}{of}, {} bytes", Grouped(data.len() / 4 * 3)),
+        Source::Reference(it) => format!("a {kind}{of}, {} bytes", Grouped(it.size)),
         Source::Url(_) => format!("a {kind}{of}, by its address"),
         Source::FileId(_) => format!("a {kind}{of}, by its id"),
     }

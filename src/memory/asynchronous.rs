@@ -189,6 +189,29 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     }
 }
 
+/// The methods `append` and `read` of a memory whose `append_with` and `read_with` do the same and
+/// more.
+macro_rules! plain_by_with {
+    () => {
+        fn append<'a>(
+            &'a self,
+            batch: &'a mut Vec<$crate::message::Message>,
+            expected: Option<u64>,
+        ) -> BoxFuture<'a, Result<std::ops::Range<u64>>> {
+            Box::pin(async move {
+                let mut append = Append { expected, ..Append::new(batch.iter().cloned()) };
+                let appended = self.append_with(&mut append).await?;
+                batch.clear();
+                Ok(appended.positions)
+            })
+        }
+        fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+            Box::pin(async move { self.read_with(&Read { before, ..Read::newest(n) }).await })
+        }
+    };
+}
+pub(crate) use plain_by_with;
+
 macro_rules! forward {
     ($($pointer:ty: $shared:expr),*) => {$(
         // As for the blocking twin: no method may be forgotten.

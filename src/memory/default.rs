@@ -14,7 +14,7 @@ use self::extras::{Extras, IDS};
 use super::read::Picked;
 use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
-use crate::memory::append::must_end_at;
+use crate::memory::append::{must_end_at, must_not_refer};
 use crate::message::Message;
 use crate::record::{
     Cell, Cells, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
@@ -31,7 +31,7 @@ use crate::record::{
 /// let memory = DefaultChatMemory::with_id("support:u1001:c2002");
 /// memory.add(Message::user("hi"))?;
 /// memory.add(Message::ai("hello"))?;
-/// assert_eq!(memory.latest(1)?.first().map(|r| r.seq()), Some(1));
+/// assert_eq!(memory.latest(1)?.first().map(|r| r.position()), Some(1));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 pub struct DefaultChatMemory {
@@ -89,6 +89,7 @@ impl ChatMemory for DefaultChatMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        must_not_refer(batch)?;
         let at = millis(SystemTime::now());
         let mut state = self.state.lock();
         must_end_at(expected, state.end)?;
@@ -121,6 +122,7 @@ impl ChatMemory for DefaultChatMemory {
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.check(&self.limits())?;
+        must_not_refer(&append.messages)?;
         let now = millis(SystemTime::now());
         let mut state = self.state.lock();
         if let Some(known) = append.id.as_deref().and_then(|id| state.extras.known(id)) {
@@ -168,7 +170,7 @@ impl ChatMemory for DefaultChatMemory {
 
 impl State {
     fn start(&self) -> u64 {
-        self.runs.front().map_or(self.end, |run| run.seq)
+        self.runs.front().map_or(self.end, |run| run.position)
     }
 
     /// Returns the snapshot of a read.
@@ -246,11 +248,11 @@ impl State {
     fn newest_of_runs(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
-            Some(before) => (before, self.runs.partition_point(|run| run.seq < before)),
+            Some(before) => (before, self.runs.partition_point(|run| run.position < before)),
             None => (self.end, self.runs.len()),
         };
         // Back over as many runs as it takes, then forward.
-        let len = |run: &Run| places(before - run.seq).min(run.len);
+        let len = |run: &Run| places(before - run.position).min(run.len);
         let (mut first, mut found) = (last, 0);
         while first > 0 && found < n {
             first -= 1;
@@ -261,7 +263,12 @@ impl State {
         for i in first..last {
             let run = &self.runs[i];
             let cells = Arc::clone(&run.cells);
-            records.push(Run::new(cells, run.seq + skip as u64, run.from + skip, len(run) - skip));
+            records.push(Run::new(
+                cells,
+                run.position + skip as u64,
+                run.from + skip,
+                len(run) - skip,
+            ));
             skip = 0;
         }
         records
@@ -270,14 +277,14 @@ impl State {
     fn evict(&mut self, before: u64) -> u64 {
         let start = self.start();
         while let Some(run) = self.runs.front_mut() {
-            if run.seq >= before {
+            if run.position >= before {
                 break;
             }
-            let gone = places(before - run.seq);
+            let gone = places(before - run.position);
             if gone >= run.len {
                 self.runs.pop_front();
             } else {
-                run.seq = before;
+                run.position = before;
                 run.from += gone;
                 run.len -= gone;
             }

@@ -174,7 +174,7 @@ impl<M: ChatMemory> Evicting<M> {
                 if snapshot.start < first {
                     snapshot.start = first.min(snapshot.end);
                     snapshot.records = snapshot.records.split(first).1;
-                    snapshot.unreadable.retain(|row| row.seq >= first);
+                    snapshot.unreadable.retain(|row| row.position >= first);
                     snapshot.drop_picked_before(first);
                 }
                 return Ok(snapshot);
@@ -274,19 +274,19 @@ impl<M: ChatMemory> Evicting<M> {
                 window.forget_all();
                 return Ok(false);
             }
-            let oldest_unreadable = snapshot.unreadable.iter().map(|row| row.seq).min();
+            let oldest_unreadable = snapshot.unreadable.iter().map(|row| row.position).min();
             let before = at;
-            let new = |seq: u64| seq >= window.end();
-            for record in snapshot.records.iter().rev().take_while(|it| new(it.seq())) {
+            let new = |position: u64| position >= window.end();
+            for record in snapshot.records.iter().rev().take_while(|it| new(it.position())) {
                 if is_full(total, begins) {
                     break;
                 }
                 let weighed = self.weigh(record.message())?;
-                (record.seq() + 1..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));
+                (record.position() + 1..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));
                 seen.push_front(weighed);
                 total += weighed.weight as u128;
                 begins = weighed.surely_begins();
-                at = record.seq();
+                at = record.position();
             }
             if at == before {
                 // Nothing but rows that can't be read, or nothing at all.
@@ -407,7 +407,8 @@ impl<M: ChatMemory> Evicting<M> {
             }
             let surely_begins = |message: &Message| !message.is_tool() && !message.is_private();
             let group = snapshot.records.iter().rev().find(|it| surely_begins(it.message()));
-            if let Some(begins) = group.map(|it| it.seq()).filter(|seq| *seq > from) {
+            if let Some(begins) = group.map(|it| it.position()).filter(|position| *position > from)
+            {
                 return piece(snapshot.records.split(begins).0, begins);
             }
             page = page.saturating_mul(2);

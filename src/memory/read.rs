@@ -37,6 +37,9 @@ pub struct Read {
     pub slots: Vec<String>,
     /// The positions of the single records that are wanted.
     pub positions: Vec<u64>,
+    /// True if media may come as references. A memory over another one that makes snapshots of its
+    /// own does not ask that one for them.
+    pub references: bool,
     /// The branch that is wanted, where the memory shows [one of several](crate::history); the
     /// current one unless set. Other memories do not look at it.
     pub(crate) branch: Option<On>,
@@ -99,6 +102,17 @@ impl Read {
         self
     }
 
+    /// Lets media that the memory keeps beside its records come as
+    /// [references](crate::message::MediaReference), without their bytes: for pages that list
+    /// pictures, and for whoever reads those they need afterwards, by
+    /// [`positions`](Self::positions). A memory that keeps media within its records gives them as
+    /// they are.
+    #[must_use]
+    pub fn references(mut self) -> Self {
+        self.references = true;
+        self
+    }
+
     /// Reads this branch, where the memory shows one of several.
     pub(crate) fn on(mut self, branch: Option<On>) -> Self {
         self.branch = branch;
@@ -155,7 +169,7 @@ impl Picked {
     pub(super) fn add(&mut self, stretch: &Range<u64>, read: Snapshot) {
         self.records.extend(read.records.split(stretch.start).1);
         self.unreadable
-            .extend(read.unreadable.into_iter().filter(|row| stretch.contains(&row.seq)));
+            .extend(read.unreadable.into_iter().filter(|row| stretch.contains(&row.position)));
     }
 
     pub(super) fn into(self, snapshot: Snapshot) -> Snapshot {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::MemoryPrompt;
-use crate::error::{Error, Result};
+use super::{MemoryPrompt, not_built};
+use crate::error::Result;
 use crate::history::{Branch, BranchView, Page, Variant};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
@@ -14,11 +14,8 @@ use crate::record::Incarnation;
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the view of the branches of the conversation.
     pub(crate) fn view(&self) -> Result<&Arc<BranchView<M>>> {
-        self.branches.as_ref().ok_or_else(|| {
-            let text = "this prompt has no branches: build it, and all others of the \
-                        conversation, `with_branches`";
-            Error::invalid("branches", text)
-        })
+        let branches = self.branches.as_ref();
+        branches.ok_or_else(|| not_built("branches", "has no branches", "with_branches"))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Pins of a prompt: what is always sent, kept in a slot of the memory.
 
-use super::MemoryPrompt;
+use super::{MemoryPrompt, must_keep_slots, not_built};
 use crate::compose::Composer;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, ChatMemory, Expected, Limits, Read, unsupported};
+use crate::error::{ErrorKind, Result};
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
 use crate::pins::{Pins, SLOT, around};
 use crate::record::{Slot, Snapshot};
 
@@ -50,160 +52,134 @@ impl<M: ?Sized> MemoryPrompt<M> {
     pub fn with_pins(self) -> Self {
         self.with(Composer::with_pins)
     }
-
-    /// Begins a change of pins.
-    pub(super) fn pinning(&self, limits: &Limits, change: PinChange) -> Result<Pinning> {
-        if !self.composer.sends_pins() {
-            let text = "this prompt sends no pins: build it, and all others of the conversation, \
-                        `with_pins`";
-            return Err(Error::invalid("pin", text));
-        }
-        if !limits.has_slots() {
-            return Err(unsupported("pin", "slots", "append_with"));
-        }
-        let recognises = limits.recognises_ids();
-        Ok(Pinning { change, recognises, tries: 0, is_written: false, members: Vec::new() })
-    }
 }
 
 /// A change to the pins of a conversation.
 #[derive(Clone, Copy)]
-pub(super) enum PinChange {
+enum PinChange {
     Pin(u64),
     Unpin(u64),
-}
-
-/// A change of pins, which is made on what others have pinned meanwhile.
-pub(super) struct Pinning {
-    change: PinChange,
-    /// True if the memory knows its incarnation and what was forgotten.
-    recognises: bool,
-    tries: u32,
-    pub(super) is_written: bool,
-    /// The positions of what is pinned by the change.
-    pub(super) members: Vec<u64>,
 }
 
 /// The most appends of others that a change of pins is made again for.
 const TRIES: u32 = 64;
 
-impl Pinning {
+impl PinChange {
     /// Returns the read that the change is made on.
-    pub(super) fn read(&self) -> Read {
-        let (PinChange::Pin(position) | PinChange::Unpin(position)) = self.change;
+    fn read(self) -> Read {
+        let (Self::Pin(position) | Self::Unpin(position)) = self;
         // The newest record tells whether the conversation is still the same.
-        Read::newest(1).slots([SLOT]).positions(around(position))
+        Read::newest(1).slots([SLOT]).positions(around(position)).references()
     }
 
-    /// Returns what is to be appended; `None` if there is nothing to do.
-    pub(super) fn append(&mut self, snapshot: &Snapshot) -> Result<Option<Append>> {
-        let before = Pins::of(snapshot)?;
+    /// Returns what is pinned by the change, and what is to be appended; `None` if there is nothing
+    /// to do.
+    fn made(self, seen: &Snapshot, limits: &Limits) -> Result<(Vec<u64>, Option<Append>)> {
+        let before = Pins::of(seen)?;
         let mut pins = before.clone();
-        match self.change {
-            PinChange::Pin(position) => self.members = pins.add(position, snapshot)?,
-            PinChange::Unpin(position) => {
-                if !pins.remove(position, snapshot) {
-                    return Ok(None);
-                }
-            }
-        }
+        let members = match self {
+            Self::Pin(position) => pins.add(position, seen)?,
+            Self::Unpin(position) if pins.remove(position, seen) => Vec::new(),
+            Self::Unpin(_) => return Ok((Vec::new(), None)),
+        };
         if pins == before {
-            return Ok(None);
+            return Ok((members, None));
         }
-        let version = snapshot.slot(SLOT).map(Slot::version);
+        let version = seen.slot(SLOT).map(Slot::version);
         let expected = version.map_or(Expected::Absent, Expected::Is);
         let append = match pins.content()? {
             Some(content) => Append::default().set_slot(SLOT, content, expected),
             None => Append::default().remove_slot(SLOT, expected),
         };
-        Ok(Some(if self.recognises { append.since(snapshot) } else { append }))
-    }
-
-    /// Takes the outcome of the append. Where others were faster it is to be tried again, on a new
-    /// read.
-    pub(super) fn wrote(&mut self, outcome: Result<Appended>) -> Result<()> {
-        let Err(error) = outcome else {
-            self.is_written = true;
-            return Ok(());
-        };
-        self.tries += 1;
-        let is_raced = matches!(error.kind(), ErrorKind::SlotConflict | ErrorKind::Forgotten);
-        if is_raced && self.tries < TRIES { Ok(()) } else { Err(error) }
+        // Such a memory knows its incarnation, and what was forgotten.
+        let append = if limits.recognises_ids() { append.since(seen) } else { append };
+        Ok((members, Some(append)))
     }
 }
 
-/// Returns the read that shows the pins, if the memory has slots.
-pub(super) fn read_pins(limits: &Limits) -> Read {
-    Read::newest(0).slots(limits.has_slots().then_some(SLOT))
-}
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+        impl MemoryPrompt<$over> {
+            /// Pins the message at this position, and with it the whole of its tool group; returns
+            /// the positions of what is pinned by it. What is pinned already stays pinned.
+            ///
+            /// The prompt must [send pins](Self::with_pins). It is safe to call again after an
+            /// error.
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::Invalid`] where the prompt sends no pins, where the memory holds no
+            /// message at this position, and for messages that are never sent: system messages,
+            /// those of the application, results that answer no call. [`ErrorKind::Unsupported`]
+            /// where the memory has no slots, and whatever else [`ChatMemory::append_with`]
+            /// returns.
+            pub $($async)* fn pin(&self, position: u64) -> Result<Vec<u64>> {
+                Ok(self.changed(PinChange::Pin(position))$($now)*?.0)
+            }
 
-/// Returns the positions of what is pinned; `None` if the read, which is changed, is to be made
-/// once more.
-pub(super) fn pinned(read: &mut Read, snapshot: &Snapshot) -> Result<Option<Vec<u64>>> {
-    let pins = Pins::of(snapshot)?;
-    let wanted = pins.unread(snapshot);
-    if wanted.iter().any(|position| !read.positions.contains(position)) {
-        read.positions = wanted;
-        return Ok(None);
-    }
-    Ok(Some(pins.shown_by(snapshot).members().to_vec()))
-}
+            /// Unpins the message at this position, and with it the whole of its tool group;
+            /// returns false where it was not pinned.
+            ///
+            /// A [summary](Self::with_summary) that was written while it was pinned does not tell
+            /// of it: it is covered then all the same, and [recall](crate::recall) finds it.
+            ///
+            /// # Errors
+            ///
+            /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can
+            /// be unpinned.
+            pub $($async)* fn unpin(&self, position: u64) -> Result<bool> {
+                Ok(self.changed(PinChange::Unpin(position))$($now)*?.1)
+            }
 
-impl MemoryPrompt<dyn ChatMemory> {
-    /// Pins the message at this position, and with it the whole of its tool group; returns the
-    /// positions of what is pinned by it. What is pinned already stays pinned.
-    ///
-    /// The prompt must [send pins](Self::with_pins). It is safe to call again after an error.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the prompt sends no pins, where the memory holds no message at
-    /// this position, and for messages that are never sent: system messages, those of the
-    /// application, results that answer no call. [`ErrorKind::Unsupported`] where the memory has no
-    /// slots, and whatever else [`ChatMemory::append_with`] returns.
-    pub fn pin(&self, position: u64) -> Result<Vec<u64>> {
-        Ok(self.changed(PinChange::Pin(position))?.members)
-    }
+            /// Makes a change of pins, again where others were faster; returns what is pinned by
+            /// it, and whether there was anything to change.
+            $($async)* fn changed(&self, change: PinChange) -> Result<(Vec<u64>, bool)> {
+                let limits = self.memory.limits();
+                if !self.composer.sends_pins() {
+                    return Err(not_built("pin", "sends no pins", "with_pins"));
+                }
+                must_keep_slots("pin", &limits)?;
+                let read = change.read();
+                let mut tries = 0;
+                loop {
+                    let seen = self.memory.read_with(&read)$($now)*?;
+                    let (members, append) = change.made(&seen, &limits)?;
+                    let Some(mut append) = append else { return Ok((members, false)) };
+                    let Err(error) = self.memory.append_with(&mut append)$($now)* else {
+                        return Ok((members, true));
+                    };
+                    tries += 1;
+                    match error.kind() {
+                        ErrorKind::SlotConflict | ErrorKind::Forgotten if tries < TRIES => {}
+                        _ => return Err(error),
+                    }
+                }
+            }
 
-    /// Unpins the message at this position, and with it the whole of its tool group; returns false
-    /// where it was not pinned.
-    ///
-    /// A [summary](Self::with_summary) that was written while it was pinned does not tell of it: it
-    /// is covered then all the same, and [recall](crate::recall) finds it.
-    ///
-    /// # Errors
-    ///
-    /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can be
-    /// unpinned.
-    pub fn unpin(&self, position: u64) -> Result<bool> {
-        Ok(self.changed(PinChange::Unpin(position))?.is_written)
-    }
-
-    /// Makes a change of pins, again where others were faster.
-    fn changed(&self, change: PinChange) -> Result<Pinning> {
-        let mut pinning = self.pinning(&self.memory.limits(), change)?;
-        while !pinning.is_written {
-            let snapshot = self.memory.read_with(&pinning.read())?;
-            let Some(mut append) = pinning.append(&snapshot)? else { break };
-            pinning.wrote(self.memory.append_with(&mut append))?;
-        }
-        Ok(pinning)
-    }
-
-    /// Returns the positions of all pinned messages that the memory still holds, ascending, tool
-    /// groups whole. A prompt that sends no pins may ask too.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written the
-    /// slot `prompt:pins`.
-    pub fn pins(&self) -> Result<Vec<u64>> {
-        let mut read = read_pins(&self.memory.limits());
-        loop {
-            let snapshot = self.memory.read_with(&read)?;
-            if let Some(pinned) = pinned(&mut read, &snapshot)? {
-                return Ok(pinned);
+            /// Returns the positions of all pinned messages that the memory still holds, ascending,
+            /// tool groups whole. A prompt that sends no pins may ask too.
+            ///
+            /// # Errors
+            ///
+            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written
+            /// the slot `prompt:pins`.
+            pub $($async)* fn pins(&self) -> Result<Vec<u64>> {
+                let slot = self.memory.limits().has_slots().then_some(SLOT);
+                let mut read = Read::newest(0).slots(slot);
+                loop {
+                    let snapshot = self.memory.read_with(&read)$($now)*?;
+                    let pins = Pins::of(&snapshot)?;
+                    let wanted = pins.unread(&snapshot);
+                    if wanted.iter().all(|position| read.positions.contains(position)) {
+                        return Ok(pins.shown_by(&snapshot).members().to_vec());
+                    }
+                    read.positions = wanted;
+                }
             }
         }
-    }
+    };
 }
+
+over!(dyn ChatMemory, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await]);

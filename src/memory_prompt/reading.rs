@@ -8,11 +8,15 @@ use crate::prompt::Prompt;
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Has a build's first read ask for slots. A prompt that has been built before asks at once for
-    /// the single records that the one before was in need of.
-    pub(super) fn name_slots(&self, read: &mut Read) {
-        read.slots.extend(self.composer.slots().map(String::from));
-        read.positions.clone_from(&self.cache.lock().positions);
+    /// Returns the first read of a build. A prompt that has been built before asks at once for the
+    /// single records that the one before was in need of.
+    pub(super) fn first_read(&self, has_slots: bool) -> Read {
+        let mut read = Read::newest(self.composer.first_read()).references();
+        if has_slots {
+            read.slots.extend(self.composer.slots().map(String::from));
+            read.positions.clone_from(&self.cache.lock().positions);
+        }
+        read
     }
 
     /// Composes a prompt from what was read, and returns it with what recall has to look through,
@@ -48,14 +52,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
             return Ok(false);
         }
         let wanted = self.composer.positions(snapshot)?;
-        if wanted.iter().all(|position| read.positions.binary_search(position).is_ok()) {
-            if wanted.len() < read.positions.len() {
-                self.cache.lock().positions.clone_from(&wanted);
-            }
-            return Ok(false);
+        let is_read = |position| read.positions.binary_search(position).is_ok();
+        let lacks_some = !wanted.iter().all(is_read);
+        if lacks_some || wanted.len() < read.positions.len() {
+            self.cache.lock().positions.clone_from(&wanted);
         }
-        self.cache.lock().positions.clone_from(&wanted);
-        read.positions = wanted;
-        Ok(true)
+        if lacks_some {
+            read.positions = wanted;
+        }
+        Ok(lacks_some)
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::MemoryPrompt;
 use crate::compose::{Composition, Temporaries};
 use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Prompt, Reason};
@@ -53,27 +55,27 @@ impl<M: ?Sized> MemoryPrompt<M> {
         staged: &[Message],
     ) -> Asked {
         let report = prompt.report();
-        let sent = prompt.with_origins().filter_map(|(origin, _)| origin.seq());
+        let sent = prompt.with_origins().filter_map(|(origin, _)| origin.position());
         let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
         // What is left out for want of room can be quoted; what somebody has dropped can't.
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
-        let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.seq);
+        let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
         let mut not_these: HashSet<u64> = sent
-            .chain(joined.filter_map(|it| it.seq))
+            .chain(joined.filter_map(|it| it.position))
             .chain(report.question.iter().copied())
             .chain(dropped)
             .collect();
-        if self.recall.as_ref().is_some_and(Recall::quotes_results) {
+        if self.recall.as_ref().is_some_and(|recall| recall.tool_results) {
             for position in cleared_groups(prompt, snapshot) {
                 not_these.remove(&position);
             }
         }
-        let records = snapshot.records.iter().rev().map(|it| (Some(it.seq()), it.message()));
+        let records = snapshot.records.iter().rev().map(|it| (Some(it.position()), it.message()));
         let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
         let mut newest = newest.skip_while(|(_, message)| !message.is_user());
         let asking = newest.next();
-        let asks = asking.and_then(|(seq, _)| seq);
+        let asks = asking.and_then(|(position, _)| position);
         let mut question = asking.map(|(_, message)| message.text().into_owned());
         if question.is_none() && staged.is_empty() {
             let asked = self.temporaries.iter().rev().find(|it| it.is_user());
@@ -147,7 +149,7 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
 /// One whose results came late can't be, and its call is sent.
 fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
-    let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();
+    let cleared: HashSet<u64> = cleared.map(|it| it.position).collect();
     let mut groups = HashSet::new();
     if cleared.is_empty() {
         return groups;
@@ -158,7 +160,7 @@ fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
         let results = matches.results_of(number);
         let members = || {
             let places = [group.head].into_iter().chain(results.iter().copied());
-            places.filter_map(|place| records.get(place)).map(|record| record.seq())
+            places.filter_map(|place| records.get(place)).map(|record| record.position())
         };
         let is_whole = matches.unanswered(number).next().is_none();
         let stands_together = results.len() as u64 <= GROUP
@@ -170,16 +172,32 @@ fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     groups
 }
 
-impl MemoryPrompt<dyn ChatMemory> {
-    /// Adds what is recalled for a prompt. Apart, so that the frame of a build without stays small.
-    #[inline(never)]
-    pub(super) fn recalled(&self, prompt: Prompt, snapshot: Box<Snapshot>) -> Result<Prompt> {
-        let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
-        let Some(mut search) = search else { return Ok(prompt) };
-        let found = search.run(|read| self.memory.read_with(read))?;
-        let outcome = search.outcome();
-        Ok(self
-            .with_found(prompt, *snapshot, found)?
-            .with_recall_outcome(outcome.nothing, outcome.failed))
-    }
+macro_rules! over {
+    (
+        $over:ty, [$($async:tt)*], [$($now:tt)*], |$search:ident, $memory:ident| $run:expr
+    ) => {
+        impl MemoryPrompt<$over> {
+            /// Adds what is recalled for a prompt. Apart, so that the frame of a build without
+            /// stays small.
+            #[inline(never)]
+            pub(super) $($async)* fn recalled(
+                &self,
+                prompt: Prompt,
+                snapshot: Box<Snapshot>,
+            ) -> Result<Prompt> {
+                let $memory = &*self.memory;
+                let search = self.search($memory.id(), &prompt, &snapshot, &[]);
+                let Some(mut $search) = search else { return Ok(prompt) };
+                let found = $run$($now)*?;
+                let outcome = $search.outcome();
+                Ok(self
+                    .with_found(prompt, *snapshot, found)?
+                    .with_recall_outcome(outcome.nothing, outcome.failed))
+            }
+        }
+    };
 }
+
+over!(dyn ChatMemory, [], [], |search, memory| search.run(|read| memory.read_with(read)));
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await], |search, memory| search.run_async(memory));

@@ -1,12 +1,11 @@
 //! Summaries of a prompt: what is due, and how a text is stored that somebody wrote.
 
-use std::ops::ControlFlow::{self, Break, Continue};
-use std::ops::Range;
-
-use super::MemoryPrompt;
+use super::{MemoryPrompt, must_keep_slots, not_built};
 use crate::compose::Composer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory, Expected, Limits, Read, unsupported};
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
 use crate::message::nine;
 use crate::pins;
 use crate::record::{Snapshot, places};
@@ -44,32 +43,16 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.with(|composer| composer.summary_reach(records))
     }
 
-    fn check_summaries(&self, limits: &Limits) -> Result<()> {
+    fn must_summarise(&self, limits: &Limits) -> Result<()> {
         if !self.composer.sends_summary() {
-            let text = "this prompt sends no summary: build it, and all others of the \
-                        conversation, `with_summary`";
-            return Err(Error::invalid("summary", text));
+            return Err(not_built("summary", "sends no summary", "with_summary"));
         }
-        if !limits.has_slots() {
-            return Err(unsupported("summary", "slots", "append_with"));
-        }
-        Ok(())
-    }
-
-    /// Begins a look at what is due.
-    pub(super) fn looking(&self, limits: &Limits) -> Result<Looking> {
-        self.check_summaries(limits)?;
-        Ok(Looking { seen: None, stretch: 0..0 })
+        must_keep_slots("summary", limits)
     }
 
     /// Returns the append that stores a summary.
-    pub(super) fn commitment(
-        &self,
-        limits: &Limits,
-        due: &Compaction,
-        text: String,
-    ) -> Result<Append> {
-        self.check_summaries(limits)?;
+    fn commitment(&self, limits: &Limits, due: &Compaction, text: String) -> Result<Append> {
+        self.must_summarise(limits)?;
         let summary = due.written(text)?;
         let before = Summaries::of(&due.seen)?;
         // Another text is another summary, not this one once more.
@@ -83,8 +66,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Returns the append that takes the newest summary back; `None` if there is none.
-    pub(super) fn undoing(&self, limits: &Limits, seen: &Snapshot) -> Result<Option<Append>> {
-        self.check_summaries(limits)?;
+    fn undoing(&self, limits: &Limits, seen: &Snapshot) -> Result<Option<Append>> {
+        self.must_summarise(limits)?;
         let version = seen.slot(SLOT).map(|slot| Expected::Is(slot.version()));
         let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
             return Ok(None);
@@ -101,98 +84,109 @@ fn setting([current, earlier]: [Vec<u8>; 2], expected: Expected) -> Append {
 }
 
 /// The read that shows which summary there is.
-pub(super) fn newest() -> Read {
+fn newest() -> Read {
     Read::newest(1).slots([SLOT, EARLIER_SLOT, pins::SLOT])
 }
 
-/// Returns the summary that a snapshot shows.
-pub(super) fn current(seen: &Snapshot) -> Result<Option<Summary>> {
-    Ok(Summaries::of(seen)?.map(|it| it.current))
-}
-
-/// A look at what is due: reads, and at last an outcome.
-pub(super) struct Looking {
-    /// The newest records, which tell whether it is still the same conversation, and what was asked
-    /// last, with the slots.
-    seen: Option<Snapshot>,
-    stretch: Range<u64>,
-}
-
-impl Looking {
-    /// Returns what is to be read next.
-    pub(super) fn read(&self) -> Read {
-        if self.seen.is_none() {
-            return Read { n: OPEN, ..newest() };
-        }
-        let n = places(self.stretch.end - self.stretch.start);
-        Read::newest(n).before(self.stretch.end)
-    }
-
-    /// Takes what was read; returns what is due, or that nothing is, once that is known.
-    pub(super) fn after_read(
-        &mut self,
-        policy: &CompactionPolicy,
-        snapshot: Snapshot,
-    ) -> Result<ControlFlow<Option<Compaction>>> {
-        let Some(seen) = &self.seen else {
-            self.stretch = stretch(policy, &snapshot, None)?;
-            self.seen = Some(snapshot);
-            let is_all_covered = self.stretch.is_empty();
-            return Ok(if is_all_covered { Break(None) } else { Continue(()) });
-        };
-        Ok(match look(policy, seen.clone(), &snapshot, &self.stretch)? {
-            Looked::Nothing => Break(None),
-            Looked::Due(due) => Break(Some(*due)),
-            Looked::Further(n) => {
-                self.stretch = stretch(policy, seen, Some(n))?;
-                Continue(())
+macro_rules! over {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+        impl MemoryPrompt<$over> {
+            /// Returns what is due to be summarised by this policy; `None` if nothing is.
+            ///
+            /// It ends where a turn begins, if one does there, never between a call and its result,
+            /// never past the newest question or a call that still waits (256 messages long). What
+            /// is due is at most four steps, or what can't be parted though it is longer; of a
+            /// longer history the rest is due once that is stored. Nothing is stored by this, and
+            /// nobody is kept from anything: see [`commit`](Self::commit).
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::Invalid`] where the prompt sends no summaries,
+            /// [`ErrorKind::Unsupported`] where the memory has no slots, and whatever else
+            /// [`ChatMemory::read_with`] returns.
+            pub $($async)* fn compaction(
+                &self,
+                policy: &CompactionPolicy,
+            ) -> Result<Option<Compaction>> {
+                self.must_summarise(&self.memory.limits())?;
+                // It tells whether it is still the same conversation, and what was asked last.
+                let seen = self.memory.read_with(&Read { n: OPEN, ..newest() })$($now)*?;
+                let mut part = stretch(policy, &seen, None)?;
+                while !part.is_empty() {
+                    let read = Read::newest(places(part.end - part.start)).before(part.end);
+                    let read = self.memory.read_with(&read)$($now)*?;
+                    match look(policy, seen.clone(), &read, &part)? {
+                        Looked::Nothing => break,
+                        Looked::Due(due) => return Ok(Some(*due)),
+                        Looked::Further(n) => part = stretch(policy, &seen, Some(n))?,
+                    }
+                }
+                Ok(None)
             }
-        })
-    }
+
+            /// Stores a summary of what was due, if it is still due: no other was stored or taken
+            /// back meanwhile. To store the same one again after a lost answer changes nothing. A
+            /// text that is [too long](CompactionPolicy::text_at_most) is cut at the end of a line,
+            /// of which the summary and the [report](crate::Report::summary_cut) tell.
+            ///
+            /// The summaries before it are kept beside it, up to 16 of them as far as a slot holds,
+            /// whatever was evicted since: for [`undo_summary`](Self::undo_summary).
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::SlotConflict`] if somebody else was faster, [`ErrorKind::Forgotten`]
+            /// where the conversation was cleared, deleted or begun again, or all was evicted that
+            /// it held when this was due, [`ErrorKind::Invalid`] for a text that is empty, and
+            /// whatever else [`ChatMemory::append_with`] returns. Nothing was changed then.
+            pub $($async)* fn commit(
+                &self,
+                due: &Compaction,
+                text: impl Into<String>,
+            ) -> Result<()> {
+                let mut append = self.commitment(&self.memory.limits(), due, text.into())?;
+                self.memory.append_with(&mut append)$($now)*.map(drop)
+            }
+
+            /// Returns the summary that holds.
+            ///
+            /// # Errors
+            ///
+            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written
+            /// the slot `prompt:summary`.
+            pub $($async)* fn summary(&self) -> Result<Option<Summary>> {
+                if !self.memory.limits().has_slots() {
+                    return Ok(None);
+                }
+                let seen = self.memory.read_with(&newest())$($now)*?;
+                Ok(Summaries::of(&seen)?.map(|it| it.current))
+            }
+
+            /// Takes the newest summary back: the one before it holds again, or none. Returns false
+            /// if there is none.
+            ///
+            /// Whoever was asked for a summary before this finds that something has changed. After
+            /// an answer that got lost, look at the [`summary`](Self::summary) before you call it
+            /// again: it takes back what holds by then.
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::SlotConflict`] where another one was stored meanwhile, and as
+            /// [`commit`](Self::commit).
+            pub $($async)* fn undo_summary(&self) -> Result<bool> {
+                let seen = self.memory.read_with(&newest())$($now)*?;
+                let append = self.undoing(&self.memory.limits(), &seen)?;
+                let Some(mut append) = append else { return Ok(false) };
+                self.memory.append_with(&mut append)$($now)*.map(|_| true)
+            }
+        }
+    };
 }
+
+over!(dyn ChatMemory, [], []);
+#[cfg(feature = "async")]
+over!(dyn AsyncChatMemory, [async], [.await]);
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// Returns what is due to be summarised by this policy; `None` if nothing is.
-    ///
-    /// It ends where a turn begins, if one does there, never between a call and its result, never
-    /// past the newest question or a call that still waits (256 messages long). What is due is at
-    /// most four steps, or what can't be parted though it is longer; of a longer history the rest
-    /// is due once that is stored. Nothing is stored by this, and nobody is kept from anything: see
-    /// [`commit`](Self::commit).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the prompt sends no summaries, [`ErrorKind::Unsupported`] where
-    /// the memory has no slots, and whatever else [`ChatMemory::read_with`] returns.
-    pub fn compaction(&self, policy: &CompactionPolicy) -> Result<Option<Compaction>> {
-        let mut looking = self.looking(&self.memory.limits())?;
-        loop {
-            let snapshot = self.memory.read_with(&looking.read())?;
-            if let Break(due) = looking.after_read(policy, snapshot)? {
-                return Ok(due);
-            }
-        }
-    }
-
-    /// Stores a summary of what was due, if it is still due: no other was stored or taken back
-    /// meanwhile. To store the same one again after a lost answer changes nothing. A text that is
-    /// [too long](CompactionPolicy::text_at_most) is cut at the end of a line, of which the summary
-    /// and the [report](crate::Report::summary_cut) tell.
-    ///
-    /// The summaries before it are kept beside it, up to 16 of them as far as a slot holds,
-    /// whatever was evicted since: for [`undo_summary`](Self::undo_summary).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::SlotConflict`] if somebody else was faster, [`ErrorKind::Forgotten`] where
-    /// the conversation was cleared, deleted or begun again, or all was evicted that it held when
-    /// this was due, [`ErrorKind::Invalid`] for a text that is empty, and whatever else
-    /// [`ChatMemory::append_with`] returns. Nothing was changed then.
-    pub fn commit(&self, due: &Compaction, text: impl Into<String>) -> Result<()> {
-        let mut append = self.commitment(&self.memory.limits(), due, text.into())?;
-        self.memory.append_with(&mut append).map(drop)
-    }
-
     /// Summarises what is due, if anything is; returns whether a summary was stored. Where somebody
     /// else was faster, theirs holds.
     ///
@@ -237,44 +231,43 @@ impl MemoryPrompt<dyn ChatMemory> {
             outcome => outcome.map(|()| true),
         }
     }
+}
 
-    /// Returns the summary that holds.
+#[cfg(feature = "async")]
+impl MemoryPrompt<dyn AsyncChatMemory> {
+    /// Summarises what is due, if anything is; returns whether a summary was stored. Where somebody
+    /// else was faster, theirs holds. A future that is dropped changes nothing.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written the
-    /// slot `prompt:summary`.
-    pub fn summary(&self) -> Result<Option<Summary>> {
-        if !self.memory.limits().has_slots() {
-            return Ok(None);
+    /// As `compact` over a blocking memory.
+    pub async fn compact<A, E>(
+        &self,
+        policy: &CompactionPolicy,
+        summarize: impl Fn(Compaction) -> A,
+    ) -> Result<bool>
+    where
+        A: Future<Output = Result<String, E>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(due) = self.compaction(policy).await? else { return Ok(false) };
+        let mut text = summarize(due.clone()).await.map_err(|error| failed(error.into()))?;
+        if let Some(again) = due.again(&text) {
+            text = shorter(text, summarize(again).await);
         }
-        current(&self.memory.read_with(&newest())?)
-    }
-
-    /// Takes the newest summary back: the one before it holds again, or none. Returns false if
-    /// there is none.
-    ///
-    /// Whoever was asked for a summary before this finds that something has changed. After an
-    /// answer that got lost, look at the [`summary`](Self::summary) before you call it again: it
-    /// takes back what holds by then.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::SlotConflict`] where another one was stored meanwhile, and as
-    /// [`commit`](Self::commit).
-    pub fn undo_summary(&self) -> Result<bool> {
-        let (limits, seen) = (self.memory.limits(), self.memory.read_with(&newest())?);
-        let Some(mut append) = self.undoing(&limits, &seen)? else { return Ok(false) };
-        self.memory.append_with(&mut append).map(|_| true)
+        match self.commit(&due, text).await {
+            Err(error) if error.kind() == ErrorKind::SlotConflict => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
     }
 }
 
 /// Returns the text that was written once more, or where that came to nothing the one before.
-pub(super) fn shorter<E>(text: String, again: Result<String, E>) -> String {
+fn shorter<E>(text: String, again: Result<String, E>) -> String {
     again.ok().filter(|again| !again.trim().is_empty()).unwrap_or(text)
 }
 
 /// Returns the error of a summarizer that failed.
-pub(super) fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     Error::new(ErrorKind::Model, "summary", "the summarizer failed").with_source(error)
 }

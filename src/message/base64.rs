@@ -17,6 +17,24 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// Returns the data in the alphabet and the form that providers take: without blanks, padded.
+pub(crate) fn standard(data: String) -> String {
+    if !data.bytes().any(|it| matches!(it, b'-' | b'_') || it.is_ascii_whitespace()) {
+        return data;
+    }
+    let letters = data.chars().filter(|it| !it.is_ascii_whitespace() && *it != '=');
+    let mut text: String = letters
+        .map(|it| match it {
+            '-' => '+',
+            '_' => '/',
+            other => other,
+        })
+        .collect();
+    let padding = (4 - text.len() % 4) % 4;
+    text.extend(std::iter::repeat_n('=', padding));
+    text
+}
+
 /// Returns the text that stands in base64; `None` if it is no base64, or no UTF-8.
 pub(crate) fn text(base64: &str) -> Option<String> {
     String::from_utf8(decode(base64)?).ok()

@@ -170,6 +170,7 @@ mod compact {
         Url(String),
         Base64(String),
         FileId(String),
+        Reference(m::MediaReference),
     }
 
     #[derive(Serialize, Deserialize)]

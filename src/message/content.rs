@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::attributes::Attributes;
+use super::base64;
 use super::other::OtherPart;
+use super::reference::MediaReference;
 
 /// The text in the place of a user message that says nothing, where a provider refuses blank text.
 pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
@@ -72,6 +74,9 @@ pub enum Source {
     Base64(String),
     /// At the provider, under an id that it gave.
     FileId(String),
+    /// In the memory, beside the record: what a [read](crate::memory::Read::references) that does
+    /// not want the bytes gets in the place of base64.
+    Reference(MediaReference),
 }
 
 /// The detail in which a model should look at an image.
@@ -160,9 +165,11 @@ impl Media {
         Self::new(Source::Url(url.into()))
     }
 
-    /// Returns media as base64 data, for example `Media::base64("image/png", "AA==")`.
+    /// Returns media as base64 data, for example `Media::base64("image/png", "AA==")`. Data with
+    /// line breaks, or in the alphabet of URLs, is put into the form that providers take.
     pub fn base64(media_type: impl Into<String>, data: impl Into<String>) -> Self {
-        Self { media_type: Some(media_type.into()), ..Self::new(Source::Base64(data.into())) }
+        let source = Source::Base64(base64::standard(data.into()));
+        Self { media_type: Some(media_type.into()), ..Self::new(source) }
     }
 
     /// Returns media that the provider already holds.

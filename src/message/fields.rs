@@ -1,7 +1,8 @@
 //! The names of the known fields in JSON, by the object that has them.
 
 pub(super) const TEXT: [&str; 1] = ["text"];
-pub(super) const MEDIA: [&str; 6] = ["url", "data", "file_id", "media_type", "name", "detail"];
+pub(super) const MEDIA: [&str; 7] =
+    ["url", "data", "file_id", "media_type", "name", "detail", "reference"];
 pub(super) const REASONING: [&str; 2] = ["text", "signature"];
 pub(super) const CALL: [&str; 4] = ["id", "name", "arguments", "signature"];
 

@@ -226,14 +226,18 @@ fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, 
 }
 
 fn write_media<S: Serializer>(it: &Media, kind: Option<&str>, to: S) -> Result<S::Ok, S::Error> {
-    let (url, data, file_id) = match &it.source {
-        Source::Url(url) => (Some(url.as_str()), None, None),
-        Source::Base64(data) => (None, Some(data.as_str()), None),
-        Source::FileId(id) => (None, None, Some(id.as_str())),
-    };
-    let (media_type, name) = (it.media_type.as_deref(), it.name.as_deref());
-    let detail = it.detail.as_ref().map(Detail::as_str);
-    write_texts(to, kind, MEDIA, [url, data, file_id, media_type, name, detail], &it.extra)
+    let mut out = to.serialize_map(None)?;
+    put(&mut out, "type", kind)?;
+    match &it.source {
+        Source::Url(url) => put(&mut out, "url", Some(url))?,
+        Source::Base64(data) => put(&mut out, "data", Some(data))?,
+        Source::FileId(id) => put(&mut out, "file_id", Some(id))?,
+        Source::Reference(reference) => put(&mut out, "reference", Some(reference))?,
+    }
+    put(&mut out, "media_type", it.media_type.as_deref())?;
+    put(&mut out, "name", it.name.as_deref())?;
+    put(&mut out, "detail", it.detail.as_ref().map(Detail::as_str))?;
+    close(out, &it.extra, kind.map(|_| "type"), &MEDIA)
 }
 
 fn write_reasoning<S>(it: &Reasoning, kind: Option<&str>, to: S) -> Result<S::Ok, S::Error>

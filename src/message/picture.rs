@@ -3,6 +3,8 @@
 //! Nothing is decoded but the few bytes that are looked at, wherever they stand: a picture costs
 //! the same whether it has a kilobyte or ten megabytes.
 
+use serde::{Deserialize, Serialize};
+
 use super::base64;
 use super::{Media, Source};
 
@@ -17,7 +19,8 @@ use super::{Media, Source};
 /// assert_eq!(picture, Some(told));
 /// assert_eq!(Media::url("https://example.com/a.gif").picture(), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Picture {
     /// Its type.
     pub media_type: PictureType,
@@ -28,16 +31,20 @@ pub struct Picture {
 }
 
 /// The type of a picture whose header is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum PictureType {
     /// `image/png`.
+    #[serde(rename = "image/png")]
     Png,
     /// `image/jpeg`.
+    #[serde(rename = "image/jpeg")]
     Jpeg,
     /// `image/gif`.
+    #[serde(rename = "image/gif")]
     Gif,
     /// `image/webp`.
+    #[serde(rename = "image/webp")]
     WebP,
 }
 
@@ -81,6 +88,9 @@ impl Media {
     /// Returns the type and the dimensions that the header of a picture tells, whatever its media
     /// type says; `None` where its data is not here.
     pub fn picture(&self) -> Option<Picture> {
+        if let Source::Reference(reference) = &self.source {
+            return reference.picture;
+        }
         let data = self.data()?;
         read(&|at| base64::byte_at(data, at))
     }
@@ -90,7 +100,15 @@ impl Media {
         match &self.source {
             Source::Base64(data) => Some(data),
             Source::Url(url) => Some(url.strip_prefix("data:")?.split_once(";base64,")?.1),
-            Source::FileId(_) => None,
+            Source::FileId(_) | Source::Reference(_) => None,
+        }
+    }
+
+    /// Returns the length of the base64 data, where it is here or in the memory.
+    pub(crate) fn data_len(&self) -> Option<u64> {
+        match &self.source {
+            Source::Reference(reference) => Some(reference.size.div_ceil(3).saturating_mul(4)),
+            _ => self.data().map(|data| data.len() as u64),
         }
     }
 }

@@ -62,10 +62,13 @@ fn part(part: &Part) -> usize {
 }
 
 fn media(media: &Media) -> usize {
-    let (Source::Url(source) | Source::Base64(source) | Source::FileId(source)) = &media.source;
+    let source = match &media.source {
+        Source::Url(it) | Source::Base64(it) | Source::FileId(it) => it.capacity(),
+        Source::Reference(_) => 0,
+    };
     let detail = if let Some(Detail::Other(level)) = &media.detail { level.capacity() } else { 0 };
     let names = text(media.media_type.as_ref()) + text(media.name.as_ref());
-    source.capacity() + names + detail + attributes(&media.extra)
+    source + names + detail + attributes(&media.extra)
 }
 
 fn ai_part(it: &AiPart) -> usize {

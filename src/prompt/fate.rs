@@ -75,24 +75,24 @@ impl Prompt {
     /// ```
     pub fn fate(&self, position: u64) -> Fate {
         let report = self.report();
-        let is = |seqs: &[u64]| seqs.contains(&position);
+        let is = |positions: &[u64]| positions.contains(&position);
         if !report.held.contains(&position) {
             Fate::NotHeld
-        } else if let Some(it) = report.cleared.iter().find(|it| it.seq == position) {
+        } else if let Some(it) = report.cleared.iter().find(|it| it.position == position) {
             Fate::Cleared(it.from, it.to)
-        } else if let Some(it) = report.truncated.iter().find(|it| it.seq == position) {
+        } else if let Some(it) = report.truncated.iter().find(|it| it.position == position) {
             Fate::Cut(it.from, it.to)
         } else if is(&report.pinned_before) {
             Fate::Pinned
         } else if is(&report.question) {
             Fate::Question
-        } else if let Some(it) = report.moved.iter().find(|it| it.seq == position) {
+        } else if let Some(it) = report.moved.iter().find(|it| it.position == position) {
             Fate::Moved(it.call)
         } else if self.sends(position) {
             Fate::Sent
-        } else if report.recalled.iter().any(|it| it.seq == position) {
+        } else if report.recalled.iter().any(|it| it.position == position) {
             Fate::Quoted
-        } else if let Some(it) = report.left_out.iter().find(|it| it.seq == position) {
+        } else if let Some(it) = report.left_out.iter().find(|it| it.position == position) {
             Fate::LeftOut(it.why)
         } else if is(&report.unreadable) {
             Fate::Unreadable
@@ -116,41 +116,41 @@ impl Prompt {
 
     /// Returns the positions of all records that are sent.
     pub(super) fn sent_positions(&self) -> impl Iterator<Item = u64> {
-        let sent = self.with_origins().filter_map(|(origin, _)| origin.seq());
+        let sent = self.with_origins().filter_map(|(origin, _)| origin.position());
         sent.chain(self.joined_positions()).chain(self.draft.system_record)
     }
 
     /// Returns the positions of the records that were joined to the message before them.
     pub(super) fn joined_positions(&self) -> impl Iterator<Item = u64> {
         let joined = self.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-        joined.filter_map(|it| it.seq)
+        joined.filter_map(|it| it.position)
     }
 
     /// Returns whether the record at this position is sent, itself or changed.
     pub(super) fn sends(&self, position: u64) -> bool {
-        self.sent_positions().any(|seq| seq == position)
+        self.sent_positions().any(|at| at == position)
     }
 
     /// Returns the stretches before the window of which nothing is sent or named by itself.
     pub(crate) fn before_window(&self) -> Vec<(Range<u64>, Fate)> {
         let report = self.report();
-        let left_out = report.left_out.iter().map(|it| it.seq);
-        let quoted = report.recalled.iter().map(|it| it.seq);
+        let left_out = report.left_out.iter().map(|it| it.position);
+        let quoted = report.recalled.iter().map(|it| it.position);
         let mut named: Vec<u64> = self.sent_positions().chain(left_out).chain(quoted).collect();
-        named.retain(|seq| *seq < report.window);
+        named.retain(|position| *position < report.window);
         named.push(report.window);
         named.sort_unstable();
         let covers = report.covers().unwrap_or(0);
         let (mut stretches, mut from) = (Vec::new(), report.held.start);
-        for seq in named {
-            let middle = covers.clamp(from, seq.max(from));
-            for stretch in [from..middle, middle..seq] {
+        for position in named {
+            let middle = covers.clamp(from, position.max(from));
+            for stretch in [from..middle, middle..position] {
                 if !stretch.is_empty() {
                     let fate = self.fate_before_window(stretch.start);
                     stretches.push((stretch, fate));
                 }
             }
-            from = seq.saturating_add(1).max(from);
+            from = position.saturating_add(1).max(from);
         }
         stretches
     }

@@ -259,7 +259,7 @@ impl<M: AsRef<Message>> Item<'_, M> {
 
     pub(crate) fn origin(&self) -> Origin {
         match self {
-            Self::Record(_, record) => Origin::History(record.seq()),
+            Self::Record(_, record) => Origin::History(record.position()),
             Self::Own(_, origin) => *origin,
         }
     }

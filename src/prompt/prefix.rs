@@ -120,8 +120,9 @@ impl Prompt {
             // Messages that are alike may have taken the places of others before the break.
             Break::Other => {
                 let pairs = self.with_origins().zip(previous.with_origins()).take(messages);
-                let is_same =
-                    |((now, _), (then, _)): &((Origin, _), (Origin, _))| now.seq() == then.seq();
+                let is_same = |((now, _), (then, _)): &((Origin, _), (Origin, _))| {
+                    now.position() == then.position()
+                };
                 Difference::new(self, previous, pairs.take_while(is_same).count()).cause()
             }
             cause => cause,
@@ -187,13 +188,15 @@ impl fmt::Display for Break {
             Self::Options => f.write_str("other options are sent"),
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
-            Self::Question(seq) => write!(f, "the question {seq}, before the window, came or went"),
+            Self::Question(position) => {
+                write!(f, "the question {position}, before the window, came or went")
+            }
             Self::Summary => f.write_str("the summary is another one"),
-            Self::Pin(seq) => write!(f, "the pin {seq} has changed its place"),
-            Self::LateResult(seq) => write!(f, "the result {seq} came late"),
-            Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
-            Self::Clearing(seq) => write!(f, "message {seq} is cleared, or not any more"),
-            Self::LeftOut(seq) => write!(f, "message {seq} is left out, or not any more"),
+            Self::Pin(position) => write!(f, "the pin {position} has changed its place"),
+            Self::LateResult(position) => write!(f, "the result {position} came late"),
+            Self::Truncation(position) => write!(f, "message {position} is cut otherwise"),
+            Self::Clearing(position) => write!(f, "message {position} is cleared, or not any more"),
+            Self::LeftOut(position) => write!(f, "message {position} is left out, or not any more"),
             Self::Notice => f.write_str("the notice tells another number"),
             Self::Temporary => f.write_str("a temporary message stands before it"),
             Self::Other => f.write_str("something else changed"),

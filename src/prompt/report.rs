@@ -142,7 +142,7 @@ pub struct Report {
 #[non_exhaustive]
 pub struct Recalled {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// Its score in thousandths; one that came with its neighbour may have little or none.
     pub score: u32,
     /// True if all of its text is quoted, and not a passage.
@@ -165,14 +165,14 @@ pub enum NothingRecalled {
     GaveWay,
 }
 
-impl NothingRecalled {
-    fn as_str(self) -> &'static str {
-        match self {
+impl fmt::Display for NothingRecalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::NoQuestion => "no question",
             Self::NothingFits => "nothing fits",
             Self::NoRoom => "no room",
             Self::GaveWay => "it gave way to the window",
-        }
+        })
     }
 }
 
@@ -181,7 +181,7 @@ impl NothingRecalled {
 #[non_exhaustive]
 pub struct Moved {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// The position of the message with the call.
     pub call: u64,
 }
@@ -227,7 +227,7 @@ pub enum SystemSource {
 #[non_exhaustive]
 pub struct LeftOut {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// Its role.
     pub role: Role,
     /// The reason why it was left out.
@@ -280,7 +280,7 @@ pub enum Reason {
 #[non_exhaustive]
 pub struct Truncated {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// Its role.
     pub role: Role,
     /// The bytes of its text before.
@@ -328,7 +328,7 @@ pub struct Gap {
 #[non_exhaustive]
 pub struct Cleared {
     /// Its position.
-    pub seq: u64,
+    pub position: u64,
     /// Its role.
     pub role: Role,
     /// The bytes of its text before; those of media are not counted.
@@ -342,7 +342,7 @@ pub struct Cleared {
 #[non_exhaustive]
 pub struct Repaired {
     /// The position of the message that made the call; `None` for a temporary one.
-    pub seq: Option<u64>,
+    pub position: Option<u64>,
     /// The id of the call.
     pub call_id: String,
 }
@@ -352,7 +352,7 @@ pub struct Repaired {
 #[non_exhaustive]
 pub struct Adapted {
     /// The position of the message; `None` for a temporary one, or if there is none.
-    pub seq: Option<u64>,
+    pub position: Option<u64>,
     /// Its role.
     pub role: Role,
     /// The change that was made.
@@ -425,37 +425,37 @@ impl Report {
 
     /// Writes what was sent otherwise than it was said.
     fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Truncated { seq, role, from, to, .. } in &self.truncated {
+        for Truncated { position, role, from, to, .. } in &self.truncated {
             let (from, to) = (Grouped(from), Grouped(to));
-            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+            writeln!(f, "  truncated  {position}: {role}, {from} to {to} bytes")?;
         }
-        for Cleared { seq, role, from, to } in &self.cleared {
+        for Cleared { position, role, from, to } in &self.cleared {
             let (from, to) = (Grouped(from), Grouped(to));
-            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
+            writeln!(f, "  cleared    {position}: {role}, {from} to {to} bytes")?;
         }
         if let Some(position) = self.media_from {
             writeln!(f, "  media      before {position} gave way: the provider takes no more")?;
         }
-        for Repaired { seq, call_id } in &self.repaired {
-            match seq {
-                Some(seq) => write!(f, "  repaired   {seq}: ")?,
+        for Repaired { position, call_id } in &self.repaired {
+            match position {
+                Some(position) => write!(f, "  repaired   {position}: ")?,
                 None => f.write_str("  repaired   a temporary: ")?,
             }
             writeln!(f, "call {call_id:?} had no result")?;
         }
-        for Adapted { seq, role, how } in &self.adapted {
-            match seq {
-                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
+        for Adapted { position, role, how } in &self.adapted {
+            match position {
+                Some(position) => writeln!(f, "  adapted    {position}: {role}, {how}")?,
                 None => writeln!(f, "  adapted    {role}, {how}")?,
             }
         }
-        for Recalled { seq, score, whole } in &self.recalled {
+        for Recalled { position, score, whole } in &self.recalled {
             let passage = if *whole { "" } else { ", a passage" };
             let (ones, rest) = (score / 1000, score % 1000 / 10);
-            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
+            writeln!(f, "  recalled   {position}: score {ones}.{rest:02}{passage}")?;
         }
         if let Some(why) = self.nothing_recalled {
-            writeln!(f, "  recalled   nothing: {}", why.as_str())?;
+            writeln!(f, "  recalled   nothing: {why}")?;
         }
         if let Some(error) = &self.candidates_failed {
             writeln!(f, "  also       the application's own search failed: {error}")?;
@@ -508,8 +508,8 @@ impl fmt::Display for Folded<'_> {
         if self.0.len() > 1 {
             write!(f, "{} messages at ", Grouped(self.0.len()))?;
         }
-        for (i, seq) in self.0.iter().take(SHOWN).enumerate() {
-            write!(f, "{}{seq}", if i > 0 { ", " } else { "" })?;
+        for (i, position) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{position}", if i > 0 { ", " } else { "" })?;
         }
         f.write_str(if self.0.len() > SHOWN { " …" } else { "" })
     }
@@ -555,14 +555,14 @@ impl fmt::Display for Report {
             writeln!(f, "  system     in front of the first user message")?;
         }
         self.write_beside(f)?;
-        for seq in &self.question {
-            writeln!(f, "  question   {seq}: sent before the window")?;
+        for position in &self.question {
+            writeln!(f, "  question   {position}: sent before the window")?;
         }
-        for Moved { seq, call } in &self.moved {
-            writeln!(f, "  moved      {seq}: a late result, sent behind its call in {call}")?;
+        for Moved { position, call } in &self.moved {
+            writeln!(f, "  moved      {position}: a late result, sent behind its call in {call}")?;
         }
-        for seq in &self.kept_systems {
-            writeln!(f, "  system     {seq}: in its place")?;
+        for position in &self.kept_systems {
+            writeln!(f, "  system     {position}: in its place")?;
         }
         if self.older > 0 {
             writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
@@ -570,8 +570,8 @@ impl fmt::Display for Report {
         if self.over_budget > 0 {
             writeln!(f, "  left out   {} over the token budget", Grouped(self.over_budget))?;
         }
-        for LeftOut { seq, role, why } in &self.left_out {
-            writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        for LeftOut { position, role, why } in &self.left_out {
+            writeln!(f, "  left out   {position}: {role}, {why}")?;
         }
         if let Some(count) = self.notice {
             writeln!(f, "  notice     about {} are not shown", Grouped(count))?;
@@ -579,8 +579,8 @@ impl fmt::Display for Report {
         if self.private > 0 {
             writeln!(f, "  left out   {} of the application", Grouped(self.private))?;
         }
-        for seq in &self.unreadable {
-            writeln!(f, "  left out   {seq}: the memory can't read it")?;
+        for position in &self.unreadable {
+            writeln!(f, "  left out   {position}: the memory can't read it")?;
         }
         self.fmt_changes(f)?;
         for index in &self.orphan_temporaries {
@@ -589,8 +589,8 @@ impl fmt::Display for Report {
         if !self.note.is_empty() {
             writeln!(f, "  note       says at the end which results have come")?;
         }
-        if let Some(seq) = self.search_ended {
-            writeln!(f, "  also       nothing before {seq} was looked at")?;
+        if let Some(position) = self.search_ended {
+            writeln!(f, "  also       nothing before {position} was looked at")?;
         }
         for role in &self.dropped_temporaries {
             writeln!(f, "  also       a temporary ({role}) was dropped with the memory before")?;

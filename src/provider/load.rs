@@ -18,7 +18,7 @@ impl Load {
     /// Returns what a part takes up in a request to the provider of this row; nothing if it is no
     /// media, or of a kind that it is never sent.
     pub(crate) fn of(part: &Part, row: &Row) -> Self {
-        let bytes = |media: &Media| media.data().map_or(0, |data| data.len() as u64);
+        let bytes = |media: &Media| media.data_len().unwrap_or(0);
         match part {
             Part::Image(_) if row.images == Images::Never => Self::default(),
             Part::File(_) if row.files == Files::Never => Self::default(),

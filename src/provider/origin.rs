@@ -341,11 +341,13 @@ impl<'a> PrivateFilter<'a> {
             (Format::Gemini, Source::FileId(_)) => self.own,
             (Format::Gemini, _) => true,
             // One that its model made.
-            (Format::Responses, Source::Base64(_)) => {
+            (Format::Responses, Source::Base64(_) | Source::Reference(_)) => {
                 self.own
                     && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
             }
-            (Format::Ollama, Source::Base64(_)) => matches!(part, Part::Image(_)),
+            (Format::Ollama, Source::Base64(_) | Source::Reference(_)) => {
+                matches!(part, Part::Image(_))
+            }
             (Format::Ollama, Source::Url(url)) => {
                 matches!(part, Part::Image(_)) && url.starts_with("data:")
             }

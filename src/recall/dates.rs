@@ -22,8 +22,7 @@ pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
     let whole = |day: Option<u64>| day.map(|day| day..day + 1);
     let newest = |month, day| {
         let year = civil(today).0;
-        let years = [year, year - 1, year - 2, year - 3, year - 4];
-        years.into_iter().filter_map(|year| day_of(year, month, day)).find(|it| *it <= today)
+        (year - 4..=year).rev().filter_map(|year| day_of(year, month, day)).find(|it| *it <= today)
     };
     let mut found = Vec::new();
     let mut rest = parts.as_slice();
@@ -62,22 +61,9 @@ enum Part {
     Other,
 }
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const WEEKDAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const MONTHS: &str = "january february march april may june july august september october november \
+                      december";
+const WEEKDAYS: &str = "monday tuesday wednesday thursday friday saturday sunday";
 
 fn part(word: &str) -> Part {
     let word = word.to_lowercase();
@@ -89,12 +75,14 @@ fn part(word: &str) -> Part {
             _ => Part::Other,
         };
     }
-    let is = |name: &str, least: usize| word.len() >= least && name.starts_with(word.as_str());
-    let month = MONTHS.iter().position(|name| is(name, 3));
-    let weekday = WEEKDAYS.iter().position(|name| is(name, 6));
-    match (month, weekday) {
-        (Some(month), _) => Part::Month(month as u64 + 1),
-        (_, Some(day)) => Part::Weekday(day as u64),
+    // Its place among these names, of which so many letters are there.
+    let among = |names: &str, least: usize| {
+        let mut names = names.split(' ').zip(0..).filter(|_| word.len() >= least);
+        names.find(|(name, _)| name.starts_with(&word)).map(|(_, place)| place)
+    };
+    match (among(MONTHS, 3), among(WEEKDAYS, 6)) {
+        (Some(month), _) => Part::Month(month + 1),
+        (_, Some(day)) => Part::Weekday(day),
         _ if word == "yesterday" => Part::Yesterday,
         _ => Part::Other,
     }

@@ -30,7 +30,7 @@ pub enum Endings {
 
 impl Endings {
     /// Returns a rule of your own, for example a stemmer: a function of a word in lower case.
-    /// Change the name when the rule changes, so that no index of the old one is used.
+    /// The name is what [`Debug`](fmt::Debug) shows of it.
     ///
     /// It runs while the index of the conversation is locked: it must not use the [`Recall`] that
     /// it is set in.
@@ -46,15 +46,6 @@ impl Endings {
             Self::Light => light(word),
             Self::Kept => Cow::Borrowed(word),
             Self::Own(_, rule) => Cow::Owned(rule(word)),
-        }
-    }
-
-    /// Returns the number of the kind of rule, and the name of one of the application's own.
-    pub(super) fn kind(&self) -> (u8, &str) {
-        match self {
-            Self::Light => (0, ""),
-            Self::Kept => (1, ""),
-            Self::Own(name, _) => (2, name),
         }
     }
 }
@@ -128,24 +119,23 @@ fn english(word: &str) -> Cow<'_, str> {
 /// Forms of common words of English that no rule leads back, in the order of the alphabet.
 #[rustfmt::skip]
 const IRREGULAR: &[(&str, &str)] = &[
-    ("ate", "eat"), ("became", "become"), ("began", "begin"), ("begun", "begin"),
-    ("bought", "buy"), ("broke", "break"), ("broken", "break"), ("brought", "bring"),
-    ("built", "build"), ("came", "come"), ("caught", "catch"), ("children", "child"),
-    ("chose", "choose"), ("chosen", "choose"), ("drank", "drink"), ("driven", "drive"),
-    ("drove", "drive"), ("eaten", "eat"), ("fallen", "fall"), ("feet", "foot"), ("fell", "fall"),
-    ("felt", "feel"), ("flew", "fly"), ("flown", "fly"), ("forgot", "forget"),
-    ("forgotten", "forget"), ("found", "find"), ("gave", "give"), ("given", "give"),
-    ("gone", "go"), ("got", "get"), ("gotten", "get"), ("grew", "grow"), ("grown", "grow"),
-    ("heard", "hear"), ("held", "hold"), ("kept", "keep"), ("knew", "know"), ("known", "know"),
-    ("led", "lead"), ("left", "leave"), ("lives", "life"), ("lost", "lose"), ("made", "make"),
-    ("men", "man"), ("met", "meet"), ("mice", "mouse"), ("paid", "pay"), ("ran", "run"),
-    ("said", "say"), ("sang", "sing"), ("saw", "see"), ("seen", "see"), ("sent", "send"),
-    ("slept", "sleep"), ("sold", "sell"), ("spent", "spend"), ("spoke", "speak"),
-    ("spoken", "speak"), ("stood", "stand"), ("swam", "swim"), ("taken", "take"),
-    ("taught", "teach"), ("teeth", "tooth"), ("thought", "think"), ("threw", "throw"),
-    ("told", "tell"), ("took", "take"), ("understood", "understand"), ("went", "go"),
-    ("wives", "wife"), ("women", "woman"), ("won", "win"), ("wore", "wear"), ("worn", "wear"),
-    ("written", "write"), ("wrote", "write"),
+    ("ate", "eat"), ("became", "become"), ("began", "begin"), ("begun", "begin"), ("bought", "buy"),
+    ("broke", "break"), ("broken", "break"), ("brought", "bring"), ("built", "build"),
+    ("came", "come"), ("caught", "catch"), ("children", "child"), ("chose", "choose"),
+    ("chosen", "choose"), ("drank", "drink"), ("driven", "drive"), ("drove", "drive"),
+    ("eaten", "eat"), ("fallen", "fall"), ("feet", "foot"), ("fell", "fall"), ("felt", "feel"),
+    ("flew", "fly"), ("flown", "fly"), ("forgot", "forget"), ("forgotten", "forget"),
+    ("found", "find"), ("gave", "give"), ("given", "give"), ("gone", "go"), ("got", "get"),
+    ("gotten", "get"), ("grew", "grow"), ("grown", "grow"), ("heard", "hear"), ("held", "hold"),
+    ("kept", "keep"), ("knew", "know"), ("known", "know"), ("led", "lead"), ("left", "leave"),
+    ("lost", "lose"), ("made", "make"), ("men", "man"), ("met", "meet"), ("mice", "mouse"),
+    ("paid", "pay"), ("ran", "run"), ("said", "say"), ("sang", "sing"), ("saw", "see"),
+    ("seen", "see"), ("sent", "send"), ("slept", "sleep"), ("sold", "sell"), ("spent", "spend"),
+    ("spoke", "speak"), ("spoken", "speak"), ("stood", "stand"), ("swam", "swim"),
+    ("taken", "take"), ("taught", "teach"), ("teeth", "tooth"), ("thought", "think"),
+    ("threw", "throw"), ("told", "tell"), ("took", "take"), ("understood", "understand"),
+    ("went", "go"), ("wives", "wife"), ("women", "woman"), ("won", "win"), ("wore", "wear"),
+    ("worn", "wear"), ("written", "write"), ("wrote", "write"),
 ];
 
 /// The longest first.

@@ -33,8 +33,8 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// Returns whether the memory holds this position, and the prompt does not send it.
-    pub(super) fn may_send(&self, seq: u64) -> bool {
-        self.held.contains(&seq) && !self.not_these.contains(&seq)
+    pub(super) fn may_send(&self, position: u64) -> bool {
+        self.held.contains(&position) && !self.not_these.contains(&position)
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
 /// A message that may be recalled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
-    pub(super) seq: u64,
+    pub(super) position: u64,
     /// The score that decides which hits give way.
     pub(super) rank: f32,
     pub(super) score: f32,

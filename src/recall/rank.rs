@@ -2,12 +2,14 @@
 
 #![expect(clippy::cast_precision_loss, reason = "numbers of messages and words, below 2^24")]
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
 use super::Recall;
 use super::found::{Asked, Hit};
-use super::index::Texts;
-use super::score::{Question, Scores, leaning, score};
+use super::index::Index;
+use super::question::Question;
+use super::score::{leaning, score};
 
 /// Returns the messages that may be quoted, the best first: by words, and by what was offered
 /// beside them.
@@ -16,96 +18,110 @@ use super::score::{Question, Scores, leaning, score};
 pub(super) fn rank(
     recall: &Recall,
     asked: &Asked,
-    texts: Texts<'_>,
+    index: &Index,
     question: &mut Question,
     offered: &BTreeMap<u64, f32>,
     most: usize,
 ) -> Vec<Hit> {
-    let asks = asked.asks.and_then(|position| texts.place(position));
-    let mut passed_over = copies(texts, question, asks);
-    let answers: Vec<usize> = passed_over.iter().map(|copy| copy + 1).collect();
-    passed_over.pop(); // the newest copy counts like any other message
+    let asks = asked.asks.and_then(|position| index.place(position));
+    let mut passed_over = copies(index, question, asks);
+    let mut answers = Vec::new();
+    if !question.is_remark {
+        answers.extend(passed_over.iter().map(|copy| copy + 1));
+        passed_over.pop(); // the newest copy counts like any other message
+    }
     passed_over.extend(asks);
     passed_over.sort_unstable();
-    let scores = score(texts, question, &passed_over);
-    let may_send = |seq| {
-        let place = texts.place(seq);
-        asked.may_send(seq) && place.is_none_or(|place| passed_over.binary_search(&place).is_err())
-    };
-    let fits = |score: f32| score > 0.0 && score >= recall.least;
-    let places = (0..scores.scores.len()).filter(|place| fits(scores.scores[*place]));
-    let mut best: Vec<Hit> = places.map(|place| hit(texts, &scores, place)).collect();
-    let order = |a: &Hit, b: &Hit| b.rank.total_cmp(&a.rank).then(b.seq.cmp(&a.seq));
-    let enough = most + asked.not_these.len(); // of which some may not be sent
-    if best.len() > enough {
-        best.select_nth_unstable_by(enough, order);
-        best.truncate(enough);
+    let (mut scores, kinship) = score(index, question, &passed_over);
+    let sent = asked.not_these.iter().filter_map(|position| index.place(*position));
+    for place in sent.chain(passed_over.iter().copied()) {
+        scores[place] = 0.0;
     }
-    best.retain(|hit| may_send(hit.seq));
-    best.sort_unstable_by(order);
-    best.truncate(most);
-    // Nothing fits where what is found could as well be chance.
-    let knows = |hit: &Hit| {
-        let words = texts.place(hit.seq).map(|place| texts.words(place));
-        question.tells_apart(words.unwrap_or_default(), texts.len())
+    let may_send = |hit: &Hit| {
+        let place = index.place(hit.position);
+        asked.may_send(hit.position)
+            && place.is_none_or(|place| passed_over.binary_search(&place).is_err())
     };
-    if recall.least > 0.0 && !best.iter().any(knows) {
+    let held = index.before(asked.held.start)..index.before(asked.held.end);
+    let mut best: Vec<Hit> = held.map(|place| hit(index, &scores, place)).collect();
+    best.retain(|hit| hit.score > 0.0 && hit.score >= recall.least);
+    if best.len() > most {
+        best.select_nth_unstable_by(most, order);
+        best.truncate(most);
+    }
+    // Nothing fits where what is found could as well be chance; a day that is named is none.
+    let mut places = best.iter().filter_map(|hit| index.place(hit.position));
+    let is_known = |place| question.tells_apart(index.words(place), index.len());
+    let top = best.iter().map(|hit| hit.score).fold(0.0, f32::max);
+    let is_named = |place| question.days.iter().any(|days| index.is_of(place, days));
+    let is_chance = !stands_out(&scores, top) || !places.clone().any(is_known);
+    if recall.least > 0.0 && is_chance && !places.any(is_named) {
         best.clear();
     }
-    let top = best.iter().map(|hit| hit.score).fold(0.0, f32::max);
     let top_fit = offered.values().copied().fold(0.0, f32::max);
-    let mut hits: BTreeMap<u64, Hit> = BTreeMap::new();
-    for hit in best {
-        hits.insert(hit.seq, Hit { rank: hit.score / top, ..hit });
-    }
-    for (seq, fit) in offered.iter().filter(|(seq, _)| may_send(**seq)) {
-        let hit = hits.entry(*seq).or_insert(Hit { seq: *seq, rank: 0.0, score: 0.0 });
+    let ranked = best.into_iter().map(|hit| (hit.position, Hit { rank: hit.score / top, ..hit }));
+    let mut hits: BTreeMap<u64, Hit> = ranked.collect();
+    for (position, fit) in offered {
+        let new = Hit { position: *position, rank: 0.0, score: 0.0 };
+        let hit = hits.entry(*position).or_insert(new);
         (hit.rank, hit.score) = (hit.rank + fit / top_fit, hit.score + fit);
     }
+    hits.retain(|_, hit| may_send(hit));
     for hit in hits.values().copied().collect::<Vec<_>>() {
-        for around in neighbours(recall, texts, &scores, hit) {
-            if may_send(around.seq) {
-                let hit = hits.entry(around.seq).or_insert(around);
-                hit.rank = hit.rank.max(around.rank);
-            }
+        for around in neighbours(index, &scores, hit, kinship, recall.neighbours) {
+            let hit = hits.entry(around.position).or_insert(around);
+            hit.rank = hit.rank.max(around.rank);
         }
     }
-    rank_answers(texts, &scores, &answers, &mut hits);
-    hits.retain(|seq, _| may_send(*seq));
-    let mut hits: Vec<Hit> = hits.into_values().collect();
+    rank_answers(index, &scores, &answers, &mut hits);
+    let mut hits: Vec<Hit> = hits.into_values().filter(may_send).collect();
     hits.sort_unstable_by(order);
     hits.truncate(most);
     hits
 }
 
-fn hit(texts: Texts<'_>, scores: &Scores, place: usize) -> Hit {
-    let score = scores.scores.get(place).copied().unwrap_or_default();
-    Hit { seq: texts.position(place), rank: score, score }
+/// The best first, of equal ones the newest.
+fn order(a: &Hit, b: &Hit) -> Ordering {
+    b.rank.total_cmp(&a.rank).then(b.position.cmp(&a.position))
+}
+
+/// Returns whether the best score is no chance: whether it is further above the mean than scores of
+/// so many messages are where nothing fits.
+fn stands_out(scores: &[f32], top: f32) -> bool {
+    let all = scores.len() as f32;
+    let mean = scores.iter().sum::<f32>() / all;
+    let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f32>() / all;
+    scores.len() < TOLD_APART || top - mean > OUT * variance.sqrt()
+}
+
+fn hit(index: &Index, scores: &[f32], place: usize) -> Hit {
+    let score = scores.get(place).copied().unwrap_or_default();
+    Hit { position: index.position(place), rank: score, score }
 }
 
 /// Returns the places of the messages that say the question itself, in order: their words are its
 /// words, whatever their case and endings are.
-fn copies(texts: Texts<'_>, question: &Question, asks: Option<usize>) -> Vec<usize> {
+fn copies(index: &Index, question: &Question, asks: Option<usize>) -> Vec<usize> {
     // With the name of the speaker, where it is a message.
-    let own = asks.map_or(&*question.text, |place| texts.words(place));
+    let own = asks.map_or(&*question.text, |place| index.words(place));
     if own.is_empty() || own.len() > LONGEST_COPY {
         return Vec::new();
     }
-    let same = texts.iter().enumerate().filter(|(_, words)| *words == own);
+    let same = index.iter().enumerate().filter(|(_, words)| *words == own);
     same.map(|(place, _)| place).filter(|place| Some(*place) != asks).collect()
 }
 
 /// Returns what stands around a hit: the closer, and the more it leans on the hit, the better.
-fn neighbours(recall: &Recall, texts: Texts<'_>, scores: &Scores, of: Hit) -> Vec<Hit> {
-    let Some(place) = texts.place(of.seq) else { return Vec::new() };
+fn neighbours(index: &Index, scores: &[f32], of: Hit, kinship: f32, most: u32) -> Vec<Hit> {
+    let Some(place) = index.place(of.position) else { return Vec::new() };
     let mut found = Vec::new();
-    for away in 1..=recall.neighbours as usize {
+    for away in 1..=most as usize {
         for (near, part) in [(place.checked_sub(away), BEFORE), (Some(place + away), BEHIND)] {
-            let Some(near) = near.filter(|near| *near < texts.len()) else { continue };
-            let leans = scores.kinship * leaning(texts.words(near).len() as f32);
+            let Some(near) = near.filter(|near| *near < index.len()) else { continue };
+            let leans = kinship * leaning(index.words(near).len() as f32);
             let rank = of.rank * part * leans / away as f32;
             if rank > 0.0 {
-                found.push(Hit { rank, ..hit(texts, scores, near) });
+                found.push(Hit { rank, ..hit(index, scores, near) });
             }
         }
     }
@@ -115,27 +131,26 @@ fn neighbours(recall: &Recall, texts: Texts<'_>, scores: &Scores, of: Hit) -> Ve
 /// Puts what was answered to earlier copies of the question in line, of equal answers the newest,
 /// and each behind other hits that fit half as well as the one before: however often a question was
 /// asked, what answers it elsewhere finds room.
-fn rank_answers(
-    texts: Texts<'_>,
-    scores: &Scores,
-    places: &[usize],
-    hits: &mut BTreeMap<u64, Hit>,
-) {
+fn rank_answers(index: &Index, scores: &[f32], places: &[usize], hits: &mut BTreeMap<u64, Hit>) {
     let mut said = HashSet::new();
     let mut answers = Vec::new();
-    for place in places.iter().rev().filter(|place| **place < texts.len()) {
-        let new = hit(texts, scores, *place);
-        let known = hits.remove(&new.seq).map_or(0.0, |known| known.rank);
-        if said.insert(texts.words(*place)) {
+    for place in places.iter().rev().filter(|place| **place < index.len()) {
+        let new = hit(index, scores, *place);
+        let known = hits.remove(&new.position).map_or(0.0, |known| known.rank);
+        if said.insert(index.words(*place)) {
             answers.push(Hit { rank: known.max(BEHIND), ..new });
         }
     }
     answers.sort_by(|a, b| b.rank.total_cmp(&a.rank));
     for (before, answer) in answers.into_iter().enumerate() {
-        hits.insert(answer.seq, Hit { rank: answer.rank / (before + 1) as f32, ..answer });
+        hits.insert(answer.position, Hit { rank: answer.rank / (before + 1) as f32, ..answer });
     }
 }
 
+/// The number of messages from which on chance can be told, and the standard deviations above the
+/// mean that are none.
+const TOLD_APART: usize = 40;
+const OUT: f32 = 2.85;
 /// The part of a hit's rank by which the messages before and behind it stand in line: an answer
 /// more often tells what is sought than a question.
 const BEFORE: f32 = 0.6;

@@ -3,142 +3,66 @@
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "numbers of messages and words, of which there are fewer than 2^32"
+    clippy::cast_sign_loss,
+    reason = "numbers of messages and words, below 2^32, and scores, which are not negative"
 )]
 
-use std::collections::HashMap;
-use std::ops::Range;
-
-use super::endings::Endings;
-use super::index::Texts;
-use super::words::{Word, each_word};
-use crate::text::floor_char_boundary;
-
-/// What is asked for: words, each with its weight, and days.
-#[derive(Debug, Default)]
-pub(super) struct Question {
-    /// The words of the question itself, in their order.
-    pub(super) text: Vec<Word>,
-    words: Vec<(Word, f32)>,
-    /// True for each word that begins where the one before it has ended: pairs of characters
-    /// overlap, and to find two of them side by side says nothing new.
-    apart: Vec<bool>,
-    /// The number of messages that have each word.
-    found: Vec<u32>,
-    places: HashMap<Word, usize>,
-    pub(super) days: Vec<Range<u64>>,
-    /// True if a few words ask nothing: "Yes, please."
-    pub(super) is_remark: bool,
-}
-
-/// The most different words of a question that are asked for.
-const MOST: usize = 128;
-/// The bytes at either end of a question that are looked at.
-const END: usize = 16 << 10;
-
-impl Question {
-    /// Asks for the words of a text. Of one with very many it is those of both its ends: a page
-    /// that is pasted has its question before or behind it.
-    pub(super) fn ask_all(&mut self, text: &str, endings: &Endings, weight: f32) {
-        let (first, rest) = text.split_at(floor_char_boundary(text, END));
-        let last = floor_char_boundary(rest, rest.len().saturating_sub(END));
-        let mut words = Vec::new();
-        for end in [first, rest.split_at(last).1] {
-            let mut before = usize::MAX;
-            each_word(end, endings, |word, place| {
-                // What is written in hiragana is grammar more often than not.
-                let is_grammar = end[place.clone()].chars().all(|c| matches!(c, 'ぁ'..='ゟ'));
-                let weight = if is_grammar { weight * GRAMMAR } else { weight };
-                words.push((word, weight, before <= place.start));
-                before = place.end;
-            });
-        }
-        for (word, weight, is_apart) in &words {
-            if self.words.len() < MOST / 2 {
-                self.ask(*word, *weight, *is_apart);
-            }
-        }
-        words.iter().rev().for_each(|(word, weight, _)| self.ask(*word, *weight, false));
-        if self.text.is_empty() {
-            self.text = words.into_iter().map(|(word, ..)| word).collect();
-        }
-    }
-
-    fn ask(&mut self, word: Word, weight: f32, is_apart: bool) {
-        if !self.places.contains_key(&word) && self.words.len() < MOST {
-            self.places.insert(word, self.words.len());
-            self.words.push((word, weight));
-            self.apart.push(is_apart);
-        }
-    }
-
-    /// Returns whether the words of the question that a message has tell it from so many others:
-    /// from some of them, or where a remark asks nothing, from all.
-    pub(super) fn tells_apart(&self, words: &[Word], all: usize) -> bool {
-        let all = (all as f32).ln();
-        let has = |word| words.contains(&word);
-        let found = self.words.iter().zip(&self.found).filter(|((word, _), _)| has(*word));
-        let found: f32 = found.map(|((_, _), found)| all - (*found as f32).max(1.0).ln()).sum();
-        found >= all * if self.is_remark { 0.999 } else { 0.4 }
-    }
-
-    /// Returns the number of different words.
-    pub(super) fn len(&self) -> usize {
-        self.words.len()
-    }
-
-    /// Returns the weight of a word; none if it is not asked for.
-    pub(super) fn weight(&self, word: Word) -> Option<f32> {
-        self.places.get(&word).map(|place| self.words[*place].1)
-    }
-}
-
-/// The scores of all messages, and how much those around a message count for it.
-pub(super) struct Scores {
-    pub(super) scores: Vec<f32>,
-    pub(super) kinship: f32,
-}
-
-/// How often a message has a word.
-type Times = (u32, u32);
+use super::index::Index;
+use super::question::Question;
 
 /// Scores every message by the part of the question's weight that it has: a function of what the
 /// memory holds now, whatever it held when the index was made. Each word's weight becomes what it
-/// is worth in this conversation.
+/// is worth in this conversation. Returned with the kinship of messages side by side.
 ///
-/// The messages at `asks` are the question and its copies, in order: they have no score, and lift
-/// nothing that stands around them.
-pub(super) fn score(texts: Texts<'_>, question: &mut Question, asks: &[usize]) -> Scores {
-    let all = texts.len();
-    let kinship = kinship(texts);
-    let average = (texts.total() as f32 / all.max(1) as f32).max(1.0);
-    let is_asked = |place: usize| asks.binary_search(&place).is_ok();
-    let lengths = texts.iter().map(|words| words.len() as f32);
+/// The messages at `asks` are the question and its copies, in order: they lift nothing that stands
+/// around them.
+pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (Vec<f32>, f32) {
+    let (all, kinship) = (index.len(), kinship(index));
+    // The words of a long question that many messages have cost most, and say least.
+    if all * question.words.len() > MOST_PLACES {
+        let apart = all / LOOKED_THROUGH + 1;
+        let some: Vec<_> = (0..all).step_by(apart).map(|place| index.words(place)).collect();
+        let having = |word| some.iter().filter(|words| words.contains(&word)).count();
+        question.keep_rarest(MOST_PLACES, |word| apart * having(word));
+    }
+    let average = (index.iter().map(<[_]>::len).sum::<usize>() as f32 / all.max(1) as f32).max(1.0);
+    let lengths = index.iter().map(|words| words.len() as f32);
     let leanings: Vec<f32> = lengths.clone().map(|it| NEAR * kinship * leaning(it)).collect();
     let longs: Vec<f32> = lengths.map(|it| K1 * (1.0 - B + B * it / average)).collect();
-    let mut scores = vec![0.0_f32; all];
-    let mut lists = vec![Vec::<Times>::new(); question.len()];
+    // The messages that have each word, and how often; and the words that stand in a message behind
+    // those that they follow in the question.
+    let mut lists = vec![Vec::<(u32, u32)>::new(); question.words.len()];
     let mut pairs = Vec::new();
-    let table = Table::of(&question.words);
-    for (place, words) in texts.iter().enumerate() {
-        if !is_asked(place) {
-            find(place as u32, words, &table, &mut lists, &mut pairs);
+    for (place, words) in index.iter().enumerate() {
+        if asks.binary_search(&place).is_ok() {
+            continue;
         }
-    }
-    for ((_, weight), list) in question.words.iter_mut().zip(&lists) {
-        question.found.push(list.len() as u32);
-        *weight *= rarity(list.len(), all);
+        let mut before = None;
+        for word in words {
+            let found = question.place(*word);
+            if let Some(found) = found {
+                match lists[found].last_mut() {
+                    Some((last, times)) if *last == place as u32 => *times += 1,
+                    _ => lists[found].push((place as u32, 1)),
+                }
+                if question.words[found].is_apart && found > 0 && before == Some(found - 1) {
+                    pairs.push((place, found));
+                }
+            }
+            before = found;
+        }
     }
     // A word that stands nowhere is not missing in any message.
-    let known = question.words.iter().zip(&lists).filter(|(_, list)| !list.is_empty());
-    let mut total: f32 = known.map(|((_, weight), _)| weight).sum();
+    let mut total = 0.0;
+    for (asked, list) in question.words.iter_mut().zip(&lists) {
+        asked.found = list.len();
+        asked.weight *= rarity(list.len(), all);
+        total += if list.is_empty() { 0.0 } else { asked.weight };
+    }
+    let mut scores = vec![0.0_f32; all];
     // The part of a word's weight that each message has: at most 1.
-    let mut parts = vec![0.0_f32; all];
-    let mut touched = Vec::new();
-    for ((_, weight), list) in question.words.iter().zip(&lists) {
-        if *weight < total / LITTLE {
-            continue; // it stands everywhere, and costs most
-        }
+    let (mut parts, mut touched) = (vec![0.0_f32; all], Vec::new());
+    for (asked, list) in question.words.iter().zip(&lists) {
         for (place, times) in list {
             let (place, times) = (*place as usize, *times as f32);
             let part = times / (times + longs[place]);
@@ -151,86 +75,24 @@ pub(super) fn score(texts: Texts<'_>, question: &mut Question, asks: &[usize]) -
             }
         }
         for place in touched.drain(..) {
-            scores[place] += weight * (K1 + 1.0) * std::mem::take(&mut parts[place]);
+            scores[place] += asked.weight * (K1 + 1.0) * std::mem::take(&mut parts[place]);
         }
     }
-    pairs.retain(|(_, [_, second])| question.apart[usize::from(*second)]);
-    for (place, [first, second]) in pairs {
-        let weight = |word: u8| question.words[usize::from(word)].1;
-        scores[place as usize] += PAIR * weight(first).min(weight(second));
+    pairs.sort_unstable();
+    pairs.dedup();
+    for (place, second) in pairs {
+        let [first, second] = [second - 1, second].map(|word| question.words[word].weight);
+        scores[place] += PAIR * first.min(second);
     }
     for days in &question.days {
-        let written: Vec<usize> = texts.of_days(days.clone()).collect();
+        let written: Vec<_> = (0..all).filter(|it| index.is_of(*it, days)).collect();
         let weight = rarity(written.len(), all);
         total += weight;
         for place in written {
             scores[place] += weight;
         }
     }
-    let mut scores = surrounded(&scores, total.max(f32::MIN_POSITIVE), OF_AROUND * kinship);
-    for place in asks {
-        scores[*place] = 0.0;
-    }
-    Scores { scores, kinship }
-}
-
-/// Notes which words of the question a message has, and which pairs side by side.
-fn find(
-    place: u32,
-    words: &[Word],
-    table: &Table<'_>,
-    lists: &mut [Vec<Times>],
-    pairs: &mut Vec<(u32, [u8; 2])>,
-) {
-    let (from, mut before) = (pairs.len(), None);
-    for word in words {
-        let found = table.find(*word);
-        if let Some(found) = found {
-            match lists[usize::from(found)].last_mut() {
-                Some((last, times)) if *last == place => *times += 1,
-                _ => lists[usize::from(found)].push((place, 1)),
-            }
-            let pair = before.filter(|before| before + 1 == found).map(|before| [before, found]);
-            if let Some(pair) = pair.filter(|pair| !pairs[from..].iter().any(|it| it.1 == *pair)) {
-                pairs.push((place, pair));
-            }
-        }
-        before = found;
-    }
-}
-
-/// The words of a question by their lowest bits.
-struct Table<'a> {
-    words: &'a [(Word, f32)],
-    /// One more than the place of a word; 0 if there is none.
-    slots: Box<[u8; SLOTS]>,
-}
-
-const SLOTS: usize = 1 << 12;
-
-impl<'a> Table<'a> {
-    fn of(words: &'a [(Word, f32)]) -> Self {
-        let mut slots = Box::new([0; SLOTS]);
-        for (place, (word, _)) in words.iter().enumerate() {
-            let mut slot = *word as usize;
-            while slots[slot % SLOTS] != 0 {
-                slot += 1;
-            }
-            slots[slot % SLOTS] = place as u8 + 1;
-        }
-        Self { words, slots }
-    }
-
-    fn find(&self, word: Word) -> Option<u8> {
-        let mut slot = word as usize;
-        loop {
-            let place = self.slots[slot % SLOTS].checked_sub(1)?;
-            if self.words[usize::from(place)].0 == word {
-                return Some(place);
-            }
-            slot += 1;
-        }
-    }
+    (surrounded(&scores, total.max(f32::MIN_POSITIVE), OF_AROUND * kinship), kinship)
 }
 
 /// Returns the weight of a word that `having` of `all` messages have: the rarer the more.
@@ -252,12 +114,9 @@ pub(super) fn leaning(words: f32) -> f32 {
 ///
 /// Words that both share say nothing, so that it is near 0 where messages stand in no order, and
 /// about a half in what people say to each other.
-fn kinship(texts: Texts<'_>) -> f32 {
-    let Some(most) = texts.len().checked_sub(2 * BEHIND + 2) else { return 1.0 };
-    let beginning = |place: usize| {
-        let words = texts.words(place);
-        &words[..words.len().min(LOOKED_AT)]
-    };
+fn kinship(index: &Index) -> f32 {
+    let Some(most) = index.len().checked_sub(2 * BEHIND + 2) else { return 1.0 };
+    let beginning = |place| index.words(place).chunks(LOOKED_AT).next().unwrap_or(&[]);
     let (mut near, mut far) = (0_u32, 0_u32);
     for i in 0..SAMPLES.min(most) {
         let place = i * most / SAMPLES.min(most);
@@ -289,15 +148,19 @@ fn surrounded(scores: &[f32], all: f32, part: f32) -> Vec<f32> {
     (0..scores.len()).map(around).collect()
 }
 
+/// Returns a score as reports show it.
+pub(super) fn thousandths(score: f32) -> u32 {
+    (score * 1000.0) as u32
+}
+
 /// The numbers of BM25: how much a word counts that comes again, and how much less in long texts.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 /// The part of its neighbours' words that counts for a message that leans on them.
 const NEAR: f32 = 0.55;
-/// The part of its weight that a word of grammar has.
-const GRAMMAR: f32 = 0.3;
-/// The part of the question's weight below which a word does not count.
-const LITTLE: f32 = 200.0;
+/// The most places of words that are looked at, and the messages by which these are told.
+const MOST_PLACES: usize = 1 << 17;
+const LOOKED_THROUGH: usize = 256;
 /// The words of a message at which it leans on its neighbours half as much.
 const LONG: f32 = 120.0;
 /// The part of a word's weight that it has again behind the one that it follows in the question.

@@ -1,16 +1,10 @@
 //! A search as a state machine: it says what it wants to read, and at last what was found.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "numbers of messages, of which there are fewer than 2^32, and scores, which are not \
-              negative"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -18,22 +12,18 @@ use super::dates;
 use super::excerpt::line;
 use super::found::{Asked, Found, Hit, Line, Outcome, Unit};
 use super::index::{Index, is_searched};
+use super::question::Question;
 use super::quotes::Quotes;
 use super::rank::rank;
-use super::score::Question;
+use super::score::thousandths;
 use super::{Candidate, Recall};
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{On, Read};
+use crate::message::{Message, ToolMessage};
 use crate::prompt::{NothingRecalled, Recalled};
 use crate::record::{Record, Records, Snapshot, places};
-
-/// The next wish of a search.
-pub(crate) enum Wants {
-    Read(Read),
-    Done(Option<Found>),
-}
 
 /// A search for what fits a question.
 pub(crate) struct Search<'a> {
@@ -42,50 +32,41 @@ pub(crate) struct Search<'a> {
     index: Arc<Mutex<Index>>,
     question: Question,
     stage: Stage,
-    /// The number of pages that came too late: another search had changed the index.
-    late: u32,
+    found: Option<Found>,
     outcome: Outcome,
     /// The branch that is searched.
     on: Option<On>,
 }
 
 enum Stage {
-    /// What was said right before a short question was asked for.
-    Before,
-    /// The index lacks what is new.
+    /// The index may lack what is new.
     Grow,
     /// The records of these positions were asked for.
     Page(Range<u64>),
-    Rank,
     /// It wants the records that it is going to quote.
     Quote(Vec<Hit>, Quotes),
-    Done(Option<Found>),
+    Done,
 }
 
 /// The records of a page that is indexed.
 const PAGE: u64 = 512;
 
 impl<'a> Search<'a> {
-    pub(crate) fn new(recall: &'a Recall, asked: Asked) -> Self {
-        let index = recall.index_of(&asked.id);
-        let mut question = Question::default();
-        let query = recall.query.as_deref().unwrap_or(&asked.question);
-        question.ask_all(query, &recall.endings, 1.0);
-        let mut stage = Stage::Grow;
-        if recall.query.is_none() && asked.goes_on && question.len() < FEW {
-            question.is_remark = !query.contains(['?', '？', '؟']);
-            if !question.is_remark {
-                question = Question::default();
-                question.ask_all(query, &recall.endings, OWN);
-                stage = Stage::Before;
-            }
+    pub(crate) fn new(recall: &'a Recall, mut asked: Asked) -> Self {
+        // Days are told from when the question was asked: now, where it is not stored yet.
+        let asks = asked.asks.and_then(|position| asked.newest.find(position));
+        let now = || Some(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / 86_400);
+        let today = asks.map_or_else(now, |record| record.day());
+        if let Some(query) = &recall.query {
+            (asked.question, asked.goes_on, asked.asks) = (query.clone(), false, None);
         }
-        // Days are told from when the question was asked, which is no clock's business.
-        if let Some(today) = asked.newest.last().and_then(|newest| newest.day()) {
-            question.days = dates::asked(query, today);
-        }
-        let outcome = Outcome::default();
-        Self { recall, asked, index, question, stage, late: 0, outcome, on: None }
+        let mut question = Question::new(&asked.question, &recall.endings);
+        asked.goes_on &= question.words.len() < FEW;
+        question.is_remark = asked.goes_on && !asked.question.contains(['?', '？', '؟']);
+        question.days = today.map_or_else(Vec::new, |it| dates::asked(&asked.question, it));
+        let index = recall.indexes.lock().of(&asked.id);
+        let (stage, outcome) = (Stage::Grow, Outcome::default());
+        Self { recall, asked, index, question, stage, found: None, outcome, on: None }
     }
 
     /// Searches this branch, where the memory shows one of several.
@@ -98,34 +79,26 @@ impl<'a> Search<'a> {
         self.outcome
     }
 
-    fn query(&self) -> &str {
-        self.recall.query.as_deref().unwrap_or(&self.asked.question)
-    }
-
-    /// Says what is to be read next, or what was found.
-    pub(crate) fn next(&mut self) -> Result<Wants> {
+    /// Says what is to be read next; nothing once it is done.
+    fn next(&mut self) -> Result<Option<Read>> {
         loop {
             match &mut self.stage {
-                Stage::Before => {
-                    let end = self.asked.asks.unwrap_or(self.asked.held.end);
-                    let from = end.saturating_sub(GROUP);
-                    return Ok(Wants::Read(Read::newest(0).positions(from..end)));
-                }
-                Stage::Grow => self.grow(),
+                Stage::Grow => self.grow()?,
                 Stage::Page(Range { start, end }) => {
                     // One more, to tell whether the conversation is still the same.
-                    return Ok(Wants::Read(Read::newest(places(*end - *start) + 1).before(*end)));
+                    return Ok(Some(Read::newest(places(*end - *start) + 1).before(*end)));
                 }
-                Stage::Rank => self.rank()?,
                 Stage::Quote(hits, _) => {
                     let mut positions = BTreeSet::new();
-                    let around = if self.recall.tools { GROUP } else { 0 };
-                    for Hit { seq, .. } in hits.iter().take(CHUNK) {
-                        positions.extend(seq.saturating_sub(around)..=seq.saturating_add(around));
+                    let around = if self.recall.tool_results { GROUP } else { 0 };
+                    for Hit { position, .. } in hits.iter().take(CHUNK) {
+                        positions.extend(
+                            position.saturating_sub(around)..=position.saturating_add(around),
+                        );
                     }
-                    return Ok(Wants::Read(Read::newest(0).positions(positions)));
+                    return Ok(Some(Read::newest(0).positions(positions)));
                 }
-                Stage::Done(found) => return Ok(Wants::Done(found.take())),
+                Stage::Done => return Ok(None),
             }
         }
     }
@@ -135,12 +108,10 @@ impl<'a> Search<'a> {
         &mut self,
         mut read: impl FnMut(&Read) -> Result<Snapshot>,
     ) -> Result<Option<Found>> {
-        loop {
-            match self.next()? {
-                Wants::Read(wanted) => self.read(&read(&wanted.on(self.on))?)?,
-                Wants::Done(found) => return Ok(found),
-            }
+        while let Some(wanted) = self.next()? {
+            self.read(&read(&wanted.references().on(self.on))?)?;
         }
+        Ok(self.found.take())
     }
 
     /// Searches to the end of what this memory holds.
@@ -149,25 +120,19 @@ impl<'a> Search<'a> {
         &mut self,
         memory: &(impl AsyncChatMemory + ?Sized),
     ) -> Result<Option<Found>> {
-        loop {
-            match self.next()? {
-                Wants::Read(wanted) => self.read(&memory.read_with(&wanted.on(self.on)).await?)?,
-                Wants::Done(found) => return Ok(found),
-            }
+        while let Some(wanted) = self.next()? {
+            self.read(&memory.read_with(&wanted.references().on(self.on)).await?)?;
         }
+        Ok(self.found.take())
     }
 
     /// Takes what was read.
-    pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
+    fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
+        if self.asked.incarnation.is_some() && snapshot.incarnation != self.asked.incarnation {
+            self.nothing(NothingRecalled::NothingFits); // it was deleted, or shows another branch
+            return Ok(());
+        }
         match mem::replace(&mut self.stage, Stage::Grow) {
-            Stage::Before => {
-                let said = snapshot.picked().iter().rev();
-                let said = said.filter(|record| is_searched(record.message(), false)).take(2);
-                for record in said {
-                    let text = record.message().text();
-                    self.question.ask_all(&text, &self.recall.endings, 1.0);
-                }
-            }
             Stage::Page(page) => self.index_page(&page, snapshot),
             Stage::Quote(hits, quotes) => self.quote(hits, quotes, snapshot)?,
             other => self.stage = other,
@@ -177,74 +142,74 @@ impl<'a> Search<'a> {
 
     /// Ends with nothing, and the reason for it.
     fn nothing(&mut self, why: NothingRecalled) {
-        self.outcome.nothing = Some(why);
-        self.stage = Stage::Done(None);
+        (self.outcome.nothing, self.stage) = (Some(why), Stage::Done);
     }
 
     /// Brings the index to what the memory holds, or asks for a page of it.
-    fn grow(&mut self) {
-        if self.recall.candidates.is_none() && self.query().trim().is_empty() {
-            return self.nothing(NothingRecalled::NoQuestion);
-        }
+    fn grow(&mut self) -> Result<()> {
         let asked = &self.asked;
+        if self.recall.candidates.is_none() && self.question.text.is_empty() {
+            self.nothing(NothingRecalled::NoQuestion);
+            return Ok(());
+        }
         let mut index = self.index.lock();
-        let is_other = index.rules != self.recall.rules()
-            || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
+        let is_other = match index.incarnation {
+            Some(_) => asked.incarnation != index.incarnation,
             // An index of more than this memory holds may be of the same conversation, read further
             // by another prompt, or of one that was begun again. Without an incarnation nothing
             // tells which, so it is made anew.
-            || (index.incarnation.is_none()
-                && (index.end > asked.held.end || index.start > asked.held.start))
-            || index.is_refuted_by(&asked.newest);
-        if is_other {
-            *index = self.new_index();
+            None => index.end > asked.held.end || index.start > asked.held.start,
+        };
+        if is_other || index.is_refuted_by(&asked.newest) {
+            *index = Index::default();
         }
         index.incarnation = index.incarnation.or(asked.incarnation);
         index.forget_before(asked.held.start);
         // What the prompt has read needs no other read.
-        let known = asked.newest.iter().find(|record| record.seq() >= index.end);
-        if known.is_some_and(|record| record.seq() == index.end) {
-            self.recall.add(&mut index, asked.newest.iter(), asked.held.end);
+        let known = asked.newest.iter().find(|record| record.position() >= index.end);
+        if known.is_some_and(|record| record.position() == index.end) {
+            self.add(&mut index, &asked.newest, asked.held.end);
         }
-        let from = index.end;
-        let bytes = index.bytes();
+        let (from, bytes) = (index.end, index.bytes());
         drop(index);
+        self.recall.indexes.lock().note(&asked.id, bytes);
         if from < asked.held.end {
             self.stage = Stage::Page(from..asked.held.end.min(from.saturating_add(PAGE)));
-        } else {
-            self.recall.keep_within(&asked.id, bytes);
-            self.stage = Stage::Rank;
+            return Ok(());
         }
+        self.rank()
     }
 
-    fn new_index(&self) -> Index {
-        Index::new(self.recall.rules(), self.asked.incarnation, self.asked.held.start)
+    /// Adds the records that the index lacks, up to this position.
+    fn add(&self, index: &mut Index, records: &Records, before: u64) {
+        for record in records.iter() {
+            if (index.end..before).contains(&record.position()) {
+                index.add(&record, &self.recall.endings, self.recall.tool_results);
+            }
+        }
     }
 
     fn index_page(&mut self, asked: &Range<u64>, page: &Snapshot) {
+        // What the prompt has read before may be of another conversation by now.
+        let is_first = !mem::take(&mut self.asked.newest).is_empty();
         let shared = Arc::clone(&self.index);
         let mut index = shared.lock();
         if index.end != asked.start {
-            // Another search has changed it meanwhile: a page in the wrong place leaves a hole.
-            self.late += 1;
-            if self.late >= MOST_LATE {
-                self.index = Arc::default();
+            // Another search has changed it meanwhile, and a page in the wrong place leaves a hole:
+            // this one makes an index for itself alone.
+            self.index = Arc::default();
+        } else if index.is_refuted_by(&page.records) {
+            *index = Index::default();
+            if !is_first {
+                self.nothing(NothingRecalled::NothingFits); // each read gives another text
             }
-            return;
+        } else {
+            self.add(&mut index, &page.records, asked.end);
+            // Rows that can't be read are passed over.
+            if index.end < asked.end {
+                (index.end, index.last) = (asked.end, 0);
+            }
         }
-        if index.is_refuted_by(&page.records) {
-            *index = self.new_index();
-            return;
-        }
-        self.recall.add(&mut index, page.records.iter(), asked.end);
-        // Rows that can't be read are passed over.
-        if index.end < asked.end {
-            (index.end, index.last) = (asked.end, 0);
-        }
-        let bytes = index.bytes();
-        drop(index);
-        // Should this search fail, what it has made is counted.
-        self.recall.keep_within(&self.asked.id, bytes);
     }
 
     /// Decides what to quote.
@@ -254,8 +219,10 @@ impl<'a> Search<'a> {
         // Before the index is locked: a search of the application's own may look at it, or wait.
         let offered = self.offered(most);
         let index = self.index.lock();
-        let question = &mut self.question;
-        let hits = rank(self.recall, &self.asked, index.texts(), question, &offered, most);
+        if self.asked.goes_on && !self.question.is_remark {
+            self.question.go_on(&index, self.asked.asks);
+        }
+        let hits = rank(self.recall, &self.asked, &index, &mut self.question, &offered, most);
         drop(index);
         if hits.is_empty() {
             self.nothing(NothingRecalled::NothingFits);
@@ -272,29 +239,25 @@ impl<'a> Search<'a> {
         let Some(candidates) = &self.recall.candidates else { return offered };
         // What is sent anyway is not quoted, so as many more are asked for.
         let n = most.saturating_add(self.asked.not_these.len());
-        match candidates.candidates(&self.asked.id, self.query(), n) {
-            Ok(found) => {
-                for Candidate { seq, fit } in found {
-                    if fit.is_finite() && fit > 0.0 && fit >= self.recall.least_fit {
-                        let known: &mut f32 = offered.entry(seq).or_default();
-                        *known = known.max(fit.min(1.0));
-                    }
-                }
+        let found = candidates.candidates(&self.asked.id, &self.asked.question, n);
+        let found = found.unwrap_or_else(|error| {
+            self.outcome.failed = Some(error.to_string());
+            Vec::new()
+        });
+        for Candidate { position, fit } in found {
+            if fit.is_finite() && fit > 0.0 && fit >= self.recall.least_fit {
+                let known: &mut f32 = offered.entry(position).or_default();
+                *known = known.max(fit.min(1.0));
             }
-            Err(error) => self.outcome.failed = Some(error.to_string()),
         }
         offered
     }
 
     /// Quotes the best of the hits, and asks for more of them as long as there is room.
     fn quote(&mut self, mut hits: Vec<Hit>, mut quotes: Quotes, snapshot: &Snapshot) -> Result<()> {
-        if self.asked.incarnation.is_some() && snapshot.incarnation != self.asked.incarnation {
-            self.nothing(NothingRecalled::NothingFits); // it was deleted just now
-            return Ok(());
-        }
         let rest = hits.split_off(hits.len().min(CHUNK));
         for hit in &hits {
-            if !quotes.has(hit.seq) {
+            if !quotes.has(hit.position) {
                 let unit = self.unit(*hit, snapshot.picked(), &quotes)?;
                 quotes.offer(unit)?;
             }
@@ -303,76 +266,63 @@ impl<'a> Search<'a> {
             self.stage = Stage::Quote(rest, quotes);
             return Ok(());
         }
-        let why = if quotes.is_empty() {
-            NothingRecalled::NothingFits // it was forgotten just now, or is half a tool group
-        } else {
-            NothingRecalled::NoRoom
-        };
-        match quotes.finish()? {
-            None => self.nothing(why),
-            found => self.stage = Stage::Done(found),
+        let is_empty = quotes.is_empty(); // it was forgotten just now, or is half a tool group
+        (self.found, self.stage) = (quotes.finish()?, Stage::Done);
+        if self.found.is_none() {
+            let fits_not = is_empty.then_some(NothingRecalled::NothingFits);
+            self.outcome.nothing = fits_not.or(Some(NothingRecalled::NoRoom));
         }
         Ok(())
     }
 
     /// Returns the lines that are quoted together with the one at this position.
     fn unit(&self, hit: Hit, records: &Records, quotes: &Quotes) -> Result<Unit> {
-        let group = self.group(hit.seq, records);
+        let group = self.group(hit.position, records);
         let with_calls = group.len() > 1;
         let line = |record: &Record<'_>| {
-            let seq = record.seq();
+            let position = record.position();
             let message = record.message();
             let text = message.texts().collect::<Vec<_>>().join("\n");
             let size = quotes.size_of(&text)?;
             let endings = &self.recall.endings;
             let (text, whole) = line(record, &text, &self.question, endings, size, with_calls);
-            let score = if seq == hit.seq { hit.score } else { 0.0 };
-            let score = (score * 1000.0) as u32;
-            Ok(Line { day: record.day(), text, recalled: Recalled { seq, score, whole } })
+            let score = if position == hit.position { thousandths(hit.score) } else { 0 };
+            Ok(Line { day: record.day(), text, recalled: Recalled { position, score, whole } })
         };
         group.iter().map(line).collect()
     }
 
     /// Returns the records that are quoted together with the one at this position: a tool group,
     /// or it alone; none if it is a result of a group that is not whole.
-    fn group<'r>(&self, seq: u64, records: &'r Records) -> Vec<Record<'r>> {
-        let Some(record) = records.find(seq).filter(|it| self.is_quoted(it)) else {
-            return Vec::new();
-        };
-        let message = record.message();
-        if self.recall.tools && (message.is_tool() || message.has_tool_calls()) {
-            let group = self.tool_group(seq, records);
-            if !group.is_empty() {
-                return group;
-            }
-        }
-        let has_text = message.texts().any(|text| !text.trim().is_empty());
-        if has_text && !message.is_tool() { vec![record] } else { Vec::new() }
+    fn group<'r>(&self, position: u64, records: &'r Records) -> Vec<Record<'r>> {
+        let group = self.recall.tool_results.then(|| self.tool_group(position, records)).flatten();
+        group.unwrap_or_else(|| {
+            let record = records.find(position).filter(|it| self.is_quoted(it));
+            let has_text = |message: &Message| message.texts().any(|text| !text.trim().is_empty());
+            let record = record.filter(|it| !it.message().is_tool() && has_text(it.message()));
+            record.into_iter().collect()
+        })
     }
 
     fn is_quoted(&self, record: &Record<'_>) -> bool {
-        is_searched(record.message(), self.recall.tools)
-            && !self.asked.not_these.contains(&record.seq())
+        is_searched(record.message(), self.recall.tool_results)
+            && !self.asked.not_these.contains(&record.position())
     }
 
-    /// Returns the calls and results around this position; none if they are not whole.
-    fn tool_group<'r>(&self, seq: u64, records: &'r Records) -> Vec<Record<'r>> {
-        let before = (0..=GROUP).map_while(|away| records.find(seq.checked_sub(away)?));
-        let mut calls = before.skip_while(|record| record.message().is_tool());
-        let Some(call) = calls.next().filter(|it| it.message().has_tool_calls()) else {
-            return Vec::new();
-        };
-        let behind = (1..=GROUP).map_while(|away| records.find(call.seq().checked_add(away)?));
-        let mut group = vec![call];
-        group.extend(behind.take_while(|record| record.message().is_tool()));
-        let answers = |id| {
-            let results = group.iter().filter_map(|record| record.message().as_tool());
-            results.filter(|tool| tool.call_id() == id).count() == 1
-        };
-        let is_whole = call.message().tool_calls().all(|call| answers(&call.id))
-            && group.len() == call.message().tool_calls().count() + 1
-            && group.iter().all(|record| self.is_quoted(record));
-        if is_whole { group } else { Vec::new() }
+    /// Returns the calls and results around this position, where they are whole.
+    fn tool_group<'r>(&self, position: u64, records: &'r Records) -> Option<Vec<Record<'r>>> {
+        let mut before = (0..=GROUP).map_while(|away| records.find(position.checked_sub(away)?));
+        let call = before.find(|record| !record.message().is_tool())?;
+        let behind = (1..=GROUP).map_while(|away| records.find(call.position().checked_add(away)?));
+        let results: Vec<_> = behind.take_while(|record| record.message().is_tool()).collect();
+        let mut calls: Vec<_> = call.message().tool_calls().map(|call| &*call.id).collect();
+        let answered = results.iter().filter_map(|record| record.message().as_tool());
+        let mut answered: Vec<_> = answered.map(ToolMessage::call_id).collect();
+        calls.sort_unstable();
+        answered.sort_unstable();
+        let group: Vec<_> = [call].into_iter().chain(results).collect();
+        let is_whole = !calls.is_empty() && calls == answered;
+        (is_whole && group.iter().all(|record| self.is_quoted(record))).then_some(group)
     }
 }
 
@@ -380,9 +330,5 @@ impl<'a> Search<'a> {
 pub(crate) const GROUP: u64 = 16;
 /// The hits that are read at once: more are read where these leave room.
 const CHUNK: usize = 64;
-/// The pages that may come too late before a search makes an index for itself alone.
-const MOST_LATE: u32 = 8;
-/// A question of fewer words is taken to go on with what was said before; its own words have this
-/// weight then.
+/// A question of fewer words is taken to go on with what was said before.
 const FEW: usize = 4;
-const OWN: f32 = 0.3;

@@ -54,7 +54,7 @@
 //! ```
 //!
 //! Both read everything that the memory holds of the conversation but the application's own records
-//! and system messages; who must keep something from the model for good evicts it.
+//! and system messages; whoever must keep something from the model for good evicts it.
 
 mod read_back;
 mod search;
@@ -84,7 +84,7 @@ macro_rules! runs {
                 memory: &(impl ChatMemory + ?Sized),
                 arguments: &str,
             ) -> Result<String> {
-                self.run_beside(memory, &Records::default(), arguments)
+                self.run_beside(memory, (&Records::default(), None), arguments)
             }
 
             /// Does the same over an async memory.
@@ -98,7 +98,7 @@ macro_rules! runs {
                 memory: &(impl AsyncChatMemory + ?Sized),
                 arguments: &str,
             ) -> Result<String> {
-                self.run_beside_async(memory, &Records::default(), arguments).await
+                self.run_beside_async(memory, (&Records::default(), None), arguments).await
             }
         }
 
@@ -127,15 +127,6 @@ fn read_arguments(arguments: &str) -> Value {
 
 /// Returns a number, which some models write as a text or with a point.
 fn number(value: &Value) -> Option<u64> {
-    let text = || value.as_str().and_then(|text| text.trim().parse().ok());
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number that a float holds exactly"
-    )]
-    let whole = || {
-        let number = value.as_f64()?;
-        (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
-    };
-    value.as_u64().or_else(whole).or_else(text)
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.trim().trim_end_matches(".0").parse().ok()
 }

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::endings::Endings;
 use crate::text::floor_char_boundary;
 
-/// A word as the index knows it. Two words share a number by a chance of one in four billion:
+/// A word as the index knows it. Two words share a number by a chance of one in two billion:
 /// that costs a hit its rank at worst.
 pub(super) type Word = u32;
 
@@ -79,10 +79,9 @@ fn parts(word: &str) -> Vec<Range<usize>> {
         }
         before = c;
     }
-    if parts.is_empty() {
-        return parts;
+    if !parts.is_empty() {
+        parts.push(from..word.len());
     }
-    parts.push(from..word.len());
     parts.retain(|part| !part.is_empty());
     parts
 }
@@ -141,12 +140,8 @@ fn is_unspaced(character: char) -> bool {
 
 /// Returns the word in lower case, without the marks that people leave out.
 fn fold(word: &str) -> Cow<'_, str> {
-    if word.is_ascii() {
-        return if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            Cow::Owned(word.to_ascii_lowercase())
-        } else {
-            Cow::Borrowed(word)
-        };
+    if word.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
+        return Cow::Borrowed(word);
     }
     let mut folded = String::with_capacity(word.len());
     for character in word.chars().flat_map(char::to_lowercase) {
@@ -179,10 +174,16 @@ pub(super) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns the number of a word: its hash, folded to 32 bits.
+/// Returns the number of a word: its hash, folded to 31 bits, and one bit for what is written in
+/// hiragana.
 fn hash(word: &str) -> Word {
     let wide = fnv(word.bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the upper half is in it")]
-    let word = (wide ^ wide >> 32) as Word;
-    word
+    let folded = (wide ^ wide >> 32) as Word;
+    folded << 1 | Word::from(word.chars().all(|c| matches!(c, 'ぁ'..='ゟ')))
+}
+
+/// Returns whether a word is grammar more often than not: what is written in hiragana.
+pub(super) fn is_grammar(word: Word) -> bool {
+    word & 1 == 1
 }

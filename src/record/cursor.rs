@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
         let (run, cells) = (self.run?, self.cells);
         let cell = cells.first()?.get()?;
-        Some(Record { seq: run.seq + (run.len - cells.len()) as u64, cell, run })
+        Some(Record { position: run.position + (run.len - cells.len()) as u64, cell, run })
     }
 
     /// Passes the next records as far as they are wanted.

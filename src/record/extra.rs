@@ -1,6 +1,7 @@
 //! The parts of a snapshot that come only where they were asked for.
 
 use super::{Records, Slot, Snapshot, Unreadable};
+use crate::message::{Message, Sha256};
 
 /// Slots and single records. Most reads ask for neither, and carry an empty pointer.
 #[derive(Clone, Default)]
@@ -8,8 +9,18 @@ pub(crate) struct Extra {
     slots: Vec<Slot>,
     picked: Records,
     unreadable: Vec<Unreadable>,
+    references: Vec<Referred>,
     /// The end of what is stored, where records of a turn stand behind it.
     stored: Option<u64>,
+}
+
+/// A reference in the place of media, and where it stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Referred {
+    pub(crate) sha256: Sha256,
+    pub(crate) position: u64,
+    /// Its place among the media of the message.
+    pub(crate) media: usize,
 }
 
 static NONE: Records = Records::none();
@@ -67,11 +78,32 @@ impl Snapshot {
         self
     }
 
+    /// Returns the snapshot with these references, which stand in its records.
+    pub(crate) fn with_references(mut self, references: Vec<Referred>) -> Self {
+        if !references.is_empty() {
+            self.extra().references.extend(references);
+        }
+        self
+    }
+
+    /// Puts other messages in the places of some.
+    pub(crate) fn change_messages(&mut self, change: impl Fn(&Message) -> Option<Message>) {
+        self.records.change(&change);
+        if let Some(extra) = &mut self.extra {
+            extra.picked.change(&change);
+        }
+    }
+
+    /// Returns the references that stand in the records.
+    pub(crate) fn references(&self) -> &[Referred] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.references)
+    }
+
     /// Leaves out what was picked before the position `first`.
     pub(crate) fn drop_picked_before(&mut self, first: u64) {
         if let Some(extra) = &mut self.extra {
             extra.picked = std::mem::take(&mut extra.picked).split(first).1;
-            extra.unreadable.retain(|row| row.seq >= first);
+            extra.unreadable.retain(|row| row.position >= first);
         }
     }
 

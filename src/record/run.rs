@@ -38,7 +38,7 @@ pub(crate) const MAX_BYTES: usize = 32 * 1024;
 pub(crate) struct Run {
     pub(crate) cells: Cells,
     /// The position of the first.
-    pub(crate) seq: u64,
+    pub(crate) position: u64,
     /// The cell of the first.
     pub(crate) from: usize,
     pub(crate) len: usize,
@@ -47,8 +47,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(cells: Cells, seq: u64, from: usize, len: usize) -> Self {
-        Self { cells, seq, from, len, end: 0 }
+    pub(crate) fn new(cells: Cells, position: u64, from: usize, len: usize) -> Self {
+        Self { cells, position, from, len, end: 0 }
     }
 
     #[inline]
@@ -61,14 +61,14 @@ impl Run {
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
         let cell = self.filled().get(i)?.get()?;
-        Some(Record { seq: self.seq + i as u64, cell, run: self })
+        Some(Record { position: self.position + i as u64, cell, run: self })
     }
 
     /// Returns the newest `n` records of it.
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
         let cells = Arc::clone(&self.cells);
-        Self::new(cells, self.seq + skip as u64, self.from + skip, self.len - skip)
+        Self::new(cells, self.position + skip as u64, self.from + skip, self.len - skip)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
@@ -79,13 +79,13 @@ impl Run {
     pub(crate) fn split(self, i: usize) -> (Self, Self) {
         let i = i.min(self.len);
         let cells = Arc::clone(&self.cells);
-        let rest = Self::new(cells, self.seq + i as u64, self.from + i, self.len - i);
+        let rest = Self::new(cells, self.position + i as u64, self.from + i, self.len - i);
         (Self { len: i, ..self }, rest)
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.seq..self.seq + self.len as u64)
+        write!(f, "{:?}", self.position..self.position + self.len as u64)
     }
 }

@@ -34,7 +34,7 @@ impl Serialize for Record<'_> {
             message: &'a Message,
         }
         let at = Some(self.millis()).filter(|millis| *millis > 0).map(rfc3339);
-        Shown { position: self.seq(), at, message: self.message() }.serialize(serializer)
+        Shown { position: self.position(), at, message: self.message() }.serialize(serializer)
     }
 }
 
@@ -48,10 +48,12 @@ pub(crate) fn rfc3339(millis: u64) -> String {
 
 /// Reads what [`rfc3339`] writes.
 pub(crate) fn moment(text: &str) -> Option<SystemTime> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    // Who took milliseconds for seconds has a year of five digits.
+    let (year, rest) = text.split_once('-')?;
+    let number = |from: usize, to: usize| rest.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (year.parse::<u64>().ok()?, number(0, 2)?, number(3, 5)?);
     let (hour, minute, second, millis) =
-        (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
+        (number(6, 8)?, number(9, 11)?, number(12, 14)?, number(15, 18)?);
     // From the first of March of the year 0, as the other way.
     let years = if month < 3 { year.checked_sub(1)? } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;

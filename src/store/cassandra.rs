@@ -8,13 +8,13 @@
 //!
 //! | table | a partition | columns |
 //! |---|---|---|
-//! | `conversation` | a conversation | `id`, `seq` (newest first), and what the row at `seq` has |
-//! | `message` | a bucket: 500 messages that are no longer new | `log` and `bucket` (the position divided by 500), `seq`, `at`, `payload` |
+//! | `conversation` | a conversation | `id`, `position` (newest first), and what the row at `position` has |
+//! | `message` | a bucket: 500 messages that are no longer new | `log` and `bucket` (the position divided by 500), `position`, `at`, `payload` |
 //! | `layout` | the version of these tables | `name`, `version` |
 //!
 //! The rows of `conversation`:
 //!
-//! | `seq` | row | columns |
+//! | `position` | row | columns |
 //! |--:|---|---|
 //! | 2⁶³ − 1 | the head | `version`, `log`, `incarnation`, `start` and `end` (the positions it holds), `sealed` (what is before lies in buckets), `swept`, `ids`, `ended`, `active` (the last append), `system` |
 //! | 0 and more | a message, at its position | `at`, `payload`, `attempt` |
@@ -23,8 +23,8 @@
 //!
 //! ```sql
 //! -- cqlsh
-//! SELECT seq, at, blobAsText(payload) FROM memory_prompt.conversation
-//! WHERE id = 'support:u1001:c2002' AND seq >= 0 AND seq < 9223372036854775807 LIMIT 10;
+//! SELECT position, at, blobAsText(payload) FROM memory_prompt.conversation
+//! WHERE id = 'support:u1001:c2002' AND position >= 0 AND position < 9223372036854775807 LIMIT 10;
 //! ```
 //!
 //! The newest messages lie beside the head, 500 to 1,000 of them once there are so many, and the
@@ -170,9 +170,9 @@ pub use options::CassandraOptions;
 pub use scylla as driver;
 use tokio::sync;
 
-use super::common::{Payloads, in_runtime, signed, slot_version, unsigned};
+use super::common::{in_runtime, signed, slot_version, unsigned};
+use super::payloads::{Encoding, Payloads};
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
-use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::memory::{
     Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
@@ -180,9 +180,8 @@ use crate::memory::{
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use append::Batch;
-use ask::{Client, Consistency};
+use ask::{Client, Consistency, Conversation};
 use queue::{Queue, Queues};
-use read::Conversation;
 use rows::{Head, Listed};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
@@ -232,7 +231,7 @@ pub struct CassandraMemory {
 struct Shared {
     client: Client,
     queues: Queues,
-    codec: Codec,
+    encoding: Encoding,
     limits: Limits,
     /// The addresses and the keyspace, for debug output.
     place: String,
@@ -285,8 +284,8 @@ impl CassandraStore {
         Figures { connections: client.connected(), ..client.watch.figures() }
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> Conversation<'a> {
-        Conversation { client: &self.shared.client, key }
+    fn conversation<'a>(&'a self, operation: &'static str, key: &'a str) -> Conversation<'a> {
+        Conversation { client: &self.shared.client, operation, key }
     }
 }
 
@@ -321,7 +320,7 @@ impl AsyncChatMemoryStore for CassandraStore {
         self.shared.watched("delete", async move {
             let memory = self.memory(id.clone())?;
             let _first = memory.wait().await;
-            memory.conversation().remove("delete", None).await
+            memory.conversation("delete").remove(None).await
         })
     }
 
@@ -345,8 +344,8 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.watched("info", async move {
             let key = key(id, "info")?;
-            let head = self.conversation(&key).head("info", Consistency::Quorum).await?;
-            Ok(head.map(|head| {
+            let head = self.conversation("info", &key).head(Consistency::Quorum).await?;
+            Ok(head.filter(|head| !head.ended).map(|head| {
                 let positions = unsigned(head.start)..unsigned(head.end);
                 let active = time_of(unsigned(head.active.0));
                 Info::new(positions, active).with_incarnation(head.incarnation)
@@ -374,20 +373,20 @@ impl AsyncChatMemoryStore for CassandraStore {
             let start = start.ok_or_else(|| {
                 Error::invalid("restore", "cassandra: there is no room behind this position")
             })?;
-            let began = self.conversation(&key).restore(start, incarnation).await?;
+            let began = self.conversation("restore", &key).restore(start, incarnation).await?;
             if began { Ok(()) } else { Err(exists("cassandra", id)) }
         })
     }
 }
 
 impl CassandraMemory {
-    fn conversation(&self) -> Conversation<'_> {
-        Conversation { client: &self.shared.client, key: &self.key }
+    fn conversation(&self, operation: &'static str) -> Conversation<'_> {
+        Conversation { client: &self.shared.client, operation, key: &self.key }
     }
 
     /// Returns the messages as they are written, if the server takes that much at once.
     fn encode(&self, messages: &[Message], slots: &[SlotChange]) -> Result<Payloads> {
-        let payloads = Payloads::of("cassandra", self.shared.codec, messages)?;
+        let payloads = Payloads::of("cassandra", self.shared.encoding, messages)?;
         let bytes: usize = payloads.sizes(slots).sum();
         let most = self.shared.limits.batch;
         if bytes > most {
@@ -408,7 +407,7 @@ impl CassandraMemory {
     /// the next append: this one is appended, wherever its messages lie.
     async fn tidy(&self, head: Option<Head>) {
         if let Some(head) = head {
-            let _ = self.conversation().tidy(&head).await;
+            let _ = self.conversation("append").tidy(&head).await;
         }
     }
 
@@ -433,7 +432,8 @@ impl AsyncChatMemory for CassandraMemory {
             let payloads = &self.encode(batch, &[])?;
             let with = &Append { expected, ..Append::default() };
             let _first = self.wait().await;
-            let (appended, head) = self.conversation().append(Batch { payloads, with }).await?;
+            let (appended, head) =
+                self.conversation("append").append(Batch { payloads, with }).await?;
             batch.clear();
             self.tidy(head).await;
             Ok(appended.positions)
@@ -442,21 +442,21 @@ impl AsyncChatMemory for CassandraMemory {
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         self.shared.watched("read", async move {
-            self.conversation().read(&Read { before, n, ..Read::default() }).await
+            self.conversation("read").read(&Read { before, n, ..Read::default() }).await
         })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.watched("evict", async move {
             let _first = self.wait().await;
-            self.conversation().forget("evict", Some(before)).await
+            self.conversation("evict").forget(Some(before)).await
         })
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
         self.shared.watched("clear", async move {
             let _first = self.wait().await;
-            self.conversation().forget("clear", None).await.map(drop)
+            self.conversation("clear").forget(None).await.map(drop)
         })
     }
 
@@ -466,7 +466,7 @@ impl AsyncChatMemory for CassandraMemory {
             let payloads = &self.encode(&append.messages, &append.slots)?;
             let _first = self.wait().await;
             let batch = Batch { payloads, with: append };
-            let (appended, head) = self.conversation().append(batch).await?;
+            let (appended, head) = self.conversation("append").append(batch).await?;
             append.messages.clear();
             self.tidy(head).await;
             Ok(appended)
@@ -476,13 +476,13 @@ impl AsyncChatMemory for CassandraMemory {
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
         self.shared.watched("read", async move {
             read.check()?;
-            self.conversation().read(read).await
+            self.conversation("read").read(read).await
         })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
         self.shared.watched("slots", async move {
-            let slots = self.shared.client.slots(&self.key).await?;
+            let slots = self.conversation("slots").slots().await?;
             let mut slots: Vec<_> =
                 slots.into_iter().map(|(name, stamp)| (name, slot_version(stamp))).collect();
             slots.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -514,10 +514,10 @@ fn id_of(key: &str) -> &str {
 
 impl fmt::Debug for CassandraStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { codec, place, .. } = &*self.shared;
+        let Shared { encoding, place, .. } = &*self.shared;
         f.debug_struct("CassandraStore")
             .field("place", place)
-            .field("codec", codec)
+            .field("codec", &encoding.codec)
             .finish_non_exhaustive()
     }
 }

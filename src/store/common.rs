@@ -1,18 +1,13 @@
 //! The common part of the backends: a batch as it is written, what an append expects, the rows of a
 //! read, errors, and numbers that databases have no other type for.
 
-#![cfg_attr(
-    not(all(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite")),
-    allow(dead_code, reason = "each backend uses a part of it")
-)]
-
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, FORGOTTEN, SlotChange};
+use crate::memory::{Append, Appended, FORGOTTEN};
 use crate::message::Message;
 use crate::record::{Incarnation, Records, SlotVersion, Unreadable, millis, time_of};
 
@@ -25,46 +20,6 @@ pub(super) fn in_runtime(backend: &str, operation: &'static str) -> Result<()> {
     })
 }
 
-/// A batch as it is written: a system message goes to its slot, the last one if there are several.
-pub(super) struct Payloads {
-    pub(super) system: Option<Vec<u8>>,
-    pub(super) messages: Vec<Vec<u8>>,
-}
-
-impl Payloads {
-    pub(super) fn of(backend: &str, codec: Codec, batch: &[Message]) -> Result<Self> {
-        let mut payloads = Self { system: None, messages: Vec::with_capacity(batch.len()) };
-        for (i, message) in batch.iter().enumerate() {
-            let payload = codec.encode(message).map_err(|error| {
-                let text = format!("{backend}: message {i} of the batch can't be written: {error}");
-                Error::new(ErrorKind::Codec, "append", text).with_source(error)
-            })?;
-            if message.is_system() {
-                payloads.system = Some(payload);
-            } else {
-                payloads.messages.push(payload);
-            }
-        }
-        Ok(payloads)
-    }
-
-    /// Returns the size of each message, of the system message, and of each slot that is written
-    /// with them.
-    pub(super) fn sizes<'a>(&'a self, slots: &'a [SlotChange]) -> impl Iterator<Item = usize> + 'a {
-        let contents = slots.iter().filter_map(|change| change.content.as_ref());
-        self.messages.iter().chain(&self.system).chain(contents).map(Vec::len)
-    }
-}
-
-/// Refuses an append that expects another end than there is; returns the positions of an append of
-/// nothing.
-pub(super) fn must_end_at(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
-    match expected.filter(|expected| *expected != end) {
-        None => Ok(end..end),
-        Some(expected) => Err(conflict(backend, expected, end)),
-    }
-}
-
 /// Compares a conversation with what an append expects of it, but for its slots.
 pub(super) fn check_expected(
     backend: &str,
@@ -72,7 +27,9 @@ pub(super) fn check_expected(
     incarnation: Option<Incarnation>,
     positions: &Range<u64>,
 ) -> Result<()> {
-    must_end_at(backend, append.expected, positions.end)?;
+    if let Some(expected) = append.expected.filter(|expected| *expected != positions.end) {
+        return Err(conflict(backend, expected, positions.end));
+    }
     if append.since.is_some_and(|since| !since.holds(incarnation, positions)) {
         return Err(Error::new(ErrorKind::Forgotten, "append", format!("{backend}: {FORGOTTEN}")));
     }
@@ -109,30 +66,55 @@ pub(super) struct Rows {
 impl Rows {
     /// Takes the row at a position, appended so many milliseconds after 1970, from a database that
     /// counts with signs.
-    pub(super) fn push_signed(&mut self, seq: i64, millis: i64, message: Result<Message>) {
-        self.push(unsigned(seq), unsigned(millis), message.map_err(Arc::new));
+    pub(super) fn push_signed(&mut self, position: i64, millis: i64, message: Result<Message>) {
+        self.push(unsigned(position), unsigned(millis), message.map_err(Arc::new));
     }
 
     /// Takes the row at a position, appended so many milliseconds after 1970.
-    pub(super) fn push(&mut self, seq: u64, millis: u64, message: Result<Message, Arc<Error>>) {
+    pub(super) fn push(
+        &mut self,
+        position: u64,
+        millis: u64,
+        message: Result<Message, Arc<Error>>,
+    ) {
         match message {
-            Ok(message) => self.readable.push((seq, time_of(millis), message)),
-            Err(error) => self.unreadable.push(Unreadable { seq, error }),
+            Ok(message) => self.readable.push((position, time_of(millis), message)),
+            Err(error) => self.unreadable.push(Unreadable { position, error }),
+        }
+    }
+
+    /// Returns the messages, each with its position.
+    pub(super) fn readable(&self) -> impl Iterator<Item = (u64, &Message)> {
+        self.readable.iter().map(|(position, _, message)| (*position, message))
+    }
+
+    /// Changes the messages; one for which that fails can't be read.
+    pub(super) fn change(&mut self, to: impl Fn(Message) -> Result<Message, Arc<Error>>) {
+        for (position, at, message) in std::mem::take(&mut self.readable) {
+            match to(message) {
+                Ok(message) => self.readable.push((position, at, message)),
+                Err(error) => self.unreadable.push(Unreadable { position, error }),
+            }
         }
     }
 
     /// Returns the messages, and the rows that can't be read, in the order of their positions.
     pub(super) fn into(mut self) -> (Records, Vec<Unreadable>) {
-        self.unreadable.sort_unstable_by_key(|row| row.seq);
+        self.unreadable.sort_unstable_by_key(|row| row.position);
         (Records::from_rows(self.readable), self.unreadable)
     }
 }
 
-/// Returns the error of a system message that can't be read: without it a conversation is another
-/// one.
-pub(super) fn unreadable_system(backend: &str, error: Error) -> Error {
-    let text = format!("{backend}: the system message can't be read: {error}");
-    Error::new(ErrorKind::Codec, "read", text).with_source(error)
+/// Returns the system message as a snapshot has it. One that can't be read is an error: without it
+/// a conversation is another one.
+pub(super) fn system(
+    backend: &str,
+    message: Option<Result<Message>>,
+) -> Result<Option<Arc<Message>>> {
+    message.transpose().map(|message| message.map(Arc::new)).map_err(|error| {
+        let text = format!("{backend}: the system message can't be read: {error}");
+        Error::new(ErrorKind::Codec, "read", text).with_source(error)
+    })
 }
 
 /// Returns the FNV-1a hash of a text, of 64 bits. It is part of what is stored, so it never
@@ -157,4 +139,14 @@ pub(super) fn signed(number: impl TryInto<i64>) -> i64 {
 /// somebody else may have.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+/// Something that is not to be seen in a log, such as a password.
+#[derive(Clone, Default)]
+pub(super) struct Hidden<T>(pub(super) T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
 }

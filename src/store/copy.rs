@@ -57,7 +57,7 @@ impl Transfer {
             return Err(self.stopped("it was deleted and began anew"));
         }
         if let Some(row) = page.unreadable.first() {
-            let text = format!("the record at {} can't be read", row.seq);
+            let text = format!("the record at {} can't be read", row.position);
             return Err(self.stopped(&text).with_source(row.error.to_string()));
         }
         let mut appends: Vec<Append> = Vec::new();
@@ -70,7 +70,7 @@ impl Transfer {
             };
             let fits = appends.last().is_some() && bytes + more <= self.limits.batch;
             if !fits {
-                appends.push(Append::default().expecting(record.seq()));
+                appends.push(Append::default().expecting(record.position()));
                 bytes = 0;
             }
             bytes += more;
@@ -78,7 +78,7 @@ impl Transfer {
                 append.messages.push(message);
                 append.times.push(record.appended_at());
             }
-            if record.seq() >= self.info.end {
+            if record.position() >= self.info.end {
                 // It came after the look at the conversation.
                 self.info.active = self.info.active.max(record.appended_at());
             }

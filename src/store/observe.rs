@@ -4,10 +4,6 @@
 //! Neither a text, an id, a slot's name nor the words of an error are told: only the backend, the
 //! operation, the kind of error, and a reason that is one of this crate's own words.
 
-#![cfg_attr(
-    not(all(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite")),
-    allow(dead_code, reason = "each backend uses a part of it")
-)]
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody can listen"))]
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +14,7 @@ use crate::error::Result;
 use crate::memory::BoxFuture;
 
 /// The counts of a store, and the name of its backend, under which its events are told.
+#[derive(Default)]
 pub(super) struct Watch {
     backend: &'static str,
     under_way: AtomicUsize,
@@ -27,14 +24,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) const fn new(backend: &'static str) -> Self {
-        Self {
-            backend,
-            under_way: AtomicUsize::new(0),
-            retries: AtomicU64::new(0),
-            reconnects: AtomicU64::new(0),
-            lost_races: AtomicU64::new(0),
-        }
+    pub(super) fn new(backend: &'static str) -> Self {
+        Self { backend, ..Self::default() }
     }
 
     /// Does an operation in a span of its own, and counts it as under way until it is done or

@@ -5,19 +5,20 @@
 //! One row a message, and a view for people and other programs:
 //!
 //! ```sql
-//! SELECT seq, at, payload #>> '{message,role}', payload #>> '{message,content}'
+//! SELECT position, at, payload #>> '{message,role}', payload #>> '{message,content}'
 //! FROM memory_prompt.history
 //! WHERE key = encode(substr(sha256('support:u1001:c2002'), 1, 16), 'hex')::uuid
-//! ORDER BY seq DESC LIMIT 10;
+//! ORDER BY position DESC LIMIT 10;
 //! ```
 //!
 //! | table | columns |
 //! |---|---|
 //! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL), `incarnation`, `slots` and `ids` (how often slots were changed, and how many appends had an id) |
-//! | `message` | `conversation` (its key), `seq` (the position, or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
+//! | `message` | `conversation` (its key), `position` (or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
 //! | `slot` | `conversation` (its key), `name` (as bytes), `version`, `content` |
 //! | `append` | `conversation` (its key), `id` of the append (as bytes), `start` and `end` (the positions of its messages), `version` (of the slots that it wrote), `number` |
-//! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null if it was written with [`Codec::Bincode`]) |
+//! | `media` | `conversation` (its key), `hash` (the SHA-256 of the bytes), `last` (the newest position that refers to it), `bytes` |
+//! | `history` (a view) | `key`, `id` (as text), `position`, `at` (as a timestamp), `payload` (as `json`; null if it was written with [`Codec::Bincode`](crate::codec::Codec::Bincode)) |
 //! | `memory_prompt` | `version` |
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
@@ -38,7 +39,7 @@
 //! GRANT USAGE ON SCHEMA memory_prompt TO app;
 //! GRANT SELECT ON memory_prompt.memory_prompt TO app;
 //! GRANT SELECT, INSERT, UPDATE, DELETE ON memory_prompt.conversation, memory_prompt.message,
-//!     memory_prompt.slot, memory_prompt.append TO app;
+//!     memory_prompt.slot, memory_prompt.append, memory_prompt.media TO app;
 //! ```
 //!
 //! To read it needs `SELECT` alone, and for people `SELECT` on `memory_prompt.history`.
@@ -67,6 +68,11 @@
 //!   wrote while it waited is asked again, once, with the conversation's row locked.
 //! - A read is one statement, and sees one moment, its slots and single records included. Slots
 //!   that it does not name are not transferred.
+//! - Media from [`PostgresOptions::media_beside`] on are kept once in a conversation, beside its
+//!   messages, whose payloads refer to them. They are written in the statement of the append, and
+//!   deleted in the transaction that takes the last message which refers to them. Where a read
+//!   finds such messages, and references will not do, a second statement brings the bytes; if an
+//!   eviction came between the two, all of it is read again.
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
 //! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds
 //!   those with a prefix.
@@ -187,7 +193,6 @@ use std::time::SystemTime;
 pub use deadpool_postgres as driver;
 
 use super::{AsyncChatMemoryStore, Figures, Info};
-use crate::codec::Codec;
 use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
@@ -195,7 +200,6 @@ use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use ask::Query;
 use connect::Connections;
 pub use options::PostgresOptions;
-use schema::Tables;
 use tls::Security;
 
 /// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
@@ -230,21 +234,14 @@ use tls::Security;
 /// ```
 #[derive(Clone)]
 pub struct PostgresStore {
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
 }
 
 /// One conversation of a [`PostgresStore`].
 #[derive(Clone)]
 pub struct PostgresMemory {
     id: MemoryId,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    connections: Connections,
-    codec: Codec,
-    /// The place of the data, for debug output.
-    place: String,
+    connections: Arc<Connections>,
 }
 
 impl PostgresStore {
@@ -268,7 +265,7 @@ impl PostgresStore {
     ///
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<PostgresMemory> {
-        Ok(PostgresMemory { id: id.into(), shared: Arc::clone(&self.shared) })
+        Ok(PostgresMemory { id: id.into(), connections: Arc::clone(&self.connections) })
     }
 
     /// Asks the server for an answer, and looks whether the tables are there.
@@ -277,25 +274,20 @@ impl PostgresStore {
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if none comes within the [timeout](PostgresOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         let sql = format!("SELECT version FROM {}", connections.tables.version);
         let ping = async { connections.ask("ping", &Query::seldom(sql, &[])).await.map(drop) };
-        self.shared.watched("ping", ping).await
+        self.connections.watched("ping", ping).await
     }
 
     /// Returns what was counted since the store was opened, and its connections at this moment.
     pub fn figures(&self) -> Figures {
-        self.shared.connections.figures()
+        self.connections.figures()
     }
-}
 
-impl Shared {
-    fn watched<'a, T>(
-        &'a self,
-        operation: &'static str,
-        work: impl Future<Output = Result<T>> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T>> {
-        self.connections.watch.operation(operation, work)
+    async fn over(connections: Connections) -> Result<Self> {
+        create::create(&connections).await?;
+        Ok(Self { connections: Arc::new(connections) })
     }
 }
 
@@ -309,19 +301,16 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared.watched("ids", listing::ids(&self.shared.connections, "", after, n))
+        self.connections.watched("ids", listing::ids(&self.connections, "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        self.shared.watched("delete", async move {
-            let ids = std::slice::from_ref(id);
-            Ok(forget::delete(&self.shared.connections, "delete", ids).await? > 0)
-        })
+        self.connections.watched("delete", forget::delete_one(&self.connections, id))
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        self.shared
-            .watched("purge_inactive", forget::purge_inactive(&self.shared.connections, older_than))
+        self.connections
+            .watched("purge_inactive", forget::purge_inactive(&self.connections, older_than))
     }
 
     fn ids_with_prefix<'a>(
@@ -330,8 +319,8 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared
-            .watched("ids_with_prefix", listing::ids(&self.shared.connections, prefix, after, n))
+        self.connections
+            .watched("ids_with_prefix", listing::ids(&self.connections, prefix, after, n))
     }
 
     fn slots_with_prefix<'a>(
@@ -341,17 +330,16 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<(&'a MemoryId, &'a str)>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<(MemoryId, Slot)>>> {
-        self.shared
-            .watched("slots", listing::slots(&self.shared.connections, prefix, names, after, n))
+        self.connections
+            .watched("slots", listing::slots(&self.connections, prefix, names, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        self.shared.watched("info", listing::info(&self.shared.connections, id))
+        self.connections.watched("info", listing::info(&self.connections, id))
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        self.shared
-            .watched("delete_prefix", forget::delete_prefix(&self.shared.connections, prefix))
+        self.connections.watched("delete_prefix", forget::delete_prefix(&self.connections, prefix))
     }
 
     fn restore<'a>(
@@ -360,8 +348,8 @@ impl AsyncChatMemoryStore for PostgresStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        self.shared
-            .watched("restore", listing::restore(&self.shared.connections, id, start, incarnation))
+        self.connections
+            .watched("restore", listing::restore(&self.connections, id, start, incarnation))
     }
 }
 
@@ -375,51 +363,44 @@ impl AsyncChatMemory for PostgresMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.watched("append", async move {
+        self.connections.watched("append", async move {
             let mut append = Append::new(batch.iter().cloned());
             append.expected = expected;
-            let appended = self.append_all(&mut append).await?;
+            let appended = append::append(&self.connections, &self.id, &mut append).await?;
             batch.clear();
             Ok(appended.positions)
         })
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.shared.watched("read", async move {
+        self.connections.watched("read", async move {
             let read = Read { before, n, ..Read::default() };
-            read::read(&self.shared.connections, &self.id, &read).await
+            read::read(&self.connections, &self.id, &read).await
         })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        self.shared.watched("evict", forget::evict(&self.shared.connections, &self.id, before))
+        self.connections.watched("evict", forget::evict(&self.connections, &self.id, before))
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        self.shared.watched("clear", forget::clear(&self.shared.connections, &self.id))
+        self.connections.watched("clear", forget::clear(&self.connections, &self.id))
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        self.shared.watched("append", self.append_all(append))
+        self.connections.watched("append", append::append(&self.connections, &self.id, append))
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.watched("read", read::read(&self.shared.connections, &self.id, read))
+        self.connections.watched("read", read::read(&self.connections, &self.id, read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        self.shared.watched("slots", read::slots(&self.shared.connections, &self.id))
+        self.connections.watched("slots", read::slots(&self.connections, &self.id))
     }
 
     fn limits(&self) -> Limits {
         append::LIMITS
-    }
-}
-
-impl PostgresMemory {
-    async fn append_all(&self, append: &mut Append) -> Result<Appended> {
-        let Shared { connections, codec, .. } = &*self.shared;
-        append::append(connections, *codec, &self.id, append).await
     }
 }
 
@@ -438,11 +419,7 @@ impl PostgresOptions {
     /// or if the tables are those of something else or of a later version. They are then as they
     /// were.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let config = connect::config(address.as_ref())?;
-        let place = connect::place(&config);
-        let connections = Connections::to(config, tables, &self)?;
-        self.store(connections, place).await
+        PostgresStore::over(Connections::to(address.as_ref(), &self)?).await
     }
 
     /// Opens the store in the database that this pool is connected to.
@@ -454,31 +431,24 @@ impl PostgresOptions {
     ///
     /// As [`open`](Self::open).
     pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let connections = Connections::over(pool, Security::Plain, tables, &self)?;
-        self.store(connections, "a pool of the caller's".to_owned()).await
-    }
-
-    async fn store(self, connections: Connections, place: String) -> Result<PostgresStore> {
-        create::create(&connections).await?;
-        let shared = Shared { connections, codec: self.codec, place };
-        Ok(PostgresStore { shared: Arc::new(shared) })
+        let place = "a pool of the caller's".to_owned();
+        PostgresStore::over(Connections::over(pool, Security::Plain, place, &self)?).await
     }
 }
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { codec, place, .. } = &*self.shared;
+        let Connections { encoding, place, .. } = &*self.connections;
+        let codec = &encoding.codec;
         f.debug_struct("PostgresStore").field("place", place).field("codec", codec).finish()
     }
 }
 
 impl fmt::Debug for PostgresMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = &self.shared.place;
         f.debug_struct("PostgresMemory")
             .field("id", &self.id)
-            .field("place", place)
+            .field("place", &self.connections.place)
             .finish_non_exhaustive()
     }
 }

@@ -19,6 +19,8 @@
 //! | `memory-prompt:{xx}:slots:ID` | a hash: the content of each slot, where there are any |
 //! | `memory-prompt:{xx}:versions:ID` | a hash: the version of each slot |
 //! | `memory-prompt:{xx}:known:ID` | a list: the newest 64 ids of appends, each with what it came to |
+//! | `memory-prompt:{xx}:media:ID` | a hash: the bytes of [media](#media) under their SHA-256 (32 bytes), where there are any |
+//! | `memory-prompt:{xx}:shown:ID` | a sorted set: each such SHA-256 by the newest position that refers to it |
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
 //! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
@@ -36,10 +38,22 @@
 //! Payloads are written with [`Codec::Json`] or [`Codec::Bincode`]; both are read, whichever is
 //! configured.
 //!
+//! [`Codec::Json`]: crate::codec::Codec::Json
+//! [`Codec::Bincode`]: crate::codec::Codec::Bincode
+//!
 //! A stream it is because of what was measured (Redis 7.0, JSON of 350 bytes): it takes 416 bytes a
 //! message, a list 375, a hash 435, a sorted set 480; and ten messages in the middle of a million
 //! are read in 0.02 ms, from a list in 0.12, and the longer the later. A conversation takes 4 KiB
 //! at least.
+//!
+//! # Media
+//!
+//! Pictures and documents from 16 KiB on ([`RedisOptions::media_beside`]) are kept as bytes, each
+//! once in a conversation, and written in the same step as the record that refers to them. They go
+//! with the last one that does. A read that has some brings their bytes with a second round trip,
+//! unless [references](crate::memory::Read::references) are enough for it. It reads again where
+//! records were evicted between the two, so that what it returns is of one moment. What is
+//! smaller, of no known type, or a text stays within its message.
 //!
 //! # What is promised
 //!
@@ -69,9 +83,10 @@
 //!   off with PostgreSQL or Cassandra.
 //! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction`
 //!   (the default). Under `allkeys-*` the server throws conversations away, or half of one: its
-//!   missing records are then reported as unreadable. Under `volatile-*` it does so with those that
-//!   have a [time to live](RedisOptions::ttl); without one it throws away what it remembers of
-//!   changes, and one that is asked for again may be done twice.
+//!   missing records, and those that miss their media, are then reported as unreadable. Under
+//!   `volatile-*` it does so with those that have a [time to live](RedisOptions::ttl); without one
+//!   it throws away what it remembers of changes, and one that is asked for again may be done
+//!   twice.
 //!
 //! - **A change whose future was dropped, or whose time was up,** is done, not done, or done later:
 //!   a server that stood still does what it was sent when it goes on. What the same store asks for
@@ -89,7 +104,7 @@
 //! ```text
 //! ACL SETUSER chat on >password resetchannels ~memory-prompt:* nocommands
 //!   +ping +eval +evalsha +multi +exec +get +set +time +exists +hget +hmget +hgetall +hset +hdel
-//!   +xadd +xrange +xrevrange +xtrim +zadd +zrem +zrangebylex +zrangebyscore
+//!   +hsetnx +xadd +xrange +xrevrange +xtrim +zadd +zrem +zrangebylex +zrangebyscore
 //!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
 //! ```
 //!
@@ -104,8 +119,8 @@
 //! # What it costs
 //!
 //! An append is one script and one round trip, with an id, slots and times or without; a read is
-//! one transaction and one round trip, with slots and single records or without. A slot is
-//! transferred where a read names it, and nowhere else.
+//! one transaction and one round trip, with slots and single records or without; one that brings
+//! media is two. A slot is transferred where a read names it, and nowhere else.
 //! [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards, each for what
 //! begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever else
 //! there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
@@ -164,8 +179,8 @@ use std::time::{Duration, SystemTime};
 
 use redis::{Value, cmd};
 
+use super::payloads::Encoding;
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix};
-use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
 use crate::record::{Incarnation, millis, time_of};
@@ -215,7 +230,7 @@ pub struct RedisStore {
 struct Shared {
     link: Link,
     keys: Keys,
-    codec: Codec,
+    encoding: Encoding,
     /// In milliseconds.
     ttl: Option<u64>,
 }
@@ -246,8 +261,10 @@ impl RedisStore {
 
     /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> RedisOptions {
+        let Encoding { codec, media_beside } = Encoding::default();
         RedisOptions {
-            codec: Codec::Json,
+            codec,
+            media_beside,
             prefix: "memory-prompt".to_owned(),
             ttl: None,
             timeout: Duration::from_secs(10),
@@ -326,7 +343,12 @@ impl AsyncChatMemoryStore for RedisStore {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.link.watch.operation("info", async move {
             let mut command = cmd("HMGET");
-            command.arg(self.shared.keys.state(id)).arg(&["start", "end", "active", "incarnation"]);
+            command.arg(self.shared.keys.of(id, "state")).arg(&[
+                "start",
+                "end",
+                "active",
+                "incarnation",
+            ]);
             let found = self.shared.link.ask("info", &command).await?;
             let (start, end, active, incarnation): (_, _, _, Option<String>) =
                 parse("info", found)?;
@@ -358,8 +380,8 @@ impl AsyncChatMemoryStore for RedisStore {
                 return Err(Error::invalid("restore", text));
             }
             let incarnation = incarnation.unwrap_or_else(Incarnation::random);
-            let (nothing, restored) = (Append::default(), Some((start, incarnation)));
-            let change = ScriptCall { append: Some(&nothing), restored, ..ScriptCall::default() };
+            let (append, restored) = (&Append::default(), Some((start, incarnation)));
+            let change = ScriptCall { messages: &[], append, restored };
             change.make("restore", &self.shared, id).await.map(|_| ())
         })
     }
@@ -380,7 +402,7 @@ fn unexpected(operation: &'static str) -> Error {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { link, codec, .. } = &*self.shared;
-        f.debug_struct("RedisStore").field("place", link).field("codec", codec).finish()
+        let Shared { link, encoding, .. } = &*self.shared;
+        f.debug_struct("RedisStore").field("place", link).field("codec", &encoding.codec).finish()
     }
 }

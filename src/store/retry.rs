@@ -46,7 +46,6 @@ impl Retry {
     }
 
     /// Sleeps before the next attempt; returns `false`, without sleeping, if the time is up.
-    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
     pub(super) async fn pause(&mut self) -> bool {
         let Some(pause) = self.next_pause() else { return false };
         tokio::time::sleep(pause).await;

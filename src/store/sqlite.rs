@@ -6,7 +6,7 @@
 //!
 //! ```sql
 //! -- sqlite3 chat.db
-//! SELECT seq, at, payload ->> '$.message.role', payload ->> '$.message.content'
+//! SELECT position, at, payload ->> '$.message.role', payload ->> '$.message.content'
 //! FROM history WHERE id = 'support:u1001:c2002' ORDER BY key DESC LIMIT 10;
 //! ```
 //!
@@ -16,14 +16,18 @@
 //! | `message` | `key` (that of the conversation times 2³² plus the position), `at` (in milliseconds since 1970), `payload` |
 //! | `slot` | `conversation` (its key), `name`, `version`, `content` (a blob) |
 //! | `appended` | the newest 64 ids of a conversation's appends: `key` (that of the conversation times 2³² plus a number that ascends), `id`, `first` and `past` (the positions), `version` (that of the slots it wrote) |
-//! | `history` (a view) | `id`, `seq`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `seq` is computed for all of a conversation before it is sorted |
+//! | `media` | pictures and documents: `conversation` (its key), `hash` (SHA-256), `last` (the newest position that refers to it), `bytes` |
+//! | `history` (a view) | `id`, `position`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `position` is computed for all of a conversation before it is sorted |
 //!
 //! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read,
 //! whichever is configured. Messages of one conversation lie side by side in one tree, so the
 //! newest ten are a page or two, however many there are. (Measured against a table without rowid
-//! under `(conversation, seq)`: messages of 1,500 bytes take less than half the space and are read
-//! in less than half the time, since such a table moves long rows out to pages of their own; and
-//! against a table with an index, whose newest ten lie on ten pages.)
+//! under `(conversation, position)`: messages of 1,500 bytes take less than half the space and are
+//! read in less than half the time, since such a table moves long rows out to pages of their own;
+//! and against a table with an index, whose newest ten lie on ten pages.)
+//!
+//! [`Codec::Json`]: crate::codec::Codec::Json
+//! [`Codec::Bincode`]: crate::codec::Codec::Bincode
 //!
 //! If a row of `conversation` is deleted, by hand too, a trigger deletes what belongs to it, since
 //! the next conversation may have its key.
@@ -32,6 +36,15 @@
 //! (`user_version`, which is 1). A file that is something else, or of a later version, is refused
 //! and not written to; tables of your own may be added to it once it is one of these, under names
 //! that begin with something of yours.
+//!
+//! # Media
+//!
+//! Pictures and documents of 16 KiB and more, or of what [`SqliteOptions::media_beside`] says, are
+//! kept beside their messages: as bytes and not in base64, each once in a conversation. Such a
+//! message has a [reference](crate::message::MediaReference) in its payload. A read puts the bytes
+//! in its place, unless it [asks for references](Read::references), as prompts do: they read the
+//! media that they send. What is no canonical base64, of no known type, or a text, stays within
+//! its message, as do `data:` addresses.
 //!
 //! # What it costs, and what it holds
 //!
@@ -116,20 +129,20 @@ use std::time::SystemTime;
 pub use options::{Durability, SqliteOptions};
 /// The driver, version 0.41, whose connections can be handed in.
 pub use rusqlite as driver;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::common::{must_end_at, signed, unsigned};
+use super::common::signed;
 use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
-use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, millis};
-use append::{Batch, PreparedAppend, begin, too_many};
+use append::{PreparedAppend, begin, too_many};
 use connect::Connections;
 use failure::{FileName, failed};
 use read::find;
 use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
+use writer::run;
 
 /// Many conversations in one SQLite file. A clone is a handle on the same connections.
 ///
@@ -153,19 +166,14 @@ use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 /// ```
 #[derive(Clone)]
 pub struct SqliteStore {
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
 }
 
 /// One conversation of a [`SqliteStore`].
 #[derive(Clone)]
 pub struct SqliteMemory {
     id: MemoryId,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    connections: Connections,
-    codec: Codec,
+    connections: Arc<Connections>,
 }
 
 impl SqliteStore {
@@ -191,7 +199,7 @@ impl SqliteStore {
     ///
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<SqliteMemory> {
-        Ok(SqliteMemory { id: id.into(), shared: Arc::clone(&self.shared) })
+        Ok(SqliteMemory { id: id.into(), connections: Arc::clone(&self.connections) })
     }
 
     /// Writes the file again without what is free in it, and empties the log: the file is then as
@@ -206,17 +214,13 @@ impl SqliteStore {
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the store failed, if there is no room, or if another connection
     /// wrote, or read all the while, for longer than the busy timeout.
     pub fn vacuum(&self) -> Result<()> {
-        self.shared.connections.vacuum()
+        self.connections.vacuum()
     }
 
     /// Returns what was counted since the store was opened: the operations that are under way. A
     /// file has no connections to speak of.
     pub fn figures(&self) -> Figures {
-        self.shared.connections.figures()
-    }
-
-    fn over(connections: Connections, codec: Codec) -> Self {
-        Self { shared: Arc::new(Shared { connections, codec }) }
+        self.connections.watch.figures()
     }
 }
 
@@ -233,9 +237,8 @@ impl SqliteOptions {
             let text = "sqlite: a file has a name; for none, take `in_memory`";
             return Err(Error::invalid("open", text));
         }
-        let codec = self.codec;
         let connections = Connections::open(FileName::File(path.clone()), &path, self)?;
-        Ok(SqliteStore::over(connections, codec))
+        Ok(SqliteStore { connections: Arc::new(connections) })
     }
 
     /// Opens a store in the memory of this process, which is gone when its last handle is.
@@ -248,7 +251,7 @@ impl SqliteOptions {
         let connection =
             Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
         let connections = Connections::shared(place, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
+        Ok(SqliteStore { connections: Arc::new(connections) })
     }
 
     /// Opens a store over a connection of your own, which serves reads and writes alike.
@@ -261,7 +264,7 @@ impl SqliteOptions {
     /// As [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
         let connections = Connections::shared(FileName::OwnConnection, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
+        Ok(SqliteStore { connections: Arc::new(connections) })
     }
 }
 
@@ -278,13 +281,11 @@ impl ChatMemoryStore for SqliteStore {
     /// described in the [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
-        self.shared
-            .connections
-            .write("delete", move |connection| purge::delete_by_id(connection, &id))
+        self.connections.write("delete", move |connection| purge::delete_by_id(connection, &id))
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-        purge::inactive(&self.shared.connections, signed(millis(older_than)))
+        purge::inactive(&self.connections, signed(millis(older_than)))
     }
 
     fn ids_with_prefix(
@@ -294,7 +295,7 @@ impl ChatMemoryStore for SqliteStore {
         n: usize,
     ) -> Result<Vec<MemoryId>> {
         let list = |connection: &Connection| listing::with_prefix(connection, prefix, after, n);
-        self.shared.connections.read("ids", list)
+        self.connections.read("ids", list)
     }
 
     fn slots_with_prefix(
@@ -305,19 +306,19 @@ impl ChatMemoryStore for SqliteStore {
         n: usize,
     ) -> Result<Vec<(MemoryId, Slot)>> {
         let list = |connection: &Connection| listing::slots(connection, prefix, names, after, n);
-        self.shared.connections.read("slots", list)
+        self.connections.read("slots", list)
     }
 
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         let find = |connection: &Connection| Ok(find(connection, id)?.map(|found| found.info()));
-        self.shared.connections.read("info", find)
+        self.connections.read("info", find)
     }
 
     /// Deletes what has the prefix, as the trait says, a little at a time, so that no other writer
     /// waits long.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
-        purge::with_prefix(&self.shared.connections, prefix)
+        purge::with_prefix(&self.connections, prefix)
     }
 
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
@@ -326,7 +327,7 @@ impl ChatMemoryStore for SqliteStore {
             return Err(Error::invalid("restore", text));
         }
         let (id, incarnation) = (id.clone(), incarnation.unwrap_or_else(Incarnation::random));
-        self.shared.connections.write("restore", move |connection| {
+        self.connections.write("restore", move |connection| {
             if find(connection, &id)?.is_some() {
                 return Err(exists("sqlite", &id).into());
             }
@@ -341,7 +342,7 @@ impl ChatMemoryStore for SqliteStore {
 impl SqliteMemory {
     fn snapshot(&self, read: &Read) -> Result<Snapshot> {
         let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
-        self.shared.connections.read("read", snapshot)
+        self.connections.read("read", snapshot)
     }
 }
 
@@ -351,19 +352,10 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        if batch.is_empty() {
-            let end = self.shared.connections.read("append", |connection| {
-                Ok(find(connection, &self.id)?.map_or(0, |found| unsigned(found.end)))
-            })?;
-            return must_end_at("sqlite", expected, end);
-        }
-        let ready = Batch::new(&self.id, self.shared.codec, batch, expected)?;
-        let positions = self
-            .shared
-            .connections
-            .write("append", move |connection| Ok(ready.write(connection)?.1))?;
-        batch.clear();
-        Ok(positions)
+        let mut append = Append { messages: std::mem::take(batch), expected, ..Append::default() };
+        let appended = self.append_with(&mut append);
+        *batch = append.messages;
+        Ok(appended?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -372,41 +364,42 @@ impl ChatMemory for SqliteMemory {
 
     fn evict(&self, before: u64) -> Result<u64> {
         let id = self.id.clone();
-        self.shared.connections.write("evict", move |connection| {
+        self.connections.write("evict", move |connection| {
             let Some(found) = find(connection, &id)? else { return Ok(0) };
             let before = signed(before).min(found.end);
             if before <= found.start {
                 return Ok(0);
             }
-            connection.prepare_cached(SET_START)?.execute(params![found.key, before])?;
+            run(connection, SET_START, [found.key, before])?;
             let first = first_key(found.key);
-            let gone =
-                connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(before)])?;
+            let gone = run(connection, EVICT, [first, first.wrapping_add(before)])?;
+            run(connection, FORGET_MEDIA, [found.key, before])?;
             Ok(gone as u64)
         })
     }
 
     fn clear(&self) -> Result<()> {
         let id = self.id.clone();
-        self.shared.connections.write("clear", move |connection| {
+        self.connections.write("clear", move |connection| {
             let Some(found) = find(connection, &id)? else { return Ok(()) };
             let first = first_key(found.key);
-            connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(found.end)])?;
+            run(connection, EVICT, [first, first.wrapping_add(found.end)])?;
             let incarnation = Incarnation::random().to_bits().cast_signed();
-            connection.prepare_cached(CLEAR)?.execute([found.key, incarnation])?;
-            extras::clear(connection, found.key)?;
+            run(connection, CLEAR, [found.key, incarnation])?;
+            run(connection, CLEAR_SLOTS, [found.key])?;
+            run(connection, FORGET_MEDIA, [found.key, found.end])?;
             Ok(())
         })
     }
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.check(&LIMITS)?;
-        let change = PreparedAppend::new(&self.id, self.shared.codec, append)?;
+        let change = PreparedAppend::new(&self.id, self.connections.encoding, append)?;
         let make = move |connection: &Connection| change.make(connection);
         let appended = if append.is_empty() {
-            self.shared.connections.read("append", make)?
+            self.connections.read("append", make)?
         } else {
-            self.shared.connections.write("append", make)?
+            self.connections.write("append", make)?
         };
         append.messages.clear();
         Ok(appended)
@@ -418,7 +411,7 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.shared.connections.read("slots", |connection| {
+        self.connections.read("slots", |connection| {
             let found = find(connection, &self.id)?;
             let slots = found.map(|found| extras::list(connection, found.key)).transpose()?;
             Ok(slots.unwrap_or_default())
@@ -432,18 +425,16 @@ impl ChatMemory for SqliteMemory {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { codec, connections } = &*self.shared;
-        let place = connections.place();
-        f.debug_struct("SqliteStore").field("place", place).field("codec", codec).finish()
+        let Connections { place, encoding, .. } = &*self.connections;
+        f.debug_struct("SqliteStore").field("place", place).field("codec", &encoding.codec).finish()
     }
 }
 
 impl fmt::Debug for SqliteMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.shared.connections.place();
         f.debug_struct("SqliteMemory")
             .field("id", &self.id)
-            .field("place", place)
+            .field("place", &self.connections.place)
             .finish_non_exhaustive()
     }
 }
@@ -454,6 +445,8 @@ const LIMITS: Limits =
     Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };
 
 const SET_START: &str = "UPDATE conversation SET start = ?2 WHERE key = ?1";
+const CLEAR_SLOTS: &str = "DELETE FROM slot WHERE conversation = ?1";
+const FORGET_MEDIA: &str = "DELETE FROM media WHERE conversation = ?1 AND last < ?2";
 const EVICT: &str = "DELETE FROM message WHERE key >= ?1 AND key < ?2";
 const CLEAR: &str = r#"
     UPDATE conversation SET start = "end", system = NULL, incarnation = ?2 WHERE key = ?1"#;

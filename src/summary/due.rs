@@ -75,7 +75,7 @@ impl Compaction {
             }
             today = record.day();
             let message = record.message();
-            let _ = write!(text, "{} ", record.seq());
+            let _ = write!(text, "{} ", record.position());
             write_speaker(message, &mut text);
             let is_error = message.as_tool().is_some_and(ToolMessage::is_error);
             text.push_str(if is_error { " failed" } else { "" });
@@ -212,7 +212,7 @@ pub(crate) fn look(
     let asked_later = seen
         .records
         .iter()
-        .any(|record| record.seq() >= stretch.end && record.message().begins_turn());
+        .any(|record| record.position() >= stretch.end && record.message().begins_turn());
     let place = match boundary(policy, &records, is_all, asked_later)? {
         Boundary::At(place) => place,
         _ if is_all => return Ok(Looked::Nothing),
@@ -220,20 +220,20 @@ pub(crate) fn look(
         Boundary::Turn if n / LOOKS >= likely(policy) => return Ok(Looked::Nothing),
         Boundary::Turn | Boundary::TooLittle => return Ok(Looked::Further(n.saturating_mul(2))),
     };
-    let covers = records.get(place).map_or(stretch.end, |record| record.seq());
+    let covers = records.get(place).map_or(stretch.end, |record| record.position());
     let pins = Pins::of(&seen)?;
     let pinned = pins.shown_by(read);
     let is_pinned = |position| pins.names(position) || pinned.holds(position);
     let told = records.iter().take(place).filter(|record| {
         let message = record.message();
-        !message.is_private() && !message.is_system() && !is_pinned(record.seq())
+        !message.is_private() && !message.is_system() && !is_pinned(record.position())
     });
     let previous = Summaries::of(&seen)?.map(|it| it.current);
     Ok(Looked::Due(Box::new(Compaction {
         covers,
         previous,
         records: Records::from_rows(
-            told.map(|record| (record.seq(), record.appended_at(), record.message().clone())),
+            told.map(|record| (record.position(), record.appended_at(), record.message().clone())),
         ),
         most: policy.most(),
         too_long: None,

@@ -98,12 +98,11 @@ fn media_type_has(media: &Media, any: &[&str]) -> bool {
 
 /// Returns a token for every `bytes_a_token` bytes, at least one, where the data is here.
 fn by_size(media: &Media, bytes_a_token: usize) -> Option<usize> {
-    let data = match &media.source {
-        Source::Base64(data) => data,
-        Source::Url(url) => url.strip_prefix("data:")?,
-        Source::FileId(_) => return None,
+    let length = match &media.source {
+        Source::Url(url) => url.strip_prefix("data:")?.len(),
+        _ => usize::try_from(media.data_len()?).unwrap_or(usize::MAX),
     };
-    Some((data.len() / 4 * 3 / bytes_a_token).max(1))
+    Some((length / 4 * 3 / bytes_a_token).max(1))
 }
 
 pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -> Result<usize> {

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::OPERATION;
 use crate::conversation::ModelError;
 use crate::error::{Error, ErrorKind};
+use crate::record::moment;
 use crate::wire::is_refusal;
 
 /// Why one request came to nothing.
@@ -118,24 +119,11 @@ pub(super) fn asked_in(body: &[u8]) -> Option<Duration> {
 
 /// Reads a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date(text: &str) -> Option<SystemTime> {
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let mut words = text.split_once(", ")?.1.split(' ');
-    let day: u64 = words.next()?.parse().ok()?;
-    let month = words.next().filter(|month| month.len() == 3)?;
-    let month = MONTHS.find(month).filter(|at| at % 3 == 0)? as u64 / 3 + 1;
-    let year: u64 = words.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
-    let mut clock = words.next()?.split(':').map(|part| part.parse::<u64>().ok());
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    let is_time = hour <= 23 && minute <= 59 && second <= 60; // a leap second
-    if words.next() != Some("GMT") || !(1..=31).contains(&day) || !is_time {
-        return None;
-    }
-    // Years begin in March, so that the leap day is the last of one.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    let days = days.checked_sub(719_468)?;
-    let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
-    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    let mut words = text.split_once(", ")?.1.strip_suffix(" GMT")?.splitn(4, ' ');
+    let (day, month, year) = (words.next()?, words.next()?, words.next()?);
+    let month = MONTHS.split(' ').position(|it| it == month)? + 1;
+    moment(&format!("{year}-{month:02}-{day}T{}.000Z", words.next()?))
 }
 
 #[cfg(test)]

@@ -84,12 +84,12 @@ impl Transport {
     /// ```
     #[must_use]
     pub fn over(mut self, client: Client) -> Self {
-        self.settings.own = Some(client);
+        self.own = Some(client);
         self
     }
 
     fn client(&self) -> Result<Client> {
-        if let Some(client) = self.settings.own.as_ref().or_else(|| self.clients.reqwest.get()) {
+        if let Some(client) = self.own.as_ref().or_else(|| self.clients.reqwest.get()) {
             return Ok(client.clone());
         }
         let invalid = || Error::invalid("transport", "no client can be made of these settings");
@@ -102,10 +102,8 @@ impl Transport {
         // A redirect would carry the key and the messages to somebody else.
         let mut client = Client::builder().redirect(Policy::none()).pool_idle_timeout(IDLE);
         client = client.tls_backend_preconfigured(tls);
-        if let Some(connect) = limit(self.settings.connect) {
-            client = client.connect_timeout(connect);
-        }
-        if let Some(proxy) = &self.settings.proxy {
+        client = client.connect_timeout(limit(self.connect));
+        if let Some(proxy) = &self.proxy {
             client = client.proxy(Proxy::all(proxy).map_err(|_| invalid())?);
         }
         let client = client.build().map_err(|error| invalid().with_source(error.without_url()))?;
@@ -124,7 +122,7 @@ impl Transport {
         let (mut sending, since) = (pin!(sending), Instant::now());
         loop {
             let from = begun.get().copied().unwrap_or_else(Instant::now);
-            let until = from.checked_add(self.settings.first_byte);
+            let until = from.checked_add(self.first_byte);
             match (within(until, &mut sending).await, begun.get()) {
                 (Some(Ok(response)), _) if *response.url() != url => {
                     let what = "the server redirects: its address is another";
@@ -132,10 +130,10 @@ impl Transport {
                 }
                 (Some(Ok(response)), _) => return Ok(response),
                 (Some(Err(error)), begun) => return Err(broken(error, begun.is_some())),
-                (None, Some(begun)) if begun.elapsed() >= self.settings.first_byte => {
+                (None, Some(begun)) if begun.elapsed() >= self.first_byte => {
                     return Err(Failed::unanswered("no answer began in time", true));
                 }
-                (None, None) if since.elapsed() >= self.settings.connect => {
+                (None, None) if since.elapsed() >= self.connect => {
                     return Err(Failed::unanswered("no connection came about in time", false));
                 }
                 (None, _) => {}
@@ -178,10 +176,6 @@ impl http_body::Body for Body {
         self.begun.get_or_init(Instant::now);
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,19 +20,25 @@ use crate::turn::Reply;
 /// So often it is looked whether anybody still wants it.
 const LOOK: Duration = Duration::from_millis(50);
 
+const NO_CONNECTION: &str = "no connection came about in time";
+const INSECURE: &str = "no secure connection came about";
+
 impl Model for Transport {
     fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
         let request = self.request(ask)?;
         let (_quiet, nothing) = sync_channel(0);
-        let mut pieces = None;
+        let mut running = None;
         let mut exchange = Exchange::new(self, ask, Instant::now());
         let mut want = exchange.begin();
         loop {
             let came = match want {
                 Want::Send(until) => {
-                    wait(pieces.insert(send(self.agent(), request.clone())), until, ask)
+                    let running = running.insert(Running::begin(self.agent(), request.clone()));
+                    running.head(self.connect, until, ask)
                 }
-                Want::Read(until) => wait(pieces.as_ref().unwrap_or(&nothing), until, ask),
+                Want::Read(until) => {
+                    wait(running.as_ref().map_or(&nothing, |it| &it.pieces), until, ask)
+                }
                 Want::Pause(until) => wait(&nothing, until, ask),
                 Want::Done(outcome) => return Ok((*outcome?).into()),
             };
@@ -51,25 +58,25 @@ impl Model for Transport {
 impl Transport {
     fn agent(&self) -> Agent {
         let agent = self.clients.ureq.get_or_init(|| {
-            let settings = &self.settings;
             let mut config = Agent::config_builder()
                 .http_status_as_error(false)
                 // A redirect would carry the key and the messages to somebody else.
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                .timeout_resolve(limit(settings.connect))
-                .timeout_connect(limit(settings.connect))
-                .timeout_per_write(limit(settings.stall))
-                .timeout_recv_response(limit(settings.first_byte))
+                // None for the name of the host, which would cost each request a thread more:
+                // whoever waits gives up.
+                .timeout_connect(Some(limit(self.connect)))
+                .timeout_per_write(Some(limit(self.stall)))
+                .timeout_recv_response(Some(limit(self.first_byte)))
                 // Whoever waits gives up earlier; this ends what nobody waits for.
-                .timeout_per_read(limit(settings.first_byte.saturating_add(settings.stall)))
+                .timeout_per_read(Some(limit(self.first_byte.saturating_add(self.stall))))
                 .max_idle_age(IDLE);
             let roots = self.roots();
             let roots = roots.iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());
             let roots: Vec<_> = roots.collect();
             let roots = if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots) };
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
-            if let Some(proxy) = settings.proxy.as_deref().and_then(|it| Proxy::new(it).ok()) {
+            if let Some(proxy) = self.proxy.as_deref().and_then(|it| Proxy::new(it).ok()) {
                 config = config.proxy(Some(proxy));
             }
             config.build().new_agent()
@@ -78,32 +85,51 @@ impl Transport {
     }
 }
 
-/// Sends it, on its thread.
-fn send(agent: Agent, request: Request) -> Receiver<Came> {
-    // A bound, so that a fast server waits for a slow reader.
-    let (to, pieces) = sync_channel(16);
-    let run = {
-        let to = to.clone();
-        move || run(&agent, &request, &to)
-    };
-    if let Err(error) = thread::Builder::new().name("transport".to_owned()).spawn(run) {
-        let broken =
-            Failed::unanswered("no thread for the request", false).for_good().because(error);
-        let _ = to.try_send(Came::Broken(broken)); // into an empty channel
-    }
-    pieces
+/// A request on its thread.
+struct Running {
+    pieces: Receiver<Came>,
+    /// True if there was a connection for it in time, and false if not: who says so first is right.
+    begun: Arc<OnceLock<bool>>,
 }
 
-fn run(agent: &Agent, request: &Request, to: &SyncSender<Came>) {
-    let mut body = Body { bytes: &request.body, at: 0 };
+impl Running {
+    fn begin(agent: Agent, request: Request) -> Self {
+        // A bound, so that a fast server waits for a slow reader.
+        let (to, pieces) = sync_channel(16);
+        let begun = Arc::default();
+        let run = {
+            let (to, begun) = (to.clone(), Arc::clone(&begun));
+            move || run(&agent, &request, &begun, &to)
+        };
+        if let Err(error) = thread::Builder::new().name("transport".to_owned()).spawn(run) {
+            let broken = Failed::unanswered("no thread for the request", false).for_good();
+            let _ = to.try_send(Came::Broken(broken.because(error))); // into an empty channel
+        }
+        Self { pieces, begun }
+    }
+
+    /// Waits for the head of the response, and so long for a connection.
+    fn head(&self, connect: Duration, until: Option<Instant>, ask: &Asking<'_>) -> Came {
+        let connected =
+            Instant::now().checked_add(connect).filter(|it| until.is_none_or(|until| *it < until));
+        match wait(&self.pieces, connected.or(until), ask) {
+            Came::Nothing if connected.is_none() => Came::Nothing,
+            Came::Nothing if *self.begun.get_or_init(|| false) => wait(&self.pieces, until, ask),
+            Came::Nothing => Came::Broken(Failed::unanswered(NO_CONNECTION, false)),
+            came => came,
+        }
+    }
+}
+
+fn run(agent: &Agent, request: &Request, begun: &OnceLock<bool>, to: &SyncSender<Came>) {
     let mut sending = agent.post(&request.url);
     if let Some(headers) = sending.headers_mut() {
         headers.clone_from(&request.headers);
     }
     let sending = sending.header("content-length", request.body.len());
-    let sent = sending.send(SendBody::from_reader(&mut body));
+    let sent = sending.send(SendBody::from_reader(&mut Body { left: &request.body, begun }));
     // What was sent without its body can't be answered.
-    let begun = body.at > 0;
+    let begun = begun.get() == Some(&true);
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -149,48 +175,46 @@ fn wait(pieces: &Receiver<Came>, until: Option<Instant>, ask: &Asking<'_>) -> Ca
     }
 }
 
-/// The body of a request, and how much of it was taken.
+/// The body of a request, which says when it is taken: then there is a connection.
 struct Body<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    left: &'a [u8],
+    begun: &'a OnceLock<bool>,
 }
 
 impl Read for Body<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = (&self.bytes[self.at..]).read(buffer)?;
-        self.at += read;
-        Ok(read)
+        if *self.begun.get_or_init(|| true) {
+            return self.left.read(buffer);
+        }
+        Err(io::Error::other("nobody waits for it any more"))
     }
 }
 
 /// Takes an error of the client without what it may quote: an address, a header.
 fn broken(error: ureq::Error, sent: bool) -> Failed {
+    use ureq::Error as Why;
     let of = |what| Failed::unanswered(what, sent);
     match error {
-        ureq::Error::Io(error) => {
+        Why::Io(error) => {
             // So TLS says that it does not trust the server, or takes it for none.
-            let is_passing = error.kind() != io::ErrorKind::InvalidData;
-            let broken = match (sent, is_passing) {
-                (true, _) => of("the connection broke"),
-                (false, true) => of("the server can't be reached"),
-                (false, false) => of("no secure connection came about"),
+            let is_insecure = error.kind() == io::ErrorKind::InvalidData;
+            let broken = match (sent, is_insecure) {
+                (true, false) => of("the connection broke"),
+                (true, true) => of("the connection broke").for_good(),
+                (false, false) => of("the server can't be reached"),
+                (false, true) => of(INSECURE).for_good(),
             };
-            let broken = if is_passing { broken } else { broken.for_good() };
-            let is_plain = error.get_ref().is_none_or(|inner| !inner.is::<ureq::Error>());
+            let is_plain = error.get_ref().is_none_or(|inner| !inner.is::<Why>());
             if is_plain { broken.because(error) } else { broken }
         }
-        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            of("no connection came about in time")
-        }
-        ureq::Error::Timeout(_) => of("no answer began in time"),
-        ureq::Error::HostNotFound => of("the host was not found"),
-        ureq::Error::ConnectionFailed => of("the server can't be reached"),
-        ureq::Error::ConnectProxyFailed(_) => of("the proxy lets nothing through"),
-        ureq::Error::Rustls(error) => {
-            of("no secure connection came about").for_good().because(error)
-        }
-        ureq::Error::Tls(_) => of("no secure connection came about").for_good(),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => of("the address is none").for_good(),
+        Why::Timeout(Timeout::Connect) => of(NO_CONNECTION),
+        Why::Timeout(_) => of("no answer began in time"),
+        Why::HostNotFound => of("the host was not found"),
+        Why::ConnectionFailed => of("the server can't be reached"),
+        Why::ConnectProxyFailed(_) => of("the proxy lets nothing through"),
+        Why::Rustls(error) => of(INSECURE).for_good().because(error),
+        Why::Tls(_) => of(INSECURE).for_good(),
+        Why::BadUri(_) | Why::Http(_) => of("the address is none").for_good(),
         _ if sent => of("what came is no HTTP").for_good(),
         _ => of("the request can't be sent").for_good(),
     }

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::again::{self, Again, Failed, stopped, unfinished};
 use super::reading::{LIMIT, Reading, too_long};
-use super::{OPERATION, RetryAfter, Settings, Transport};
+use super::{OPERATION, RetryAfter, Transport};
 use crate::conversation::Asking;
 use crate::error::{Error, ErrorKind};
 use crate::provider::Format;
@@ -94,7 +94,7 @@ enum BodyKind {
 
 impl<'a, 'b> Exchange<'a, 'b> {
     pub(super) fn new(transport: &'a Transport, ask: &'a Asking<'b>, now: Instant) -> Self {
-        let until = transport.settings.total.and_then(|total| now.checked_add(total));
+        let until = transport.total.and_then(|total| now.checked_add(total));
         Self { transport, ask, until, tries: 0, head: Head::default(), state: State::Pausing }
     }
 
@@ -158,7 +158,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
     }
 
     fn headed(&mut self, now: Instant) -> Result<Want, Failed> {
-        let Settings { stall, first_byte, .. } = self.transport.settings;
+        let Transport { stall, first_byte, .. } = *self.transport;
         let mut until = now.checked_add(stall);
         self.state = match self.head.status {
             // Many servers send the head at once, and then begin to think.
@@ -205,10 +205,10 @@ impl<'a, 'b> Exchange<'a, 'b> {
     fn kind_of(&self, start: &[u8]) -> Option<BodyKind> {
         let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
-        let Transport { settings, provider, .. } = self.transport;
+        let Transport { stream, provider, .. } = self.transport;
         Some(match first {
             b'<' => BodyKind::Page,
-            _ if !settings.stream => BodyKind::Whole,
+            _ if !stream => BodyKind::Whole,
             b'{' | b'[' if provider.format() != Format::Ollama => BodyKind::Whole,
             0xEF if start.len() < 3 => return None, // half a byte order mark
             _ => BodyKind::Events,
@@ -242,14 +242,14 @@ impl<'a, 'b> Exchange<'a, 'b> {
             self.state = State::Streamed(reading);
             return Ok(until);
         }
-        let keeps_broken = self.transport.settings.keeps_broken && !self.ask.is_stopped();
+        let keeps_broken = self.transport.keeps_broken && !self.ask.is_stopped();
         let answer = reading.outcome(goes_on.err(), keeps_broken)?;
         Ok(Want::Done(Ok(Box::new(answer))))
     }
 
     /// More of the answer, as long as it does not stall.
     fn read(&self, now: Instant) -> Want {
-        Want::Read(now.checked_add(self.transport.settings.stall))
+        Want::Read(now.checked_add(self.transport.stall))
     }
 
     /// The failure of an answer of which nothing more comes.
@@ -269,7 +269,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
 
     /// Sends the request again after a pause, or gives up.
     fn failed(&mut self, failed: Failed, now: Instant) -> Want {
-        let settings = &self.transport.settings;
+        let settings = self.transport;
         let may = match failed.again {
             Again::Yes => true,
             Again::IfAllowed => settings.repeats_unanswered,

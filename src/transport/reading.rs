@@ -3,6 +3,8 @@
 use std::mem::replace;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::OPERATION;
 use super::again::{Failed, stopped, unfinished};
 use crate::conversation::Asking;
@@ -130,17 +132,13 @@ pub(super) fn too_long() -> Error {
 
 /// Returns true if nothing comes behind this event of an answer that has ended.
 fn is_last(format: Format, data: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Typed<'a> {
-        #[serde(borrow, rename = "type", default)]
-        of: Option<&'a str>,
-    }
-    let typed = || serde_json::from_str::<Typed<'_>>(data).ok().and_then(|it| it.of);
+    let is = |kinds: &[&str]| {
+        let event = serde_json::from_str::<Value>(data).unwrap_or_default();
+        event["type"].as_str().is_some_and(|kind| kinds.contains(&kind))
+    };
     match format {
-        Format::Anthropic => typed() == Some("message_stop"),
-        Format::Responses => {
-            matches!(typed(), Some("response.completed" | "response.incomplete"))
-        }
+        Format::Anthropic => is(&["message_stop"]),
+        Format::Responses => is(&["response.completed", "response.incomplete"]),
         Format::Ollama => true,
         _ => false,
     }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::message::{Content, Message, ToolCall, ToolMessage};
+use crate::memory::On;
+use crate::message::{Content, ToolCall, ToolMessage};
 use crate::record::Records;
 
 /// A call that waits for its result.
@@ -20,6 +21,8 @@ pub struct Call {
     pub(super) is_repeatable: bool,
     /// The messages of the turn that are not stored yet.
     pub(super) staged: Records,
+    /// The branch of the turn.
+    pub(super) on: Option<On>,
 }
 
 impl fmt::Debug for Call {
@@ -41,13 +44,13 @@ impl Call {
         &self.made.id
     }
 
-    /// Returns this result of it as one that comes late.
-    pub(crate) fn late(&self, result: ToolMessage) -> Message {
-        Message::Tool(result.with_call_tag(&self.tag))
-    }
-
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_repeatable
+    }
+
+    /// Returns what its turn has beside the memory, and the branch that it is on.
+    pub(super) fn beside(&self) -> (&Records, Option<On>) {
+        (&self.staged, self.on)
     }
 
     /// The name of the tool.
@@ -141,9 +144,16 @@ impl ToolError {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
+}
 
-    pub(super) fn into_content(self) -> Content {
-        Content::from(self.0)
+/// Returns what came of a call as a message.
+pub(super) fn result_of(
+    call: &ToolCall,
+    outcome: Result<impl Into<Content>, ToolError>,
+) -> ToolMessage {
+    match outcome {
+        Ok(content) => ToolMessage::new(&call.id, &call.name, content),
+        Err(error) => ToolMessage::new(&call.id, &call.name, error.0).with_error(true),
     }
 }
 

@@ -1,10 +1,15 @@
 //! Decisions on calls that wait for approval: each is one compare-and-set on the slot of the turn.
 
+use std::sync::Arc;
+
+use super::Turn;
 use super::late::Stored;
-use super::state::{CallState, Event, append_id, calls_among, is_true, was_not_run};
-use super::unfinished::{Unfinished, Waiting};
+use super::over::AnyMemory;
+use super::state::{CallState, Event, append_id, calls_among, is_true, slot_of, was_not_run};
+use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
-use crate::memory::{Append, Appended};
+use crate::memory::{Append, Read};
+use crate::memory_prompt::MemoryPrompt;
 use crate::message::{Message, ToolCall};
 
 /// The decision of a person on one call.
@@ -16,25 +21,23 @@ pub(crate) enum Decision<'a> {
 
 impl Decision<'_> {
     /// Returns what happens to the turn, where the call waits.
-    pub(super) fn on(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<Event> {
+    pub(super) fn on(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<(usize, Event)> {
         let state = &unfinished.state;
-        let unapproved = |place| state.state(place) == CallState::Unapproved;
-        let is_alive = state.life == waiting.life;
-        let mut open = state.open().into_iter().filter(|_| is_alive);
-        let place = open.find(|(place, call)| unapproved(*place) && is_it(call, waiting));
+        let mut open = state.open_in(CallState::is_unapproved).into_iter();
+        let place = open.find(|(_, call)| is_it(call, waiting));
         let Some((place, _)) = place else {
-            let messages = if is_alive { state.messages.as_slice() } else { &[] };
-            return Err(self.is_decided(came_of(messages, waiting)));
+            return Err(self.is_decided(came_of(&state.messages, waiting)));
         };
         if unfinished.runs() {
             let text = "another call of the turn is being run";
             let since = unfinished.since();
             return Err(Error::new(ErrorKind::Busy { since }, self.operation(), text));
         }
-        Ok(match self {
-            Self::Approve => Event::Approved(place),
-            Self::Refuse(why) => Event::Refused(place, why.to_owned()),
-        })
+        let event = match self {
+            Self::Approve => Event::Approved,
+            Self::Refuse(why) => Event::Refused(why.to_owned()),
+        };
+        Ok((place, event))
     }
 
     pub(super) fn operation(self) -> &'static str {
@@ -78,13 +81,107 @@ pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
     Append::default().with_id(append_id(id, part, behind_checkpoint))
 }
 
-/// Returns the search of what is stored from there on, late results too; `None` if nothing was.
-pub(super) fn search(found: &Appended) -> Option<Stored> {
-    let at = &found.positions;
-    (found.repeated && !at.is_empty()).then(|| Stored::since(at.start, found.branch))
+/// Takes a turn over from whoever began it.
+pub(super) async fn adopt<M: ?Sized>(
+    prompt: &MemoryPrompt<M>,
+    unfinished: &Unfinished,
+) -> Result<Turn>
+where
+    Arc<M>: AnyMemory,
+{
+    let (memory, mut moved) = (prompt.memory(), None);
+    loop {
+        let mut turn = unfinished.adopted(None)?;
+        turn.limits = memory.bounds();
+        if let Some(now) = &moved {
+            turn.move_to(now);
+        }
+        match memory.put(&mut turn.adoption()?).await {
+            Ok(appended) => {
+                turn.saved(&appended);
+                return Ok(turn);
+            }
+            Err(error) if is_of_another_life(&error) && moved.is_none() => {
+                moved = Some(memory.look_up(&Read::newest(0)).await?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
-/// Returns what came of the call, where this was found.
-pub(super) fn came_of_stored(waiting: &Waiting, stored: &Stored) -> Decided {
-    if stored.has_gaps() { Decided::Gone } else { came_of(&stored.messages, waiting) }
+/// Returns whether a turn can't be adopted since it was begun in another life of the conversation:
+/// one that was exported and read in elsewhere has its slots, and begins anew.
+fn is_of_another_life(error: &Error) -> bool {
+    error.kind() == ErrorKind::Forgotten
 }
+
+/// Takes the turn of this call over, with the decision on it.
+pub(super) async fn decide<M: ?Sized>(
+    prompt: &MemoryPrompt<M>,
+    waiting: &Waiting,
+    decision: Decision<'_>,
+) -> Result<Turn>
+where
+    Arc<M>: AnyMemory,
+{
+    let memory = prompt.memory();
+    // The turn with the decision, which may be written though its answer got lost.
+    let mut written: Option<Turn> = None;
+    let mut is_moved = false;
+    let unread = |may_be_written: bool, error: Error| {
+        if !may_be_written {
+            return error;
+        }
+        let text = "the decision may be written, and the memory can't be read";
+        Error::new(ErrorKind::Unacknowledged, decision.operation(), text).with_source(error)
+    };
+    for tries in 1.. {
+        let snapshot = turns(memory).await.map_err(|error| unread(written.is_some(), error))?;
+        let Some(slot) = snapshot.slot(&slot_of(&waiting.turn)) else { break };
+        let unfinished = Unfinished::of(slot)?;
+        if !unfinished.has(waiting) {
+            break; // it is in its slot no more
+        }
+        let mut turn = match written.take_if(|it| it.state.owner == unfinished.state.owner) {
+            Some(turn) => turn, // and it is written once more
+            None => unfinished.adopted(Some(decision.on(&unfinished, waiting)?))?,
+        };
+        turn.wrote(slot.version());
+        turn.limits = memory.bounds();
+        if is_moved {
+            turn.move_to(&snapshot);
+        }
+        match memory.put(&mut turn.adoption()?).await {
+            Ok(appended) => {
+                turn.saved(&appended);
+                return Ok(turn);
+            }
+            Err(error) if is_of_another_life(&error) && !is_moved => is_moved = true,
+            Err(error) => match error.kind() {
+                ErrorKind::SlotConflict | ErrorKind::Unacknowledged if tries < MOST_TRIES => {
+                    written = Some(turn);
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    let unread = |error| unread(written.is_some(), error);
+    let found = memory.put(&mut find(&waiting.turn, waiting.part, true)).await.map_err(unread)?;
+    // Late results too are stored from there on.
+    let mut stored = Stored::since(found.positions.start, found.branch);
+    if found.positions.is_empty() {
+        return Err(decision.is_decided(Decided::Gone));
+    }
+    while let Some(page) = stored.next() {
+        stored.add_page(&memory.look_up(&page).await.map_err(unread)?);
+    }
+    let is_gone = stored.has_gaps();
+    Err(decision.is_decided(if is_gone {
+        Decided::Gone
+    } else {
+        came_of(&stored.messages, waiting)
+    }))
+}
+
+/// The number of times that a decision is tried, while others write to the same turn.
+const MOST_TRIES: u32 = 8;

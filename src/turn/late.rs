@@ -1,7 +1,7 @@
 //! Late results: what a tool gave, and is not stored behind its call.
 
-use super::state::{Seen, is_true};
-use super::{Call, ToolError};
+use super::call::{Call, ToolError, result_of};
+use super::state::{Seen, State, calls_among, is_true};
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
@@ -24,25 +24,43 @@ impl LateCall {
         Self { call: made, tag, is_repeatable: call.is_repeatable, result: None }
     }
 
-    /// The call with its result as it stands in the turn.
-    pub(super) fn with(
-        call: &ToolCall,
-        tag: String,
-        is_repeatable: bool,
-        result: &ToolMessage,
-    ) -> Self {
-        Self { call: call.clone(), tag, is_repeatable, result: Some(result.clone()) }
+    /// Returns the calls of which tools gave what the slot of the turn does not have, as far as its
+    /// owner knows.
+    pub(super) fn unwritten(state: &State) -> Vec<Self> {
+        let known = state.held().map_or(0, |held| held.messages);
+        let mut calls = calls_among(&state.messages);
+        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
+        let unwritten = calls.into_iter().filter_map(|made| {
+            let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
+            Some(Self {
+                call: made.call.clone(),
+                tag: state.call_tag_at(made.at, made.place),
+                is_repeatable: state.is_repeatable(made.call),
+                result: Some(result.clone()),
+            })
+        });
+        unwritten.collect()
     }
 
     pub(super) fn is_repeatable(&self) -> bool {
         self.is_repeatable
     }
 
+    /// Returns true if it has this id.
+    pub(crate) fn is_called(&self, id: &str) -> bool {
+        self.call.id == id
+    }
+
     /// Returns its result as it is appended late.
-    pub(super) fn message(&self) -> Option<Message> {
+    pub(crate) fn message(&self) -> Option<Message> {
         let result = self.result.as_ref()?;
         let late = ToolMessage::new(&self.call.id, &self.call.name, result.content().clone());
         Some(Message::Tool(late.with_error(result.is_error()).with_call_tag(&self.tag)))
+    }
+
+    /// Returns what came of it now as it is appended late.
+    pub(crate) fn came(&self, outcome: Result<Content, ToolError>) -> Message {
+        Message::Tool(result_of(&self.call, outcome).with_call_tag(&self.tag))
     }
 
     /// Returns true if this is the result, or as good. Unless it bears the tag of the call, it
@@ -114,7 +132,7 @@ impl Stored {
             return;
         }
         self.seen.get_or_insert_with(|| Seen::of(page));
-        let records = page.records.iter().filter(|it| it.seq() >= self.floor);
+        let records = page.records.iter().filter(|it| it.position() >= self.floor);
         let messages = records.map(|it| it.message());
         let messages = messages.filter(|it| it.has_tool_calls() || it.as_tool().is_some());
         self.messages.splice(0..0, messages.cloned());
@@ -189,10 +207,3 @@ pub(crate) enum Lacks {
 
 /// The number of records in a page.
 const PAGE: usize = 256;
-
-/// A result that a turn has and that is written nowhere.
-pub(crate) struct Unwritten {
-    pub(crate) call: Call,
-    pub(crate) outcome: Result<Content, ToolError>,
-    pub(crate) late: LateCall,
-}

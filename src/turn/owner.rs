@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::late::Stored;
+use super::call::result_of;
+use super::late::{LateCall, Stored};
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
 use super::state::{CallState, Doing, Event, NOT_RUN, State, outcome_unknown};
@@ -182,11 +183,9 @@ impl Turn {
         Stored::behind(self.state.seen, self.on())
     }
 
-    /// Has the note about other turns made anew before the model is asked again: what they have
-    /// done since is behind what the turn sees.
-    pub(super) fn look_at_others(&mut self) {
-        let since = self.state.seen.map(|_| self.stored());
-        self.prompts.look_at_others(since);
+    /// Returns what tools gave that its slot does not have, as far as its owner knows.
+    pub(crate) fn unwritten(&self) -> Vec<LateCall> {
+        LateCall::unwritten(&self.state)
     }
 
     /// Takes the answer of the model, and counts what it cost.
@@ -254,11 +253,10 @@ impl Turn {
         if goes_on {
             self.prompts.restage(); // it was staged as far as it went
         }
-        self.state.apply(Event::Answered { answer, usage, stop })?;
+        self.state.answered(answer, usage, stop);
         let cut = if self.is_over() { Vec::new() } else { cut };
         for place in cut {
-            let why = "Not run: the answer was cut.".to_owned();
-            self.state.apply(Event::NotRun(place, why))?;
+            self.state.apply(place, Event::NotRun("Not run: the answer was cut.".to_owned()))?;
         }
         self.refuse_unknown()
     }
@@ -272,7 +270,7 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
         let place = self.unapproved("approve", call_id)?;
-        self.state.apply(Event::Approved(place))
+        self.state.apply(place, Event::Approved)
     }
 
     /// Says that a call may not run which [needs approval](super::Tool::needing_approval), and why:
@@ -284,14 +282,13 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
         let place = self.unapproved("refuse", call_id)?;
-        self.state.apply(Event::Refused(place, why.to_owned()))
+        self.state.apply(place, Event::Refused(why.to_owned()))
     }
 
     /// The place of the call of this id that waits for approval.
     fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<usize> {
         let place = self.open_call(call_id).ok().map(|(place, _)| place);
-        let is_unapproved = |place: &usize| self.state.state(*place) == CallState::Unapproved;
-        place.filter(is_unapproved).ok_or_else(|| {
+        place.filter(|place| self.state.state(*place).is_unapproved()).ok_or_else(|| {
             Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
         })
     }
@@ -299,10 +296,10 @@ impl Turn {
     /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
-        if call.is_repeatable() {
-            return Ok(());
+        if !call.is_repeatable() {
+            self.state.set(place, CallState::Begun);
         }
-        self.state.apply(Event::Is(place, CallState::Begun))
+        Ok(())
     }
 
     /// Takes what came of a call.
@@ -322,14 +319,8 @@ impl Turn {
         outcome: Result<impl Into<Content>, ToolError>,
     ) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
-        let result = match outcome {
-            Ok(content) => ToolMessage::new(&call.id, &call.name, content),
-            Err(error) => {
-                ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
-            }
-        };
-        let result = self.fitting(place, result);
-        self.state.apply(Event::Result(place, result))
+        let result = self.fitting(place, result_of(&call, outcome));
+        self.state.apply(place, Event::Result(result))
     }
 
     /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
@@ -344,7 +335,7 @@ impl Turn {
     /// Answers a call with this error because it was not run, and will not be.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
         let (place, _) = self.open_call(call_id)?;
-        self.state.apply(Event::NotRun(place, text.to_owned()))
+        self.state.apply(place, Event::NotRun(text.to_owned()))
     }
 
     /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
@@ -361,33 +352,24 @@ impl Turn {
         let unknown = outcome_unknown(&call, &tag, why);
         let is_too_large = self.excess_of(&Message::Tool(unknown.clone()), Some(place)).is_some();
         let unknown = if is_too_large { outcome_unknown(&call, &tag, "") } else { unknown };
-        self.state.apply(Event::Result(place, unknown))
+        self.state.apply(place, Event::Result(unknown))
     }
 
     /// Says of each call that was handed out and has no result that nobody knows what came of it.
     pub(crate) fn all_unknown(&mut self, why: &str) -> Result<()> {
-        let mut begun = self.state.open_calls();
-        begun.retain(|(place, _)| self.state.state(*place).is_handed_out());
-        begun.iter().try_for_each(|(_, call)| self.outcome_unknown(&call.id, why))
+        let begun = self.state.open_in(CallState::is_handed_out).into_iter();
+        let ids: Vec<_> = begun.map(|(_, call)| call.id.clone()).collect();
+        ids.iter().try_for_each(|id| self.outcome_unknown(id, why))
     }
 
     /// Closes all calls but those that wait for a person: the turn goes on waiting for these.
     /// Returns false if there are none.
     pub(crate) fn close_all_but_waiting(&mut self) -> bool {
-        let (waiting, others): (Vec<_>, Vec<_>) = (self.state.open_calls().into_iter())
-            .partition(|(place, _)| self.state.state(*place) == CallState::Unapproved);
-        if waiting.is_empty() {
-            return false;
+        let waits = !self.state.open_in(CallState::is_unapproved).is_empty();
+        if waits {
+            self.state.close_all(|it| !it.is_unapproved(), NOT_RUN);
         }
-        for (place, call) in others {
-            let closed = if self.state.state(place).is_handed_out() {
-                self.outcome_unknown(&call.id, "")
-            } else {
-                self.not_run(&call.id, NOT_RUN)
-            };
-            debug_assert!(closed.is_ok(), "{closed:?}");
-        }
-        true
+        waits
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where
@@ -405,13 +387,13 @@ impl Turn {
         if let Some(text) = self.excess_of(&message, None) {
             return Err(Error::invalid("steer", text));
         }
-        self.state.apply(Event::Steered(message))
+        self.state.steer(message);
+        Ok(())
     }
 
     /// Ends the turn: the next step stores what is kept of it.
     pub fn interrupt(&mut self, keep: OnInterrupt) {
-        let taken = self.state.apply(Event::Interrupted(keep));
-        debug_assert!(taken.is_ok(), "{taken:?}");
+        self.state.interrupt(keep);
     }
 
     /// The call of this id that waits for its result. Where it has waited for a person, others may
@@ -422,8 +404,8 @@ impl Turn {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
             Error::invalid("result", text)
         })?;
-        if self.state.state(place) == CallState::Unapproved {
-            self.look_at_others();
+        if self.state.state(place).is_unapproved() {
+            self.prompts.knows_others = false;
         }
         Ok((place, call))
     }
@@ -431,16 +413,10 @@ impl Turn {
     /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever
     /// looks what is stored of it tells them apart by what they are.
     fn awaited_ids(&self) -> HashSet<String> {
-        let mut ids = HashSet::new();
-        let mut look_at = |message: &Message| {
-            let stand_in = message.as_tool().filter(|it| it.is_stand_in());
-            ids.extend(stand_in.map(|it| it.call_id().to_owned()));
-        };
-        self.prompts.read_so_far().for_each(&mut look_at);
-        self.state.messages.iter().for_each(look_at);
-        let own = self.state.messages.iter().flat_map(Message::tool_calls);
-        ids.extend(own.map(|call| call.id.clone()));
-        ids
+        let own = &self.state.messages;
+        let results = self.prompts.read_so_far().chain(own).filter_map(Message::as_tool);
+        let stand_ins = results.filter(|it| it.is_stand_in()).map(|it| it.call_id().to_owned());
+        stand_ins.chain(own.iter().flat_map(Message::tool_calls).map(|it| it.id.clone())).collect()
     }
 
     /// Answers the calls of tools that there are not.
@@ -450,7 +426,7 @@ impl Turn {
         }
         for (place, call) in self.state.open_calls() {
             if self.tool(&call).is_none() {
-                self.state.apply(Event::NotRun(place, no_tool(&call.name)))?;
+                self.state.apply(place, Event::NotRun(no_tool(&call.name)))?;
             }
         }
         Ok(())
@@ -470,38 +446,39 @@ impl Turn {
     /// Says why the memory can't take this message of the user or result of the call at this place,
     /// the closings of the other calls that wait, and an answer.
     fn excess_of(&self, message: &Message, place: Option<usize>) -> Option<String> {
-        if is_unbounded(&self.limits) {
-            return None;
-        }
-        let closing =
-            |(place, call)| Message::Tool(outcome_unknown(call, &self.state.call_tag(place), ""));
+        let newest = self.state.newest_calls().unwrap_or_default();
         let others = self.state.open().into_iter().filter(|it| Some(it.0) != place);
-        let closings: Vec<_> = others.map(closing).collect();
-        let all = self.beside(usize::MAX).chain(&closings).chain([message]);
-        excess(&self.limits, all, room_for_answer(&self.limits))
-    }
-
-    /// The first so many messages of the turn, which count beside a new one: not where a memory
-    /// takes a batch of any size.
-    fn beside(&self, first: usize) -> impl Iterator<Item = &Message> {
-        let (State { messages, steers, .. }, most) = (&self.state, self.limits.batch);
-        messages.iter().take(first).chain(steers).filter(move |_| most < usize::MAX)
+        let room = room_for_answer(&self.limits);
+        self.excess_beside(usize::MAX, message, (newest, others), room)
     }
 
     /// Says why the memory can't take this answer, behind so many messages, with the closings of
     /// its calls.
     fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
+        let calls = answer.tool_calls().enumerate();
+        self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, calls), 0)
+    }
+
+    /// Says why the memory can't take this message beside the first so many of the turn, with the
+    /// closings of these calls of the message at this place, and so much room.
+    fn excess_beside<'a>(
+        &self,
+        first: usize,
+        message: &Message,
+        (at, calls): (usize, impl Iterator<Item = (usize, &'a ToolCall)>),
+        room: usize,
+    ) -> Option<String> {
         if is_unbounded(&self.limits) {
             return None;
         }
-        let tag = |place| self.state.call_tag_at(behind, place);
-        let calls = answer.tool_calls().enumerate();
-        let closings: Vec<_> = calls
-            .map(|(place, call)| Message::Tool(outcome_unknown(call, &tag(place), "")))
-            .collect();
-        let answer = Message::Ai(answer.clone());
-        let all = self.beside(behind).chain(&closings).chain([&answer]);
-        excess(&self.limits, all, 0)
+        let tag = |place| self.state.call_tag_at(at, place);
+        let closing = |(place, call)| Message::Tool(outcome_unknown(call, &tag(place), ""));
+        let closings: Vec<_> = calls.map(closing).collect();
+        // The others of the turn count where a batch has an end.
+        let State { messages, steers, .. } = &self.state;
+        let others = messages.iter().take(first).chain(steers);
+        let others = others.filter(|_| self.limits.batch < usize::MAX);
+        excess(&self.limits, others.chain(&closings).chain([message]), room)
     }
 }
 
@@ -537,4 +514,4 @@ pub(crate) fn no_tool(name: &str) -> String {
 }
 
 /// The attribute of an answer that broke off.
-const BROKEN: &str = "turn:broken";
+pub(super) const BROKEN: &str = "turn:broken";

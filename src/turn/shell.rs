@@ -1,18 +1,15 @@
 //! Turns over a memory: what does their reading and writing.
 
-use std::time::SystemTime;
-
-use super::decision::{self, Decision, came_of_stored, find};
-use super::prompts::{recall, search};
-use super::state::{PREFIX, slot_of};
-use super::unfinished::unfinished_in;
-use super::{Done, Ended, Next, Step, Turn, Unfinished, Waiting};
-use crate::error::{Decided, Error, ErrorKind, Result};
+use super::decision::{self, Decision, adopt, find};
+use super::over::at_once;
+use super::unfinished::{turns, turns_in};
+use super::{Done, Ended, Next, Turn, Unfinished, Waiting};
+use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
+use crate::memory::{Appended, ChatMemory, On, Read};
 use crate::memory_prompt::MemoryPrompt;
-use crate::record::{Snapshot, places};
+use crate::record::places;
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Begins a turn with this question. The temporaries of the prompt go with it, and its tools,
@@ -25,7 +22,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
 /// and awaited over an async one.
 macro_rules! over {
-    ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, |$search:ident, $memory:ident| $run:expr) => {
+    ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, |$work:ident| $run:expr) => {
         impl MemoryPrompt<$over> {
             /// Returns the turns of this conversation that were begun and have not ended, in no
             /// order of time. They may still run.
@@ -40,14 +37,8 @@ macro_rules! over {
                 if !self.memory().limits().has_slots() {
                     return Ok(Vec::new());
                 }
-                unfinished_in(&self.turns()$($now)*?)
-            }
-
-            /// Reads the slots of turns.
-            $($async)* fn turns(&self) -> Result<Snapshot> {
-                let slots = self.memory().slots()$($now)*?.into_iter().map(|(name, _)| name);
-                let names = slots.filter(|name| name.starts_with(PREFIX));
-                self.memory().read_with(&Read::newest(0).slots(names))$($now)*
+                let $work = turns(self.memory());
+                turns_in(&$run?).collect()
             }
 
             /// Takes a turn over from whoever began it: to go on with it, or to
@@ -70,11 +61,8 @@ macro_rules! over {
             /// ended meanwhile, or somebody was faster, who may have been you; and as
             /// [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let mut turn = unfinished.adopted(None)?;
-                turn.set_limits(self.memory().limits());
-                let mut take = adoption(&mut turn)?;
-                turn.saved(&self.memory().append_with(&mut take)$($now)*?);
-                Ok(turn)
+                let $work = adopt(self, unfinished);
+                $run
             }
 
             /// Returns the calls of this conversation that wait for somebody's approval.
@@ -133,29 +121,42 @@ macro_rules! over {
                 Ok(Some(Done { positions, messages, ..Turn::from("").outcome(Ended::Adopted) }))
             }
 
+            /// Begins a turn that answers the newest question anew. Nothing is stored until it
+            /// ends, and if it ends without an answer the former one stays current. Its answer is
+            /// stored beside that one, and is the current one from then on. What followed the
+            /// question, tool groups included, is on the branch that is left.
+            ///
+            /// [`Turn::next`] runs it, or [`Conversation::stream`](crate::Conversation::stream).
+            ///
+            /// # Errors
+            ///
+            /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where nothing was asked, and as
+            /// `edit`.
+            pub $($async)* fn regenerate(&self) -> Result<Turn> {
+                let (on, question) = self.view()?.regenerating()$($now)*?;
+                Ok(on_branch(question.into(), on))
+            }
+
+            /// Begins a turn that asks something else in the place of the message at this position.
+            /// Nothing is stored until it ends, and if it ends without an answer what was said
+            /// before stays current.
+            ///
+            /// # Errors
+            ///
+            /// As `edit`.
+            pub $($async)* fn edit_turn(
+                &self,
+                position: u64,
+                question: impl Into<Turn>,
+            ) -> Result<Turn> {
+                let question = question.into();
+                Ok(on_branch(question, self.view()?.editing(position)$($now)*?))
+            }
+
             /// Takes the turn of this call over, with the decision on it: both at once, or neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
-                let memory = self.memory();
-                let mut decided = Deciding { waiting, decision, tries: 0, turn: None };
-                loop {
-                    let snapshot = self.turns()$($now)*.map_err(|error| decided.unread(error))?;
-                    let Some(mut take) = decided.adopt(&snapshot)? else { break };
-                    let appended = memory.append_with(&mut take)$($now)*;
-                    if let Some(mut turn) = decided.after_append(appended)? {
-                        turn.set_limits(memory.limits());
-                        return Ok(turn);
-                    }
-                }
-                let found = memory.append_with(&mut find(&waiting.turn, waiting.part, true))$($now)*;
-                let found = found.map_err(|error| decided.unread(error))?;
-                let Some(mut stored) = decision::search(&found) else {
-                    return Err(decision.is_decided(Decided::Gone));
-                };
-                while let Some(page) = stored.next() {
-                    let page = memory.read_with(&page)$($now)*;
-                    stored.add_page(&page.map_err(|error| decided.unread(error))?);
-                }
-                Err(decision.is_decided(came_of_stored(waiting, &stored)))
+                let $work = decision::decide(self, waiting, decision);
+                $run
             }
         }
 
@@ -181,131 +182,19 @@ macro_rules! over {
             /// [id](Self::with_id) runs; and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid)
             /// where another question has that id.
             pub $($async)* fn $next(&mut self, prompt: &MemoryPrompt<$over>) -> Result<Next> {
-                let $memory = prompt.memory();
-                self.set_limits($memory.limits());
-                self.prompts.kept_free = prompt.kept_free();
-                self.look_for_requests()?;
-                if self.prompts.looks_at_others() {
-                    self.look_at_others(); // from the start, where a call before this one failed
-                }
-                self.set_time(SystemTime::now());
-                loop {
-                    // The lock is not held while the memory is asked.
-                    let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
-                    match step {
-                        Step::Find(mut find) => self.found(&$memory.append_with(&mut find)$($now)*?),
-                        Step::List => self.listed(&$memory.slots()$($now)*?),
-                        Step::Read(read) => self.read($memory.read_with(&read)$($now)*?)?,
-                        Step::Save(mut append) => {
-                            self.appended_so($memory.append_with(&mut append)$($now)*, Self::saved)?;
-                        }
-                        Step::Append(mut append) => {
-                            self.appended_so($memory.append_with(&mut append)$($now)*, Self::appended)?;
-                        }
-                        Step::Ask(ask) => {
-                            let found = search(self, prompt, $memory.id(), &ask);
-                            let Some(mut $search) = found else { return Ok(Next::Ask(ask)) };
-                            let found = $run?;
-                            return Ok(Next::Ask(recall(self, prompt, ask, found, $search.outcome())));
-                        }
-                        Step::Call(calls) => return Ok(Next::Call(calls)),
-                        Step::Done(done) => return Ok(Next::Done(done)),
-                    }
-                }
+                let $work = self.run(prompt);
+                $run
             }
         }
     };
 }
 
-over!(dyn ChatMemory, [], [], next, |search, memory| search.run(|read| memory.read_with(read)));
+over!(dyn ChatMemory, [], [], next, |work| at_once(work));
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await], next_async, |search, memory| {
-    search.run_async(memory).await
-});
+over!(dyn AsyncChatMemory, [async], [.await], next_async, |work| work.await);
 
-impl Turn {
-    /// Takes what came of an append, and goes on where the slot was lost to somebody else.
-    fn appended_so(
-        &mut self,
-        outcome: Result<Appended>,
-        take: fn(&mut Self, &Appended),
-    ) -> Result<()> {
-        match outcome {
-            Ok(appended) => take(self, &appended),
-            Err(error) => {
-                self.failed(error.kind());
-                if error.kind() != ErrorKind::SlotConflict {
-                    return Err(error);
-                }
-                self.slot_conflict();
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A decision on its way to the slot of its turn.
-struct Deciding<'a> {
-    waiting: &'a Waiting,
-    decision: Decision<'a>,
-    tries: u32,
-    /// The turn with the decision, which may be written though its answer got lost.
-    turn: Option<Turn>,
-}
-
-impl Deciding<'_> {
-    /// Returns the append with the decision; `None` if the turn is in its slot no more.
-    fn adopt(&mut self, snapshot: &Snapshot) -> Result<Option<Append>> {
-        let slot = snapshot.slot(&slot_of(&self.waiting.turn));
-        let Some(slot) = slot else { return Ok(None) };
-        let unfinished = Unfinished::of(slot).map_err(|unread| unread.error())?;
-        let is_written = |turn: &mut Turn| turn.state.owner == unfinished.state.owner;
-        let turn = if let Some(mut turn) = self.turn.take_if(is_written) {
-            turn.wrote(slot.version()); // and it is written once more
-            turn
-        } else {
-            let event = self.decision.on(&unfinished, self.waiting)?;
-            unfinished.adopted(Some(event))?
-        };
-        adoption(self.turn.insert(turn)).map(Some)
-    }
-
-    /// The error of a read: it leaves open whether a decision stands that may be written.
-    fn unread(&self, error: Error) -> Error {
-        if self.turn.is_none() {
-            return error;
-        }
-        let text = "the decision may be written, and the memory can't be read";
-        Error::new(ErrorKind::Unacknowledged, self.decision.operation(), text).with_source(error)
-    }
-
-    /// Takes what came of it: the turn, or `None` if the slot is to be looked at again.
-    fn after_append(&mut self, outcome: Result<Appended>) -> Result<Option<Turn>> {
-        self.tries += 1;
-        match outcome {
-            Ok(appended) => {
-                let turn = self.turn.take();
-                Ok(turn.map(|mut turn| {
-                    turn.saved(&appended);
-                    turn
-                }))
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::SlotConflict | ErrorKind::Unacknowledged if self.tries < MOST_TRIES => {
-                    Ok(None)
-                }
-                _ => Err(error),
-            },
-        }
-    }
-}
-
-/// The number of times that a decision is tried, while others write to the same turn.
-const MOST_TRIES: u32 = 8;
-
-/// The append by which a turn is adopted.
-fn adoption(turn: &mut Turn) -> Result<Append> {
-    turn.set_time(SystemTime::now());
-    let version = turn.state.held().map_or(Expected::Absent, |held| Expected::Is(held.version));
-    Ok(Append::default().set_slot(turn.state.slot(), turn.state.checkpoint()?, version))
+/// Returns the turn, begun on a branch in the making.
+fn on_branch(mut turn: Turn, on: On) -> Turn {
+    turn.state.on = Some(on);
+    turn
 }

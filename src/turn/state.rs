@@ -1,5 +1,6 @@
 //! The state of a turn: what it does, how surely it is written, and the one function through which
-//! every event goes in. A turn is serialised as that, in a slot of its memory or by its owner.
+//! goes in what happens to a call. A turn is serialised as that, in a slot of its memory or by its
+//! owner.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Appended, MOST_NAME, On, check_name};
+use crate::memory::{MOST_NAME, On, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
@@ -23,10 +24,11 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const PREFIX: &str = "turn:";
 
 /// What a turn does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Doing {
     /// The model is to be asked.
+    #[default]
     Asking,
     /// The model is to go on with its newest answer, which is not whole: the provider paused.
     Paused,
@@ -66,6 +68,10 @@ impl CallState {
     pub(super) fn is_handed_out(self) -> bool {
         matches!(self, Self::HandedOut | Self::Begun | Self::MayHaveRun)
     }
+
+    pub(super) fn is_unapproved(self) -> bool {
+        self == Self::Unapproved
+    }
 }
 
 /// How surely a turn is written to its slot.
@@ -96,7 +102,7 @@ pub(super) struct Held {
 }
 
 /// All of a turn that is worth keeping.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
     #[serde(rename = "turn", deserialize_with = "version")]
@@ -155,38 +161,15 @@ pub(super) struct State {
     pub(super) usage: Usage,
 }
 
-/// What happens to a turn.
+/// What happens to a call that has no result.
 pub(super) enum Event {
-    /// The model has answered.
-    Answered {
-        answer: AiMessage,
-        usage: Usage,
-        stop: Option<Stop>,
-    },
-    /// The calls that wait are handed out.
-    HandedOut,
-    /// The call at this place is handed out, and in this state.
-    Is(usize, CallState),
-    /// Somebody says what came of a call.
-    Result(usize, ToolMessage),
-    /// A call is closed, since it was not run and will not be.
-    NotRun(usize, String),
-    Approved(usize),
+    /// Somebody says what came of it.
+    Result(ToolMessage),
+    /// It is closed for this reason, since it was not run and will not be.
+    NotRun(String),
+    Approved,
     /// A person says no.
-    Refused(usize, String),
-    Steered(Message),
-    Interrupted(OnInterrupt),
-    /// It is being written to its slot.
-    Saving,
-    Saved(Held),
-    /// The slot was written to or removed by somebody else.
-    Conflict,
-    /// It goes on from nothing that was written.
-    Unwritten,
-    /// It goes into the hands of another owner.
-    HandedOver,
-    /// It is stored, and ended so.
-    Stored(Ended, Appended),
+    Refused(String),
 }
 
 /// A call that the model has made in a turn.
@@ -233,120 +216,99 @@ impl State {
             life: random_id(),
             part: 1,
             owner: random_id(),
-            adoptions: 0,
-            since: None,
-            doing: Doing::Asking,
-            written: Written::Not,
             messages: vec![question],
-            steers: Vec::new(),
-            temporaries: Vec::new(),
-            note: None,
-            recalled: None,
-            before_temporaries: None,
-            seen: None,
-            on: None,
-            asked_at: None,
-            rounds: 0,
             most_rounds: 25,
-            on_conflict: OnConflict::default(),
-            on_no_checkpoint: OnNoCheckpoint::default(),
-            repeatable: BTreeSet::new(),
-            needs_approval: BTreeSet::new(),
-            usage: Usage::default(),
+            ..Self::default()
         }
     }
 
-    /// Takes an event. What can't happen in this state is an error, and changes nothing.
-    pub(super) fn apply(&mut self, event: Event) -> Result<()> {
-        use CallState::{Answered, Approved, HandedOut, MayHaveRun, New, Unapproved};
-        use Doing::{Asking, Calling, Done, Ending, Forgetting, Paused};
+    /// Takes what happens to the call at this place. What can't happen in its state is an error,
+    /// and changes nothing.
+    pub(super) fn apply(&mut self, place: usize, event: Event) -> Result<()> {
+        use CallState::{Answered, Approved, MayHaveRun, Unapproved};
 
-        let state = |place: usize| match &self.doing {
-            Calling(calls) => calls.get(place).copied().filter(|it| *it != Answered),
-            _ => None,
-        };
-        let is_known = matches!(event, Event::HandedOut | Event::Is(..) | Event::HandedOver);
-        let is_known = is_known || matches!(event, Event::Saved(_));
-        match (event, &self.doing) {
-            (Event::Answered { answer, usage, stop }, Asking | Paused) => {
-                self.answered(answer, usage, stop);
-            }
-            (Event::HandedOut, Calling(_)) => {
-                self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
-            }
-            (Event::Is(place, is), Calling(_)) if state(place).is_some() => self.set(place, is),
-            (Event::Result(place, result), Calling(_)) => match state(place) {
-                None => return Err(impossible("the call has a result")),
-                Some(Unapproved) if !result.is_error() => {
-                    return Err(impossible("nobody has approved of the call"));
-                }
-                Some(Unapproved) => self.close(place, not_run(result)),
-                // Whoever ran it first may know better.
-                Some(MayHaveRun) if !self.is_repeatable_name(result.tool_name()) => {
-                    let tag = self.call_tag(place);
-                    self.close(place, result.stand_in().with_call_tag(&tag));
-                }
-                Some(_) => self.close(place, result),
-            },
-            (Event::NotRun(place, why), Calling(_)) if state(place).is_some() => {
-                let call = self.call_at(place);
-                self.close(place, not_run(error_result(&call, &why)));
-            }
-            (Event::Approved(place), Calling(_)) if state(place) == Some(Unapproved) => {
+        let open = self.open_calls().into_iter().find(|(at, _)| *at == place);
+        let Some((_, call)) = open else { return Err(impossible("the call has a result")) };
+        let tag = self.call_tag(place);
+        let closed = match (event, self.state(place)) {
+            (Event::Approved, Unapproved) => {
                 self.set(place, Approved);
+                self.outdate();
+                return Ok(());
             }
-            (Event::Refused(place, why), Calling(_)) if state(place) == Some(Unapproved) => {
-                let (call, tag) = (self.call_at(place), self.call_tag(place));
-                let refused = not_run(error_result(&call, &why));
-                self.close(place, refused.stand_in().with_call_tag(&tag));
+            (Event::Refused(why), Unapproved) => {
+                not_run(error_result(&call, &why)).stand_in().with_call_tag(&tag)
             }
-            (Event::Steered(message), Asking | Paused | Calling(_)) => self.steers.push(message),
-            (Event::Interrupted(keep), Asking | Paused | Calling(_)) => self.interrupted(keep),
-            (Event::Interrupted(_), Ending(_) | Forgetting | Done { .. }) => {}
-            (Event::Saving, _) => self.written = Written::InDoubt(self.held().copied()),
-            (Event::Saved(held), _) => self.written = Written::Held(held),
-            (Event::Conflict, _) => self.written = Written::Lost(self.held().copied()),
-            (Event::Unwritten, _) => self.written = Written::Not,
-            (Event::HandedOver, _) => {
-                if matches!(self.written, Written::InDoubt(_)) {
-                    self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
-                }
-                self.each(|it| if it.is_handed_out() { MayHaveRun } else { it });
-                self.owner = random_id();
+            (Event::Approved | Event::Refused(_), _) | (_, Answered) => {
+                return Err(impossible("the call is at another place"));
             }
-            (Event::Stored(ended, appended), _) => {
-                self.doing = Done { ended, positions: appended.positions };
+            (Event::NotRun(why), _) => not_run(error_result(&call, &why)),
+            (Event::Result(result), Unapproved) if !result.is_error() => {
+                return Err(impossible("nobody has approved of the call"));
             }
-            _ => return Err(impossible("the turn is at another place")),
-        }
-        if let Written::Held(held) = &mut self.written {
-            held.is_outdated |= !is_known;
-        }
+            (Event::Result(result), Unapproved) => not_run(result),
+            // Whoever ran it first may know better.
+            (Event::Result(result), MayHaveRun) if !self.is_repeatable(&call) => {
+                result.stand_in().with_call_tag(&tag)
+            }
+            (Event::Result(result), _) => result,
+        };
+        self.close(place, closed);
         Ok(())
     }
 
-    fn answered(&mut self, answer: AiMessage, usage: Usage, stop: Option<Stop>) {
+    /// Hands out the calls that wait for it.
+    pub(super) fn hand_out(&mut self) {
+        use CallState::{Approved, HandedOut, New};
+        self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
+    }
+
+    /// Goes into the hands of another owner.
+    pub(super) fn hand_over(&mut self) {
+        if matches!(self.written, Written::InDoubt(_)) {
+            self.hand_out();
+        }
+        self.each(|it| if it.is_handed_out() { CallState::MayHaveRun } else { it });
+        self.owner = random_id();
+    }
+
+    /// Takes a message of the user, for the next place where the model can be told.
+    pub(super) fn steer(&mut self, message: Message) {
+        self.steers.push(message);
+        self.outdate();
+    }
+
+    /// Something has happened that the slot does not say.
+    fn outdate(&mut self) {
+        if let Written::Held(held) = &mut self.written {
+            held.is_outdated = true;
+        }
+    }
+
+    /// Takes the answer of the model.
+    pub(super) fn answered(&mut self, answer: AiMessage, usage: Usage, stop: Option<Stop>) {
         let state = |call: &ToolCall| {
             let needs_approval = self.needs_approval.contains(&call.name);
             if needs_approval { CallState::Unapproved } else { CallState::New }
         };
         let calls: Vec<_> = answer.tool_calls().map(state).collect();
-        let is_paused = calls.is_empty() && stop == Some(Stop::Paused);
-        let is_over = self.rounds >= self.most_rounds && (is_paused || !calls.is_empty());
+        let (has_calls, is_paused) = (!calls.is_empty(), stop == Some(Stop::Paused));
+        let is_paused = is_paused && !has_calls;
         if self.doing == Doing::Paused {
             self.messages.pop(); // the answer goes on with it
         }
         self.messages.push(Message::Ai(answer));
         self.usage += usage;
-        let has_calls = !calls.is_empty();
+        self.outdate();
         self.doing = if has_calls { Doing::Calling(calls) } else { Doing::Asking };
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
-        } else if is_over {
-            let most = self.most_rounds;
-            let why = format!("Not run: a turn has at most {most} rounds of calls.");
-            self.end(Ended::Rounds, &why);
         } else if has_calls || is_paused {
+            if self.rounds >= self.most_rounds {
+                let most = self.most_rounds;
+                let why = format!("Not run: a turn has at most {most} rounds of calls.");
+                return self.end(Ended::Rounds, &why);
+            }
             self.rounds += 1;
             if is_paused {
                 self.doing = Doing::Paused;
@@ -356,7 +318,12 @@ impl State {
         }
     }
 
-    fn interrupted(&mut self, keep: OnInterrupt) {
+    /// Ends it, unless it is over.
+    pub(super) fn interrupt(&mut self, keep: OnInterrupt) {
+        if self.is_over() {
+            return;
+        }
+        self.outdate();
         if keep == OnInterrupt::Forget && !self.has_happened() {
             self.doing = Doing::Forgetting;
         } else {
@@ -364,31 +331,36 @@ impl State {
         }
     }
 
-    /// Ends it so. Of calls that were handed out nobody knows what came; the others are not run,
-    /// for this reason.
     fn end(&mut self, ended: Ended, why: &str) {
-        for (place, call) in self.open_calls() {
-            let closed = if self.state(place).is_handed_out() {
-                outcome_unknown(&call, &self.call_tag(place), "")
-            } else {
-                not_run(error_result(&call, why))
-            };
-            self.close(place, closed);
-        }
+        self.close_all(|_| true, why);
         self.messages.append(&mut self.steers);
         self.doing = Doing::Ending(ended);
+    }
+
+    /// Closes the calls in such states. Of those that were handed out nobody knows what came; the
+    /// others are not run, for this reason.
+    pub(super) fn close_all(&mut self, which: impl Fn(CallState) -> bool, why: &str) {
+        for (place, call) in self.open_calls() {
+            let state = self.state(place);
+            if state.is_handed_out() && which(state) {
+                self.close(place, outcome_unknown(&call, &self.call_tag(place), ""));
+            } else if which(state) {
+                self.close(place, not_run(error_result(&call, why)));
+            }
+        }
     }
 
     /// Stages a result; behind the last one the model is to be asked.
     fn close(&mut self, place: usize, result: ToolMessage) {
         self.messages.push(Message::Tool(result));
         self.set(place, CallState::Answered);
+        self.outdate();
         if self.open().is_empty() {
             self.doing = Doing::Asking;
         }
     }
 
-    fn set(&mut self, place: usize, state: CallState) {
+    pub(super) fn set(&mut self, place: usize, state: CallState) {
         if let Doing::Calling(calls) = &mut self.doing
             && let Some(call) = calls.get_mut(place)
         {
@@ -414,21 +386,18 @@ impl State {
 
     /// The calls without results, with their places among the newest calls.
     pub(super) fn open(&self) -> Vec<(usize, &ToolCall)> {
-        let Doing::Calling(calls) = &self.doing else { return Vec::new() };
+        self.open_in(|it| it != CallState::Answered)
+    }
+
+    /// Those of the newest calls that are in such states.
+    pub(super) fn open_in(&self, which: impl Fn(CallState) -> bool) -> Vec<(usize, &ToolCall)> {
         let newest = self.newest_calls().and_then(|at| self.messages.get(at));
-        let made = newest.into_iter().flat_map(Message::tool_calls).zip(calls).enumerate();
-        made.filter(|(_, (_, it))| **it != CallState::Answered)
-            .map(|(place, (call, _))| (place, call))
-            .collect()
+        let calls = newest.into_iter().flat_map(Message::tool_calls).enumerate();
+        calls.filter(|(place, _)| which(self.state(*place))).collect()
     }
 
     pub(super) fn open_calls(&self) -> Vec<(usize, ToolCall)> {
         self.open().into_iter().map(|(place, call)| (place, call.clone())).collect()
-    }
-
-    fn call_at(&self, place: usize) -> ToolCall {
-        let waiting = self.open().into_iter().find(|it| it.0 == place);
-        waiting.map_or_else(|| ToolCall::new("", "", ""), |(_, call)| call.clone())
     }
 
     /// Returns true if nothing is left but to store it.
@@ -486,32 +455,14 @@ impl State {
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
         let mut results = self.messages.iter().filter_map(Message::as_tool);
-        results.any(|it| !was_not_run(it) && !self.is_repeatable_name(it.tool_name()))
-            || self
-                .open()
-                .into_iter()
-                .any(|(place, call)| self.state(place).is_handed_out() && !self.is_repeatable(call))
-    }
-
-    /// Returns what tools gave that the slot does not have, with the calls and their tags.
-    pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
-        let known = self.held().map_or(0, |held| held.messages);
-        let mut calls = calls_among(&self.messages);
-        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
-        let unwritten = calls.into_iter().filter_map(|made| {
-            let (at, result) = made.result?;
-            let tag = || self.call_tag_at(made.at, made.place);
-            (at >= known && is_true(result)).then(|| (tag(), made.call, result))
-        });
-        unwritten.collect()
+        let has_run =
+            |it: &ToolMessage| !was_not_run(it) && !self.repeatable.contains(it.tool_name());
+        let handed_out = self.open_in(CallState::is_handed_out);
+        results.any(has_run) || handed_out.into_iter().any(|(_, call)| !self.is_repeatable(call))
     }
 
     pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.is_repeatable_name(&call.name)
-    }
-
-    fn is_repeatable_name(&self, tool: &str) -> bool {
-        self.repeatable.contains(tool)
+        self.repeatable.contains(&call.name)
     }
 
     /// Returns true if the slot knows of the newest calls. More may be known of them.
@@ -529,9 +480,7 @@ impl State {
     /// calls were handed out; they make the note about other turns again.
     pub(super) fn checkpoint(&self) -> Result<Vec<u8>> {
         let mut written = Self { written: Written::Not, note: None, ..self.clone() };
-        if matches!(written.doing, Doing::Calling(_)) {
-            written.apply(Event::HandedOut)?;
-        }
+        written.hand_out();
         serde_json::to_vec(&written).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
         })

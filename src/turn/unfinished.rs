@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Turn;
 use super::late::Stored;
+use super::over::AnyMemory;
 use super::state::{
-    CallState, Event, Held, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
+    CallState, Event, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Read;
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::window::Matches;
@@ -54,11 +56,18 @@ impl fmt::Debug for Unfinished {
 
 impl Unfinished {
     /// Returns the turn in this slot, or why this version can't read it.
-    pub(super) fn of(slot: &Slot) -> Result<Self, Unread> {
-        match serde_json::from_slice::<State>(slot.content()) {
-            Ok(state) => Ok(Self { state, version: slot.version() }),
-            Err(_) => Err(Unread::of(slot)),
+    pub(super) fn of(slot: &Slot) -> Result<Self> {
+        if let Ok(state) = serde_json::from_slice(slot.content()) {
+            return Ok(Self { state, version: slot.version() });
         }
+        let name = slot.name();
+        let text = match later_version(slot) {
+            Some(later) => format!(
+                "the slot {name:?} holds a turn of version {later}, and this is version {VERSION}"
+            ),
+            None => format!("the slot {name:?} holds a turn that can't be read"),
+        };
+        Err(Error::new(ErrorKind::Unsupported, "unfinished", text))
     }
 
     /// Returns the id of the turn.
@@ -94,6 +103,11 @@ impl Unfinished {
         waiting_in(&self.state)
     }
 
+    /// Returns true if this is the turn of that call, and no other one of its id.
+    pub(super) fn has(&self, waiting: &Waiting) -> bool {
+        (&self.state.life, self.state.part) == (&waiting.life, waiting.part)
+    }
+
     /// Returns the time when it was written to its slot, where its owner noted that.
     pub fn since(&self) -> Option<SystemTime> {
         since(&self.state)
@@ -107,26 +121,25 @@ impl Unfinished {
 
     /// Returns true if a call was handed out and has no result, as far as the slot says.
     pub(crate) fn runs(&self) -> bool {
-        let mut waiting = self.state.open().into_iter();
-        waiting.any(|(place, _)| self.state.state(place).is_handed_out())
+        !self.state.open_in(CallState::is_handed_out).is_empty()
     }
 
     /// The turn in the hands of a new owner, who looks what others have done meanwhile.
-    pub(super) fn adopted(&self, decision: Option<Event>) -> Result<Turn> {
-        let mut state = self.state.clone();
-        state.apply(Event::HandedOver)?;
-        decision.map_or(Ok(()), |decision| state.apply(decision))?;
-        let messages = state.messages.len();
-        state.apply(Event::Saved(Held { version: self.version, messages, is_outdated: false }))?;
-        state.adoptions += 1;
-        Ok(Turn::of(state))
+    pub(super) fn adopted(&self, decision: Option<(usize, Event)>) -> Result<Turn> {
+        let mut turn = Turn::of(self.state.clone());
+        turn.state.hand_over();
+        turn.state.adoptions += 1;
+        if let Some((place, event)) = decision {
+            turn.state.apply(place, event)?;
+        }
+        turn.wrote(self.version);
+        Ok(turn)
     }
 }
 
 /// Returns the calls of a turn that wait for approval.
 pub(super) fn waiting_in(state: &State) -> Vec<Waiting> {
-    let waiting = state.open().into_iter();
-    let waiting = waiting.filter(|it| state.state(it.0) == CallState::Unapproved);
+    let waiting = state.open_in(CallState::is_unapproved).into_iter();
     let waiting = waiting.map(|(_, call)| Waiting {
         turn: state.id.clone(),
         call: call.id.clone(),
@@ -194,60 +207,27 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// Returns the turns in the slots of this snapshot.
-///
-/// # Errors
-///
-/// That of the first one that can't be read.
-pub(super) fn unfinished_in(snapshot: &Snapshot) -> Result<Vec<Unfinished>> {
-    turns_in(snapshot).collect()
+/// Reads the slots of turns.
+pub(super) async fn turns(memory: &impl AnyMemory) -> Result<Snapshot> {
+    let slots = memory.list().await?.into_iter().map(|(name, _)| name);
+    let names = slots.filter(|name| name.starts_with(PREFIX));
+    memory.look_up(&Read::newest(0).slots(names)).await
 }
 
 /// Returns the turns in the slots of this snapshot, or for each why it can't be read.
 pub(crate) fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished>> {
     let turns = snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX));
-    turns.map(|slot| Unfinished::of(slot).map_err(|unread| unread.error()))
+    turns.map(Unfinished::of)
 }
 
-/// A slot of a turn that this version can't read.
-pub(super) struct Unread {
-    slot: String,
-    /// The version that it says, where it does.
-    version: Option<u32>,
-}
-
-impl Unread {
-    fn of(slot: &Slot) -> Self {
-        #[derive(Deserialize)]
-        struct Versioned {
-            turn: u32,
-        }
-        let read = serde_json::from_slice::<Versioned>(slot.content());
-        Self { slot: slot.name().to_owned(), version: read.ok().map(|it| it.turn) }
+/// Returns the version of the turn in this slot, where it is later than what this one reads.
+fn later_version(slot: &Slot) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        turn: u32,
     }
-
-    /// Returns the version, where it is later than what this one reads.
-    fn later(&self) -> Option<u32> {
-        self.version.filter(|version| *version > VERSION)
-    }
-
-    fn line(&self) -> String {
-        let which =
-            if self.later().is_some() { "of a later version" } else { "that can't be read" };
-        format!("- a turn {which} has begun something whose outcome is not known")
-    }
-
-    /// The error of whoever asks for the turns.
-    pub(super) fn error(&self) -> Error {
-        let Self { slot, .. } = self;
-        let text = match self.later() {
-            Some(later) => format!(
-                "the slot {slot:?} holds a turn of version {later}, and this is version {VERSION}"
-            ),
-            None => format!("the slot {slot:?} holds a turn that can't be read"),
-        };
-        Error::new(ErrorKind::Unsupported, "unfinished", text)
-    }
+    let read = serde_json::from_slice::<Versioned>(slot.content()).ok();
+    read.map(|it| it.turn).filter(|version| *version > VERSION)
 }
 
 /// Returns a line for each call that turns in the slots of this snapshot have begun, other than the
@@ -263,7 +243,13 @@ pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String
                 let calls = turn.calls();
                 lines.extend(calls.iter().map(|call| (turn.since(), call.line())));
             }
-            Err(unread) => lines.push((None, unread.line())),
+            Err(_) => {
+                let is_later = later_version(slot).is_some();
+                let which = if is_later { "of a later version" } else { "that can't be read" };
+                let text =
+                    format!("- a turn {which} has begun something whose outcome is not known");
+                lines.push((None, text));
+            }
         }
     }
     lines.sort_by_key(|(since, _)| *since); // calls of one turn stay in their order
@@ -293,17 +279,11 @@ pub(super) fn stored_by_others(
 /// and how many more there are. `None` if there is none.
 pub(super) fn note_of(lines: &[String]) -> Option<Message> {
     let earlier = lines.len().saturating_sub(MOST_TOLD);
-    let mut text = NOTE.to_owned();
-    if earlier > 0 {
-        text += "\n- and ";
-        text += &earlier.to_string();
-        text += " earlier calls, not shown here";
-    }
-    for line in lines.iter().skip(earlier) {
-        text.push('\n');
-        text.push_str(line);
-    }
-    (!lines.is_empty()).then(|| Message::user(text))
+    let not_shown = format!("- and {earlier} earlier calls, not shown here");
+    let not_shown = Some(&*not_shown).filter(|_| earlier > 0);
+    let shown = lines.iter().skip(earlier).map(String::as_str);
+    let text: Vec<_> = [NOTE].into_iter().chain(not_shown).chain(shown).collect();
+    (!lines.is_empty()).then(|| Message::user(text.join("\n")))
 }
 
 /// Returns the note in one line, for a prompt that has no room for more.

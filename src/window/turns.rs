@@ -63,7 +63,8 @@ pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Windo
         }
     }
     let start = questions.question.first().copied().unwrap_or(0);
-    let before = records.get(start).map_or(0, |record| record.seq().saturating_sub(snapshot.start));
+    let before =
+        records.get(start).map_or(0, |record| record.position().saturating_sub(snapshot.start));
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
         Ok(WindowStart::at(start))
     } else if snapshot.is_complete() {

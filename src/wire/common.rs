@@ -308,18 +308,25 @@ pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
             Some(DataUrl { media_type, data })
         }
         Source::Url(url) => DataUrl::parse(url),
+        // Where it says which media these are, their bytes do not matter yet.
+        Source::Reference(_) => {
+            let media_type = known_type(media).unwrap_or("application/octet-stream");
+            Some(DataUrl { media_type, data: "" })
+        }
         Source::FileId(_) => None,
     }
 }
 
-/// The media type that was given, or else the one that the data itself or its address tells.
+/// The media type that the header of a picture says, for a provider refuses one that is said to be
+/// what it is not; else the one that was given, or that the data or the address tells.
 pub(super) fn known_type(media: &Media) -> Option<&str> {
+    let header = media.picture().map(|picture| picture.media_type.as_str());
     let told = || match &media.source {
         Source::Base64(data) => sniff(data),
         Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
-        Source::FileId(_) => None,
+        Source::Reference(_) | Source::FileId(_) => None,
     };
-    media.media_type.as_deref().or_else(told)
+    header.or(media.media_type.as_deref()).or_else(told)
 }
 
 /// Returns the media type that the first bytes of base64 data tell.
@@ -358,6 +365,14 @@ impl<'a> Sequence<'a> {
         match self {
             Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
             Self::List(list) => Iter::List(list.iter()),
+        }
+    }
+
+    /// Refuses a message whose media are not here, but beside a record.
+    pub(super) fn must_hold_media(&self) -> Result<(), String> {
+        match self.iter().position(|message| message.references().next().is_some()) {
+            None => Ok(()),
+            Some(i) => Err(format!("message {i} has a reference where the bytes of media belong")),
         }
     }
 

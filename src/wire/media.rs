@@ -22,7 +22,8 @@ fn is_refused(part: &Part, message: &Message, row: &Row) -> bool {
         },
         // The name of a bucket is not told to who can't look into it.
         Source::Url(url) => reaches(url, row),
-        Source::Base64(_) => true,
+        Source::Base64(data) => !data.is_empty(),
+        Source::Reference(_) => true,
     };
     !(is_taken && is_found)
 }

@@ -589,6 +589,7 @@ impl<'a> Request<'a> {
         let mut body = Body::new(&extra);
         let mut losses = Losses::default();
         viewed!(self, view => {
+            view.messages.must_hold_media()?;
             let sent = view.sent(&mut losses);
             let messages = MessageFormat::messages(&view, &sent, &mut losses);
             match self.format() {

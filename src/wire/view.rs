@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 
 use super::borrowed::{BorrowedValue, Object};
 use super::common::{At, Sequence};
@@ -17,9 +17,9 @@ use crate::provider::Provider;
 ///
 /// Each module has its own under the name that the list has there, such as
 /// [`openai::Messages`](super::openai::Messages), with the options of that format beside those that
-/// stand here. It borrows: nothing is copied before it is serialised, which never fails. A
-/// placeholder stands for what the format can't express; [`strict`](Self::strict) refuses it
-/// instead.
+/// stand here. It borrows: nothing is copied before it is serialised, which fails only where a
+/// message has a [reference](crate::message::MediaReference) in the place of media. A placeholder
+/// stands for what the format can't express; [`strict`](Self::strict) refuses it instead.
 #[derive(Clone, Debug)]
 pub struct View<'a, F> {
     pub(super) messages: Sequence<'a>,
@@ -170,6 +170,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
 
 impl<F: MessageFormat> Serialize for View<'_, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.messages.must_hold_media().map_err(S::Error::custom)?;
         let mut losses = Losses::default();
         F::messages(self, &self.sent(&mut losses), &mut losses).serialize(serializer)
     }

@@ -71,8 +71,8 @@ impl ChatMemory for Kept {
         let mut held = self.held.lock().unwrap();
         let first = held.end;
         for message in batch.drain(..) {
-            let seq = held.end;
-            held.records.push((seq, message));
+            let position = held.end;
+            held.records.push((position, message));
             held.end += 1;
         }
         Ok(first..held.end)
@@ -81,7 +81,8 @@ impl ChatMemory for Kept {
         let held = self.held.lock().unwrap();
         let before = before.unwrap_or(held.end);
         let rows = held.records.iter().rev().filter(|row| row.0 < before).take(n);
-        let records = Records::from_rows(rows.map(|(seq, it)| (*seq, UNIX_EPOCH, it.clone())));
+        let records =
+            Records::from_rows(rows.map(|(position, it)| (*position, UNIX_EPOCH, it.clone())));
         let start = held.records.first().map_or(held.end, |row| row.0);
         Ok(Snapshot::new(start..held.end, records))
     }

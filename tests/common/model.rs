@@ -1,8 +1,8 @@
 //! A naive model of composing: the rules in their words, over plain vectors, as slow as they come.
 //!
 //! It shares nothing with the composer but the messages. Indices are places in the list of records,
-//! private ones counted; positions are what records call `seq`. Where the rules leave something
-//! open, the model says so: it allows both, or answers [`Outcome::Undetermined`].
+//! private ones counted; positions are those of records. Where the rules leave something open, the
+//! model says so: it allows both, or answers [`Outcome::Undetermined`].
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
@@ -26,7 +26,7 @@ pub struct History {
 
 impl From<&Snapshot> for History {
     fn from(all: &Snapshot) -> Self {
-        let records = all.records.iter().map(|it| (it.seq(), it.message().clone()));
+        let records = all.records.iter().map(|it| (it.position(), it.message().clone()));
         Self {
             system: all.system.as_deref().cloned(),
             records: records.collect(),
@@ -261,7 +261,7 @@ impl Expected {
     /// The positions of what is sent from the history, in order.
     pub fn positions(&self) -> Vec<u64> {
         let records = self.sent.iter().filter_map(|sent| match sent {
-            Sent::Record(seq, ..) => Some(*seq),
+            Sent::Record(position, ..) => Some(*position),
             _ => None,
         });
         records.collect()
@@ -535,8 +535,11 @@ pub fn outcome(
     let whole = model.outcome(temporaries, &opening);
     // "A system record that opens the history (position == start), where the slot is empty and the
     // window reaches back to it." It takes no place then.
-    let first = history.records.first().filter(|(seq, it)| *seq == history.start && it.is_system());
-    let Some((seq, system)) = first else { return whole };
+    let first = history
+        .records
+        .first()
+        .filter(|(position, it)| *position == history.start && it.is_system());
+    let Some((position, system)) = first else { return whole };
     let reaches = !matches!(&whole, Outcome::Prompt(expected) if expected.older > 1);
     if history.system.is_some() || settings.system.is_some() || !reaches {
         return whole;
@@ -544,13 +547,13 @@ pub fn outcome(
     let rest = History {
         system: Some(system.clone()),
         records: history.records[1..].to_vec(),
-        start: seq + 1,
+        start: position + 1,
         end: history.end,
     };
     match (outcome(&rest, temporaries, settings, first_read, placeholder, counter), whole) {
         (_, whole @ Outcome::Undetermined(_)) => whole,
         (Outcome::Prompt(mut expected), _) if expected.older == 0 => {
-            expected.opening_system = Some(*seq);
+            expected.opening_system = Some(*position);
             Outcome::Prompt(expected)
         }
         (Outcome::Prompt(_), whole) => whole,
@@ -564,7 +567,7 @@ impl Model<'_> {
         self.messages.len()
     }
 
-    fn seq(&self, i: usize) -> u64 {
+    fn position(&self, i: usize) -> u64 {
         self.history.records[i].0
     }
 
@@ -666,8 +669,8 @@ impl Model<'_> {
         if self.len() == 0 {
             return opening;
         }
-        let start = self.seq(opening.at) / step as u64 * step as u64;
-        opening.at = (0..self.len()).find(|i| self.seq(*i) >= start).unwrap_or(self.len());
+        let start = self.position(opening.at) / step as u64 * step as u64;
+        opening.at = (0..self.len()).find(|i| self.position(*i) >= start).unwrap_or(self.len());
         let first = (opening.at..self.len()).find(|i| !self.private(*i));
         if let Some(first) = first.filter(|i| self.on() && self.messages[*i].is_tool())
             && let Some(calls) = before_the_run(&self.messages, 0, first)
@@ -1069,20 +1072,23 @@ impl Model<'_> {
             parts.sent.insert(0, Sent::System(system));
         }
         let tokens = settings.tokens.map(|_| self.total(&parts.sent));
-        let left_out = told.left_out.iter().map(|(i, why)| (self.seq(*i), *why));
+        let left_out = told.left_out.iter().map(|(i, why)| (self.position(*i), *why));
         let left_out: BTreeMap<_, _> =
-            left_out.chain(blank.into_iter().map(|seq| (seq, Reason::Blank))).collect();
+            left_out.chain(blank.into_iter().map(|position| (position, Reason::Blank))).collect();
         // Of what is left out nothing else is told.
-        let question = choice.front.iter().map(|i| self.seq(*i));
-        let question = question.filter(|seq| !left_out.contains_key(seq)).collect();
+        let question = choice.front.iter().map(|i| self.position(*i));
+        let question = question.filter(|position| !left_out.contains_key(position)).collect();
         Outcome::Prompt(Box::new(Expected {
             opening_system: None,
             left_out,
             older,
-            moved: moved.iter().map(|(i, call)| (self.seq(*i), self.seq(*call))).collect(),
-            may_be_moved: may_be_moved.iter().map(|i| self.seq(*i)).collect(),
+            moved: moved
+                .iter()
+                .map(|(i, call)| (self.position(*i), self.position(*call)))
+                .collect(),
+            may_be_moved: may_be_moved.iter().map(|i| self.position(*i)).collect(),
             question,
-            note: note.iter().map(|i| self.seq(*i)).collect(),
+            note: note.iter().map(|i| self.position(*i)).collect(),
             search_ended: self.search_ended(&told),
             repaired: parts.repaired,
             kept_systems: parts.kept_systems,
@@ -1123,14 +1129,14 @@ impl Model<'_> {
                 let cut = copy.is_some();
                 let message = copy.unwrap_or_else(|| self.messages[i].clone());
                 if message.is_system() {
-                    parts.kept_systems.push(self.seq(i));
+                    parts.kept_systems.push(self.position(i));
                 }
-                parts.sent.push(Sent::Record(self.seq(i), message, cut));
+                parts.sent.push(Sent::Record(self.position(i), message, cut));
             }
             for (head, k) in &unit.open {
                 let call = calls(self.messages[*head])[*k].clone();
-                parts.repaired.push((self.seq(*head), call.id.clone()));
-                parts.sent.push(Sent::Placeholder(self.seq(*head), call));
+                parts.repaired.push((self.position(*head), call.id.clone()));
+                parts.sent.push(Sent::Placeholder(self.position(*head), call));
             }
         }
         parts
@@ -1156,9 +1162,9 @@ impl Model<'_> {
 
     /// "The position before which nothing was looked for": each that the rules allow.
     fn search_ended(&self, told: &Told) -> Vec<Option<u64>> {
-        let mut allowed = vec![told.ended.iter().min().map(|at| self.seq(*at))];
+        let mut allowed = vec![told.ended.iter().min().map(|at| self.position(*at))];
         let others = told.may_end.iter().chain(&told.ended).filter(|at| **at > 0);
-        allowed.extend(others.map(|at| Some(self.seq(*at))));
+        allowed.extend(others.map(|at| Some(self.position(*at))));
         allowed
     }
 
@@ -1373,7 +1379,7 @@ impl Model<'_> {
 
     // What is told
 
-    /// "Result at seq is sent behind the call at position `call` and not in its place."
+    /// "Result at position is sent behind the call at position `call` and not in its place."
     fn moved(
         &self,
         choice: &Choice,
@@ -1477,15 +1483,15 @@ impl Model<'_> {
         let mut i = 0;
         while i < sent.len() {
             let blank = match &sent[i] {
-                Sent::Record(seq, it, _) if self.settings.is_blank_user(it) => Some(*seq),
+                Sent::Record(position, it, _) if self.settings.is_blank_user(it) => Some(*position),
                 _ => None,
             };
             let before = sent[..i].iter().rev().find_map(said).is_some_and(|it| it.is_user());
             let behind = sent[i + 1..].iter().filter_map(said).take_while(Message::is_user);
             let behind = behind.into_iter().any(|it| !self.settings.is_blank_user(&it));
             match blank.filter(|_| turns && (before || behind)) {
-                Some(seq) => {
-                    out.push(seq);
+                Some(position) => {
+                    out.push(position);
                     sent.remove(i);
                 }
                 None => i += 1,

@@ -18,6 +18,9 @@ pub(crate) struct Odd {
     pub(crate) loses: AtomicBool,
     /// The next append is not made.
     pub(crate) fails: AtomicBool,
+    /// The next append is not made yet: it is on its way.
+    pub(crate) delays: AtomicBool,
+    pub(crate) on_its_way: Mutex<Option<Append>>,
     /// The next append panics.
     pub(crate) panics: AtomicBool,
     /// The next read fails.
@@ -48,6 +51,8 @@ impl Odd {
             limits,
             loses: AtomicBool::default(),
             fails: AtomicBool::default(),
+            delays: AtomicBool::default(),
+            on_its_way: Mutex::default(),
             panics: AtomicBool::default(),
             is_unreadable: AtomicBool::default(),
             plan: Mutex::default(),
@@ -114,6 +119,10 @@ impl ChatMemory for Odd {
         }
         if planned == Some(false) || self.fails.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "append", "the disk is full"));
+        }
+        if self.delays.swap(false, Ordering::Relaxed) {
+            *self.on_its_way.lock().unwrap() = Some(std::mem::take(append));
+            return Err(Error::new(ErrorKind::Unacknowledged, "append", "it is on its way"));
         }
         let appended = self.inner.append_with(append)?;
         self.others_act(true);

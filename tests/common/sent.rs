@@ -10,11 +10,13 @@ pub(crate) fn texts(prompt: &Prompt) -> Vec<String> {
 
 /// The positions of what is sent, in the order in which it is sent.
 pub(crate) fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
+    let position = |origin| match origin {
+        Origin::History(position) | Origin::Truncated(position) | Origin::Adapted(position) => {
+            Some(position)
+        }
         _ => None,
     };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+    prompt.with_origins().filter_map(|(origin, _)| position(origin)).collect()
 }
 
 /// What is wrong with a report that does not account for every position.

@@ -129,15 +129,15 @@ fn sends_as_it_is(provider: Option<Provider>) -> bool {
 /// The positions that a prompt sends, with those of neighbours that became one message.
 fn positions(prompt: &Prompt) -> (Vec<u64>, BTreeSet<u64>) {
     let firsts = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(seq)
-        | Origin::Truncated(seq)
-        | Origin::Adapted(seq)
-        | Origin::Joined(Some(seq)) => Some(seq),
+        Origin::History(position)
+        | Origin::Truncated(position)
+        | Origin::Adapted(position)
+        | Origin::Joined(Some(position)) => Some(position),
         _ => None,
     });
     let firsts: Vec<u64> = firsts.collect();
     let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    let all = firsts.iter().copied().chain(joined.filter_map(|it| it.seq)).collect();
+    let all = firsts.iter().copied().chain(joined.filter_map(|it| it.position)).collect();
     (firsts, all)
 }
 
@@ -145,10 +145,14 @@ fn same(expected: &Sent, origin: Origin, message: &Message, provider: Option<Pro
     match (expected, origin) {
         (Sent::System(it), Origin::System | Origin::History(_))
         | (Sent::Temporary(it), Origin::Temporary) => it == message,
-        (Sent::Record(seq, it, cut), Origin::History(at)) => at == *seq && !cut && it == message,
-        (Sent::Record(seq, it, cut), Origin::Truncated(at)) => at == *seq && *cut && it == message,
-        (Sent::Record(seq, it, _), Origin::Adapted(at)) => {
-            provider.is_some() && at == *seq && it.role() == message.role()
+        (Sent::Record(position, it, cut), Origin::History(at)) => {
+            at == *position && !cut && it == message
+        }
+        (Sent::Record(position, it, cut), Origin::Truncated(at)) => {
+            at == *position && *cut && it == message
+        }
+        (Sent::Record(position, it, _), Origin::Adapted(at)) => {
+            provider.is_some() && at == *position && it.role() == message.role()
         }
         (Sent::Placeholder(_, call), Origin::Repair) => message.as_tool().is_some_and(|it| {
             let id = provider.is_some() || it.call_id() == call.id;
@@ -191,7 +195,7 @@ fn differences(prompt: &Prompt, expected: &Expected, settings: &Settings) -> Vec
             && expected
                 .sent
                 .iter()
-                .any(|sent| matches!(sent, Sent::Record(seq, Message::Custom(_), _) if seq == it))
+                .any(|sent| matches!(sent, Sent::Record(position, Message::Custom(_), _) if position == it))
     };
     let order = expected_all.iter().copied().filter(|it| firsts.contains(it) && !custom(it));
     let order: Vec<u64> = order.collect();
@@ -203,15 +207,16 @@ fn differences(prompt: &Prompt, expected: &Expected, settings: &Settings) -> Vec
     let records = expected_all.len() + usize::from(own.is_some());
     check("sent", report.sent == records, &report.sent, &records);
     let left_out: BTreeMap<u64, Option<Reason>> =
-        report.left_out.iter().map(|it| (it.seq, reason(it.why))).collect();
-    let must = expected.left_out.iter().all(|(seq, why)| left_out.get(seq) == Some(&Some(*why)));
+        report.left_out.iter().map(|it| (it.position, reason(it.why))).collect();
+    let must =
+        expected.left_out.iter().all(|(position, why)| left_out.get(position) == Some(&Some(*why)));
     let all = left_out.len() == expected.left_out.len() && left_out.len() == report.left_out.len();
     check("left out", must && all, &report.left_out, &expected.left_out);
-    let moved: BTreeMap<u64, u64> = report.moved.iter().map(|it| (it.seq, it.call)).collect();
-    let must = expected.moved.iter().all(|(seq, call)| moved.get(seq) == Some(call));
-    let may = moved
-        .keys()
-        .all(|seq| expected.moved.contains_key(seq) || expected.may_be_moved.contains(seq));
+    let moved: BTreeMap<u64, u64> = report.moved.iter().map(|it| (it.position, it.call)).collect();
+    let must = expected.moved.iter().all(|(position, call)| moved.get(position) == Some(call));
+    let may = moved.keys().all(|position| {
+        expected.moved.contains_key(position) || expected.may_be_moved.contains(position)
+    });
     check("moved", must && may, &moved, &expected.moved);
     check("question", report.question == expected.question, &report.question, &expected.question);
     check("note", report.note == expected.note, &report.note, &expected.note);
@@ -219,8 +224,10 @@ fn differences(prompt: &Prompt, expected: &Expected, settings: &Settings) -> Vec
     check("search ended", ended, &report.search_ended, &expected.search_ended);
     let ids = matches!(provider, None | Some(Provider::Ollama));
     let id = |id: &String| if ids { id.clone() } else { String::new() };
-    let repaired: Vec<_> = report.repaired.iter().map(|it| (it.seq, id(&it.call_id))).collect();
-    let by_rule: Vec<_> = expected.repaired.iter().map(|(seq, it)| (Some(*seq), id(it))).collect();
+    let repaired: Vec<_> =
+        report.repaired.iter().map(|it| (it.position, id(&it.call_id))).collect();
+    let by_rule: Vec<_> =
+        expected.repaired.iter().map(|(position, it)| (Some(*position), id(it))).collect();
     check("repaired", repaired == by_rule, &repaired, &by_rule);
     let kept = report.kept_systems == expected.kept_systems;
     check("kept systems", kept, &report.kept_systems, &expected.kept_systems);
@@ -274,7 +281,7 @@ fn broken_laws(
         law(&format!("whole groups {wrong:?}"), wrong.is_empty());
         let unanswered = model::unanswered(history);
         for repaired in &report.repaired {
-            let call = (repaired.seq.unwrap_or(u64::MAX), repaired.call_id.clone());
+            let call = (repaired.position.unwrap_or(u64::MAX), repaired.call_id.clone());
             let known = !sends_as_it_is(settings.provider) || settings.provider.is_some();
             let denied = if known {
                 !unanswered.iter().any(|it| it.0 == call.0)
@@ -344,7 +351,7 @@ fn judge(
         let history: Vec<_> = history
             .records
             .iter()
-            .map(|(seq, it)| format!("{seq} {}", notation::written(it)))
+            .map(|(position, it)| format!("{position} {}", notation::written(it)))
             .collect();
         Err(TestCaseError::fail(format!(
             "{reason}\n{settings:?}\nslot {:?}, temporaries {temporaries:?}\nhistory from {}: {}\n{}",

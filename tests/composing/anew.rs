@@ -25,7 +25,7 @@ use proptest::prelude::*;
 type Rows = Vec<(u64, Message)>;
 
 fn rows(records: &Records) -> Rows {
-    records.iter().map(|r| (r.seq(), r.message().clone())).collect()
+    records.iter().map(|r| (r.position(), r.message().clone())).collect()
 }
 
 fn texts(memory: &impl ChatMemory) -> Vec<String> {
@@ -111,7 +111,7 @@ impl Shared {
             // Whole groups, unless this is a conversation that is gone already.
             let now = shared.rows();
             let (last, message) = given.last().unwrap().clone();
-            let next = now.iter().find(|(seq, _)| *seq == last + 1);
+            let next = now.iter().find(|(position, _)| *position == last + 1);
             let there = now.contains(&(last, message));
             let opening = given.iter().rev().find(|(_, m)| !m.is_tool());
             let grouped = opening.is_some_and(|(_, m)| m.has_tool_calls());
@@ -161,7 +161,7 @@ impl ChatMemory for Shared {
             return Err(Error::new(ErrorKind::Storage, "evict", "the disk is full"));
         }
         let told = self.told.lock().unwrap();
-        let gone = self.rows().into_iter().filter(|(seq, _)| *seq < before);
+        let gone = self.rows().into_iter().filter(|(position, _)| *position < before);
         self.missed.lock().unwrap().extend(gone.filter(|(_, message)| !told.contains(message)));
         drop(told);
         let gone = self.memory.evict(before);

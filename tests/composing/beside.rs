@@ -272,7 +272,7 @@ fn what_is_cleared_over_so_many_tokens_stays_cleared_until_the_boundary_moves() 
         prompt.add(Message::ai_calls([ToolCall::new(&id, "read", "{}")])).unwrap();
         prompt.add(Message::tool(&id, "read", "word ".repeat(120))).unwrap();
         let built = prompt.build().unwrap();
-        let cleared: BTreeSet<u64> = built.report().cleared.iter().map(|it| it.seq).collect();
+        let cleared: BTreeSet<u64> = built.report().cleared.iter().map(|it| it.position).collect();
         let shown: BTreeSet<u64> = sent(&built).into_iter().collect();
         let back: Vec<_> = before.intersection(&shown).collect();
         assert!(back.is_empty(), "{back:?} were cleared and are not any more at {i}");
@@ -423,7 +423,7 @@ fn what_was_read_back_is_not_cleared_again() {
             prompt.add(Message::tool(&id, tool, "word ".repeat(100))).unwrap();
         }
         let built = prompt.build().unwrap();
-        built.report().cleared.iter().map(|it| it.seq).collect::<Vec<_>>()
+        built.report().cleared.iter().map(|it| it.position).collect::<Vec<_>>()
     };
     let clear = Clear::tool_results().keep(1).step(1);
     assert_eq!(looping(clear.clone()), [2, 6]);
@@ -446,7 +446,7 @@ fn recall_finds_results_that_are_cleared() {
     prompt.add(Message::ai("Done.")).unwrap();
     prompt.add(Message::user("What was that of the zebra?")).unwrap();
     let built = prompt.build().unwrap();
-    let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.seq).collect();
+    let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.position).collect();
     assert!(recalled.contains(&2), "{recalled:?}");
     assert!(!recalled.contains(&4), "{recalled:?}");
 }

@@ -59,7 +59,7 @@ fn a_message_that_is_left_out_alone_moves_no_window() {
     let before = prompt.build().unwrap();
     prompt.add(Message::user("three ".repeat(110))).unwrap();
     let after = prompt.build().unwrap();
-    assert_eq!((after.report().left_out[0].seq, after[0].text()), (1, "one".into()));
+    assert_eq!((after.report().left_out[0].position, after[0].text()), (1, "one".into()));
     assert_eq!(broken_by(&after, &before), Some(Break::LeftOut(1)));
     assert_eq!(broken_by(&before, &after), Some(Break::LeftOut(1)));
 }
@@ -141,7 +141,7 @@ fn a_pin_that_a_budget_cuts_is_cut() {
     prompt.add_all([Message::ai("Yes."), Message::user("z ".repeat(100))]).unwrap();
     let after = prompt.build().unwrap();
     let (was, is) = (&before.report().truncated, &after.report().truncated);
-    assert_eq!((was.len(), is[0].seq), (0, 0), "{}", after.report());
+    assert_eq!((was.len(), is[0].position), (0, 0), "{}", after.report());
     assert_eq!(broken_by(&after, &before), Some(Break::Truncation(0)));
 }
 
@@ -207,7 +207,7 @@ fn a_result_with_another_id_is_cleared() {
     prompt.add(Message::ai("Wait.")).unwrap();
     prompt.add_all((1..3).flat_map(round).chain([Message::user("Well?")])).unwrap();
     let after = prompt.build().unwrap();
-    assert_eq!(after.report().cleared[0].seq, 2, "{}", after.report());
+    assert_eq!(after.report().cleared[0].position, 2, "{}", after.report());
     assert_eq!(broken_by(&after, &before), Some(Break::Clearing(2)));
 }
 
@@ -258,13 +258,13 @@ fn an_opening_that_a_provider_demands_comes_with_its_message() {
 }
 
 /// Returns the position of a record that is sent, of several in one message that of the first.
-fn seq(origin: Origin) -> Option<u64> {
+fn position(origin: Origin) -> Option<u64> {
     match origin {
-        Origin::History(seq)
-        | Origin::Truncated(seq)
-        | Origin::Cleared(seq)
-        | Origin::Adapted(seq)
-        | Origin::Joined(Some(seq)) => Some(seq),
+        Origin::History(position)
+        | Origin::Truncated(position)
+        | Origin::Cleared(position)
+        | Origin::Adapted(position)
+        | Origin::Joined(Some(position)) => Some(position),
         _ => None,
     }
 }
@@ -272,12 +272,12 @@ fn seq(origin: Origin) -> Option<u64> {
 /// Returns the positions of all records that are sent.
 fn positions(prompt: &Prompt) -> Vec<u64> {
     let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    let sent = prompt.with_origins().filter_map(|(origin, _)| seq(origin));
-    sent.chain(joined.filter_map(|it| it.seq)).collect()
+    let sent = prompt.with_origins().filter_map(|(origin, _)| position(origin));
+    sent.chain(joined.filter_map(|it| it.position)).collect()
 }
 
 fn start(prompt: &Prompt) -> Option<u64> {
-    positions(prompt).into_iter().filter(|seq| *seq >= prompt.report().window).min()
+    positions(prompt).into_iter().filter(|position| *position >= prompt.report().window).min()
 }
 
 fn text_of(prompt: &Prompt, wanted: Origin) -> Option<String> {
@@ -297,41 +297,42 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
     let (here, there) = (here(now), here(then));
     let is_joined = [here, there].iter().any(|it| matches!(it, Some(Origin::Joined(_))));
     let pairs = now.with_origins().zip(then.with_origins()).take(at);
-    let first = pairs.take_while(|((a, _), (b, _))| seq(*a) == seq(*b)).count();
+    let first = pairs.take_while(|((a, _), (b, _))| position(*a) == position(*b)).count();
     // Messages that are alike may have taken the places of others before the break.
     let stands_at = |prompt: &Prompt, wanted: u64| {
-        prompt.with_origins().nth(first).is_some_and(|(origin, _)| seq(origin) == Some(wanted))
+        prompt.with_origins().nth(first).is_some_and(|(origin, _)| position(origin) == Some(wanted))
     };
     let stands_here = |wanted: u64| {
         is_joined
-            || [here, there].into_iter().flatten().any(|it| seq(it) == Some(wanted))
+            || [here, there].into_iter().flatten().any(|it| position(it) == Some(wanted))
             || stands_at(now, wanted)
             || stands_at(then, wanted)
     };
     let is_here = |origin| here == Some(origin) || there == Some(origin);
     let (sent, was) = (positions(now), positions(then));
-    let leaves_out = |prompt: &Prompt, seq: u64| {
+    let leaves_out = |prompt: &Prompt, position: u64| {
         let left_out = &prompt.report().left_out;
-        left_out
-            .iter()
-            .any(|it| it.seq == seq && !matches!(it.why, Reason::Opening | Reason::RestOfTurn))
-            || prompt.report().unreadable.contains(&seq)
+        left_out.iter().any(|it| {
+            it.position == position && !matches!(it.why, Reason::Opening | Reason::RestOfTurn)
+        }) || prompt.report().unreadable.contains(&position)
     };
     let left_with_all_before = |prompt: &Prompt| {
         let mut left_out = prompt.report().left_out.iter();
         left_out.any(|it| matches!(it.why, Reason::Opening | Reason::RestOfTurn))
     };
-    let cut = |prompt: &Prompt, seq| {
+    let cut = |prompt: &Prompt, position| {
         let cuts = &prompt.report().truncated;
-        cuts.iter().find(|it| it.seq == seq).map(|it| (it.from, it.to))
+        cuts.iter().find(|it| it.position == position).map(|it| (it.from, it.to))
     };
-    let cleared = |prompt: &Prompt, seq| {
+    let cleared = |prompt: &Prompt, position| {
         let cleared = &prompt.report().cleared;
-        cleared.iter().find(|it| it.seq == seq).map(|it| (it.from, it.to))
+        cleared.iter().find(|it| it.position == position).map(|it| (it.from, it.to))
     };
     // A record that stood here has left the window.
-    let has_left = there.and_then(seq).is_some_and(|seq| {
-        !sent.contains(&seq) && !leaves_out(now, seq) && !old.pinned_before.contains(&seq)
+    let has_left = there.and_then(position).is_some_and(|position| {
+        !sent.contains(&position)
+            && !leaves_out(now, position)
+            && !old.pinned_before.contains(&position)
     });
     let is_true = match cause {
         Break::Provider => old.provider != new.provider,
@@ -349,34 +350,39 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
                     || left_with_all_before(now)
                     || left_with_all_before(then))
         }
-        Break::Question(seq) => {
-            (old.question.contains(&seq) && !sent.contains(&seq))
-                || (new.question.contains(&seq) && !was.contains(&seq) && start(now) == start(then))
+        Break::Question(position) => {
+            (old.question.contains(&position) && !sent.contains(&position))
+                || (new.question.contains(&position)
+                    && !was.contains(&position)
+                    && start(now) == start(then))
         }
         Break::Summary => {
             (is_joined || is_here(Origin::Summary))
                 && (old.summary != new.summary
                     || text_of(now, Origin::Summary) != text_of(then, Origin::Summary))
         }
-        Break::Pin(seq) => {
-            stands_here(seq) && old.pinned_before.contains(&seq) != new.pinned_before.contains(&seq)
+        Break::Pin(position) => {
+            stands_here(position)
+                && old.pinned_before.contains(&position) != new.pinned_before.contains(&position)
         }
-        Break::LateResult(seq) => {
-            let moved = new.moved.iter().find(|it| it.seq == seq);
+        Break::LateResult(position) => {
+            let moved = new.moved.iter().find(|it| it.position == position);
             moved.is_some_and(|moved| !old.moved.contains(moved))
         }
-        Break::Truncation(seq) => stands_here(seq) && cut(now, seq) != cut(then, seq) && !has_left,
-        Break::Clearing(seq) => {
-            stands_here(seq) && cleared(now, seq) != cleared(then, seq) && !has_left
+        Break::Truncation(position) => {
+            stands_here(position) && cut(now, position) != cut(then, position) && !has_left
         }
-        Break::LeftOut(seq) => {
+        Break::Clearing(position) => {
+            stands_here(position) && cleared(now, position) != cleared(then, position) && !has_left
+        }
+        Break::LeftOut(position) => {
             // A call goes with the late result that took it along, also from behind a notice.
             let is_put = is_here(Origin::Notice) || is_here(Origin::Summary);
             let mut moved = new.moved.iter().chain(&old.moved);
-            let took = moved.any(|it| it.seq == seq && (is_put || stands_here(it.call)));
-            (stands_here(seq) || took)
-                && ((sent.contains(&seq) && leaves_out(then, seq))
-                    || (was.contains(&seq) && leaves_out(now, seq)))
+            let took = moved.any(|it| it.position == position && (is_put || stands_here(it.call)));
+            (stands_here(position) || took)
+                && ((sent.contains(&position) && leaves_out(then, position))
+                    || (was.contains(&position) && leaves_out(now, position)))
         }
         Break::Notice => (is_joined || is_here(Origin::Notice)) && old.notice != new.notice,
         Break::Temporary => {
@@ -387,11 +393,11 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
         Break::Other => {
             let before = |prompt: &Prompt| -> Vec<_> {
                 let sent = prompt.with_origins().take(at + 1).map(|(origin, _)| origin);
-                sent.filter(|it| *it != Origin::Added).map(seq).collect()
+                sent.filter(|it| *it != Origin::Added).map(position).collect()
             };
             // What is joined to the message at the break.
             let joined = |prompt: &Prompt| -> Vec<u64> {
-                let mut behind = prompt.with_origins().skip(at).filter_map(|(it, _)| seq(it));
+                let mut behind = prompt.with_origins().skip(at).filter_map(|(it, _)| position(it));
                 let (first, next) = (behind.next().unwrap_or(0), behind.next().unwrap_or(u64::MAX));
                 positions(prompt).into_iter().filter(|it| (first..next).contains(it)).collect()
             };
@@ -409,7 +415,7 @@ fn judged(now: &Prompt, then: &Prompt, cause: Break) -> Result<(), String> {
 fn count_quoted(prompt: &Prompt) -> u64 {
     let report = prompt.report();
     let covers = report.summary.max(report.compaction).unwrap_or(0);
-    report.recalled.iter().filter(|it| it.seq < covers).count() as u64
+    report.recalled.iter().filter(|it| it.position < covers).count() as u64
 }
 
 /// Every record has one fate, and there are as many of each as the report counts.

@@ -35,7 +35,7 @@ fn compose(composer: &Composer, history: &[Message], temporaries: &[Message]) ->
 
 fn positions(prompt: &Prompt) -> Vec<u64> {
     let origins = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) => Some(seq),
+        Origin::History(position) | Origin::Truncated(position) => Some(position),
         _ => None,
     });
     origins.collect()
@@ -161,16 +161,16 @@ counted! {
         let Ok(prompt) = compose(&Composer::new().max_tokens(tokens, letters), &plain, &[]) else { return Ok(()) };
         let sent = positions(&prompt);
         let report = prompt.report();
-        let alone: Vec<u64> = report.left_out.iter().map(|left| left.seq).collect();
+        let alone: Vec<u64> = report.left_out.iter().map(|left| left.position).collect();
         // What was left out alone has more than half of all the room.
-        for seq in &alone {
-            let tokens_of_it = letters.count(&plain[usize::try_from(*seq).unwrap()]).unwrap();
-            prop_assert!(tokens_of_it > (tokens - 3) / 2, "{seq}: {tokens_of_it}");
+        for position in &alone {
+            let tokens_of_it = letters.count(&plain[usize::try_from(*position).unwrap()]).unwrap();
+            prop_assert!(tokens_of_it > (tokens - 3) / 2, "{position}: {tokens_of_it}");
         }
         let tail = &sent[report.question.len()..];
-        let gap = |pair: &[u64]| (pair[0] + 1..pair[1]).all(|seq| alone.contains(&seq));
+        let gap = |pair: &[u64]| (pair[0] + 1..pair[1]).all(|position| alone.contains(&position));
         prop_assert!(tail.windows(2).all(gap), "{}", report);
-        let next = (0..*tail.first().unwrap_or(&0)).rev().find(|seq| !alone.contains(seq));
+        let next = (0..*tail.first().unwrap_or(&0)).rev().find(|position| !alone.contains(position));
         if let Some(next) = next.filter(|next| !report.question.contains(next)) {
             let more = letters.count(&plain[usize::try_from(next).unwrap()]).unwrap();
             prop_assert!(total(&prompt) + more > tokens, "{}", report);
@@ -257,7 +257,7 @@ counted! {
             let put_before = !report.question.is_empty();
             let first = report.older + report.over_budget;
             // What is left out alone leaves once; a late result comes once.
-            let alone = report.left_out.iter().map(|left| left.seq).collect::<Vec<_>>();
+            let alone = report.left_out.iter().map(|left| left.position).collect::<Vec<_>>();
             let others = (alone, report.moved.clone());
             if let Some((prefix, start, before)) = before.take()
                 && start == first && !put_before && others == before

@@ -68,7 +68,7 @@ fn dropping(which: fn(&Message) -> bool) -> Truncate {
 }
 
 fn left_out(prompt: &Prompt) -> Vec<(u64, Reason)> {
-    prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect()
+    prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect()
 }
 
 /// A window of four messages ended the history beside a budget of a million tokens, and the report
@@ -222,7 +222,7 @@ fn a_system_record_before_a_summary_is_sent() {
     let composer = Composer::new().with_summary();
     let read = memory.read_with(&Read::newest(20).slots(composer.slots())).unwrap();
     let said = [Message::system("Be brief.")].into_iter().chain(talk(10)).take(20);
-    let rows = (0..20).zip(said).map(|(seq, message)| (seq, UNIX_EPOCH, message));
+    let rows = (0..20).zip(said).map(|(position, message)| (position, UNIX_EPOCH, message));
     let snapshot =
         Snapshot::new(0..20, Records::from_rows(rows)).with_slots(read.slots().iter().cloned());
     let built = composer.compose_all(&snapshot, &[]).unwrap();
@@ -255,12 +255,12 @@ fn a_question_in_many_pieces_takes_no_square_of_time() {
 }
 
 fn with_unreadable(said: impl Iterator<Item = Message>) -> Snapshot {
-    let rows = (1..).zip(said).map(|(seq, message)| (seq, UNIX_EPOCH, message));
+    let rows = (1..).zip(said).map(|(position, message)| (position, UNIX_EPOCH, message));
     let records = Records::from_rows(rows);
     let end = records.len() as u64 + 1;
     let mut snapshot = Snapshot::new(0..end, records);
     let error = Arc::new(Error::new(ErrorKind::Codec, "read", "torn"));
-    snapshot.unreadable.push(Unreadable { seq: 0, error });
+    snapshot.unreadable.push(Unreadable { position: 0, error });
     snapshot
 }
 

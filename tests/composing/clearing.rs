@@ -109,22 +109,24 @@ fn memory(history: &[Message]) -> DefaultChatMemory {
 }
 
 fn cleared(prompt: &Prompt) -> BTreeSet<u64> {
-    prompt.report().cleared.iter().map(|it| it.seq).collect()
+    prompt.report().cleared.iter().map(|it| it.position).collect()
 }
 
 /// The records that are sent: their positions, and whether they are cleared.
 fn sent(prompt: &Prompt) -> Vec<u64> {
     let positions = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Cleared(seq) => Some(seq),
+        Origin::History(position) | Origin::Truncated(position) | Origin::Cleared(position) => {
+            Some(position)
+        }
         _ => None,
     });
     positions.collect()
 }
 
 /// The copy of this record in which something is cleared.
-fn copy_of(prompt: &Prompt, seq: u64) -> Option<&Message> {
+fn copy_of(prompt: &Prompt, position: u64) -> Option<&Message> {
     let mut sent = prompt.with_origins();
-    sent.find(|it| it.0 == Origin::Cleared(seq)).map(|(_, message)| message)
+    sent.find(|it| it.0 == Origin::Cleared(position)).map(|(_, message)| message)
 }
 
 counted! {
@@ -150,13 +152,13 @@ counted! {
         prop_assert_eq!(with.cacheable(), without.cacheable());
         let cleared = cleared(&with);
         for ((origin, new), (_, old)) in with.with_origins().zip(without.with_origins()) {
-            let Origin::Cleared(seq) = origin else {
+            let Origin::Cleared(position) = origin else {
                 prop_assert_eq!(new, old);
                 continue;
             };
-            prop_assert!(cleared.contains(&seq));
+            prop_assert!(cleared.contains(&position));
             prop_assert_ne!(new, old);
-            let line = format!("in message {seq}.]");
+            let line = format!("in message {position}.]");
             prop_assert!(new.text().contains(&line), "{}", new.text());
             match (new, old) {
                 (Message::Tool(new), Message::Tool(old)) => {
@@ -179,12 +181,12 @@ counted! {
         all.configure(|composer| composer.window(Window::all()));
         let all = all.build().unwrap();
         for (origin, _) in with.with_origins() {
-            if let Origin::Cleared(seq) | Origin::History(seq) = origin {
-                prop_assert_eq!(copy_of(&all, seq), copy_of(&with, seq), "{}", seq);
+            if let Origin::Cleared(position) | Origin::History(position) = origin {
+                prop_assert_eq!(copy_of(&all, position), copy_of(&with, position), "{}", position);
             }
         }
 
-        let at = |seq: u64| &history[usize::try_from(seq).unwrap()];
+        let at = |position: u64| &history[usize::try_from(position).unwrap()];
         let of_kind = |it: &Message, results: bool| {
             if results { rule.clears_result(it) } else { rule.clears_media(it) }
         };
@@ -194,29 +196,29 @@ counted! {
             let is_one = |it: &Message| of_kind(it, results);
             // A result that has lost nothing but its picture is no cleared result.
             let as_result: BTreeSet<u64> = with.with_origins().filter_map(|(origin, message)| match origin {
-                Origin::Cleared(seq) => message.as_tool()?.content().parts().is_empty().then_some(seq),
+                Origin::Cleared(position) => message.as_tool()?.content().parts().is_empty().then_some(position),
                 _ => None,
             }).collect();
             let cleared = if results { as_result } else { all_cleared.clone() };
-            let mut of_kind: Vec<u64> = sent(&with).into_iter().filter(|seq| is_one(at(*seq))).collect();
+            let mut of_kind: Vec<u64> = sent(&with).into_iter().filter(|position| is_one(at(*position))).collect();
             if !results {
                 // Those that are cleared as results say nothing about media.
-                of_kind.retain(|seq| !rule.clears_result(at(*seq)));
+                of_kind.retain(|position| !rule.clears_result(at(*position)));
             }
             of_kind.sort_unstable();
-            let last = of_kind.iter().filter(|seq| cleared.contains(seq)).max();
+            let last = of_kind.iter().filter(|position| cleared.contains(position)).max();
             let Some(last) = last else { continue };
             prop_assert!(*last < seen, "what no answer has seen");
             let boundary = (last / rule.step + 1) * rule.step;
-            for seq in &of_kind {
-                prop_assert_eq!(cleared.contains(seq), *seq < boundary, "{} of {}", seq, boundary);
+            for position in &of_kind {
+                prop_assert_eq!(cleared.contains(position), *position < boundary, "{} of {}", position, boundary);
             }
             // A window may leave out some of those that are kept.
             if window == Window::all() && (results || !rule.results) {
                 let newest = of_kind.iter().rev().take(rule.keep);
                 prop_assert!(newest.clone().count() == rule.keep);
-                for seq in newest {
-                    prop_assert!(!cleared.contains(seq), "{seq} is one of the newest");
+                for position in newest {
+                    prop_assert!(!cleared.contains(position), "{position} is one of the newest");
                 }
             }
         }
@@ -255,8 +257,8 @@ counted! {
             prompt.add(message).unwrap();
             let (now, plain) = (prompt.build().unwrap(), plain.build().unwrap());
             for (origin, message) in now.with_origins() {
-                if let Origin::Cleared(seq) = origin {
-                    let text = texts.entry((seq, message.is_tool())).or_insert_with(|| message.clone());
+                if let Origin::Cleared(position) = origin {
+                    let text = texts.entry((position, message.is_tool())).or_insert_with(|| message.clone());
                     // Once as media and once as a result: each is the same forever.
                     if rule.results && rule.media { continue; }
                     prop_assert_eq!(&*text, message);
@@ -269,7 +271,7 @@ counted! {
                 let kept = still.is_subset(&cleared(&now));
                 // A result may lose its picture first, and give way as a whole later, with the same
                 // words in one text in place of two.
-                let goes = |seq: &u64| copy_of(&then, *seq) != copy_of(&now, *seq);
+                let goes = |position: &u64| copy_of(&then, *position) != copy_of(&now, *position);
                 let new: BTreeSet<u64> = still.iter().copied().filter(goes).chain(new).collect();
                 if window == Window::all() {
                     prop_assert!(kept, "{still:?} {:?}", cleared(&now));

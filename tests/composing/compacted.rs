@@ -295,7 +295,7 @@ fn a_pinned_one_covers_nothing() {
         let built = prompt.build().unwrap();
         let report = built.report();
         assert_eq!(report.compaction, is_newer.then_some(29), "{report}");
-        let adapted = report.adapted.iter().find(|it| it.seq == Some(21)).unwrap();
+        let adapted = report.adapted.iter().find(|it| it.position == Some(21)).unwrap();
         assert_eq!((adapted.how, accounted(&built)), (Adaptation::Compaction, None));
         assert!(texts(&built).iter().any(|text| text == "Now tea."));
         let body = json!(Request::new(&built).max_tokens(100)).to_string();
@@ -369,9 +369,13 @@ fn history() -> impl Strategy<Value = Vec<Message>> {
 
 /// The same conversation as a memory without a slot for the system message holds it.
 fn beginning_with_a_system_record(mut all: Snapshot) -> Snapshot {
-    let system = |seq| if seq == 0 { Some(Message::system("Be brief.")) } else { None };
+    let system = |position| if position == 0 { Some(Message::system("Be brief.")) } else { None };
     let rows = all.records.iter().map(|it| {
-        (it.seq(), it.appended_at(), system(it.seq()).unwrap_or_else(|| it.message().clone()))
+        (
+            it.position(),
+            it.appended_at(),
+            system(it.position()).unwrap_or_else(|| it.message().clone()),
+        )
     });
     all.records = Records::from_rows(rows.collect::<Vec<_>>());
     all
@@ -379,11 +383,13 @@ fn beginning_with_a_system_record(mut all: Snapshot) -> Snapshot {
 
 /// The positions of what is sent; of messages that are joined, the first.
 fn places(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Adapted(seq) | Origin::Joined(Some(seq)) => Some(seq),
+    let position = |origin| match origin {
+        Origin::History(position) | Origin::Adapted(position) | Origin::Joined(Some(position)) => {
+            Some(position)
+        }
         _ => None,
     };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+    prompt.with_origins().filter_map(|(origin, _)| position(origin)).collect()
 }
 
 fn composed(memory: &DefaultChatMemory, composer: &Composer, mut n: usize) -> Result<Prompt> {
@@ -437,14 +443,14 @@ counted! {
             prop_assert_eq!(accounted(&built), None, "{}", report);
             prop_assert!(broken_groups(built.iter()).is_empty(), "{}", report);
             for pin in &pins {
-                let left_out = report.left_out.iter().any(|it| it.seq == *pin);
-                let is_joined = report.adapted.iter().any(|it| it.seq == Some(*pin));
+                let left_out = report.left_out.iter().any(|it| it.position == *pin);
+                let is_joined = report.adapted.iter().any(|it| it.position == Some(*pin));
                 prop_assert!(sent.contains(pin) || is_joined || left_out, "{}: {}", pin, report);
             }
             if let Some(item) = report.compaction {
                 // Between calls that wait at the end and their results nothing can be put.
                 let behind = usize::try_from(item).unwrap() + 1;
-                let waits = report.repaired.iter().any(|it| it.seq == Some(item))
+                let waits = report.repaired.iter().any(|it| it.position == Some(item))
                     && said[behind..].iter().all(|it| it.is_tool() || it.is_private());
                 prop_assert!(waits || sent.first() == Some(&item), "{}", report);
                 prop_assert_eq!((report.older, report.over_budget), (0, 0), "{}", report);

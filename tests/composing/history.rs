@@ -4,7 +4,7 @@
 use crate::conversations::{life, stored};
 use crate::counted::counted;
 use memory_prompt::compose::{Notice, Placement};
-use memory_prompt::message::{Media, Part};
+use memory_prompt::message::{AiMessage, AiPart, Media, Part};
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::{Estimate, TokenCounter};
@@ -19,6 +19,18 @@ fn read(memory: &impl ChatMemory, arguments: &str) -> String {
     ReadBack::new().run(memory, arguments).unwrap()
 }
 
+/// A picture that a model has made was told as an empty message.
+#[test]
+fn a_picture_of_a_model_is_told_of() {
+    let memory = DefaultChatMemory::new();
+    let picture = Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    memory.add(Message::from(AiMessage::from_parts([AiPart::Content(picture)]))).unwrap();
+    let text = read(&memory, r#"{"message": 0}"#);
+    assert_eq!(text, "Message 0, assistant, 7 characters:\n1 image");
+    let text = read(&memory, r#"{"message": 0, "from": 9}"#);
+    assert_eq!(text, "Message 0, assistant, has 7 characters.");
+}
+
 counted! {
     #![cases(256)]
 
@@ -30,9 +42,9 @@ counted! {
         memory.add_all(stored(&history)).unwrap();
         let read_back = ReadBack::new().piece(size);
         for record in memory.all().unwrap().iter() {
-            let (seq, mut from, mut all) = (record.seq(), 0, String::new());
+            let (position, mut from, mut all) = (record.position(), 0, String::new());
             let whole = loop {
-                let arguments = json!({"message": seq, "from": from}).to_string();
+                let arguments = json!({"message": position, "from": from}).to_string();
                 let text = read_back.run(&memory, &arguments).unwrap();
                 let Some((head, piece)) = text.split_once('\n') else { break text };
                 all.push_str(piece);
@@ -48,7 +60,7 @@ counted! {
             };
             match record.message() {
                 Message::Custom(_) | Message::System(_) => {
-                    prop_assert_eq!(whole, format!("There is nothing to read in message {seq}."));
+                    prop_assert_eq!(whole, format!("There is nothing to read in message {position}."));
                 }
                 message => for text in message.texts() {
                     prop_assert!(all.contains(text), "{all:?} of {text:?}");

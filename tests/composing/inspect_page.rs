@@ -24,7 +24,7 @@ fn of_every_origin() -> (MemoryPrompt, Prompt) {
         .with_summary()
         .notice(Notice::new())
         .tools([Tool::new("search", "Looks for rooms.")])
-        .recall(Recall::words().tokens(300))
+        .recall(Recall::words().tokens(100).least_score(0.0)) // all of it says much the same
         .clear(Clear::tool_results().keep(1).step(1))
         .max_tokens(Budget::new(2_000).reserve(700), Estimate);
     let pinned = prompt.add(Message::user("My sister Ada lives near the harbour.")).unwrap();
@@ -86,8 +86,8 @@ fn every_origin_has_its_share_of_the_bar() {
     let report = built.report();
     let last = *report.message_tokens.last().unwrap();
     assert_eq!(shares["recall"], last);
-    let seqs: Vec<String> = report.recalled.iter().map(|it| it.seq.to_string()).collect();
-    assert!(page.contains(&format!("recalled: quotes {}</p>", seqs.join(", "))));
+    let positions: Vec<String> = report.recalled.iter().map(|it| it.position.to_string()).collect();
+    assert!(page.contains(&format!("recalled: quotes {}</p>", positions.join(", "))));
     assert!(page.contains(&format!("in place of {} before ", report.covered)));
     assert!(page.contains("cleared from 360 to "));
 }
@@ -98,22 +98,22 @@ fn what_is_before_the_window_is_named_by_positions() {
     let (_, built) = of_every_origin();
     let (page, outline) = (built.html(), built.outline().to_string());
     let unsent: Vec<u64> = (0..built.report().window)
-        .filter(|seq| matches!(built.fate(*seq).word(), "before the window" | "covered"))
+        .filter(|position| matches!(built.fate(*position).word(), "before the window" | "covered"))
         .collect();
     assert!(unsent.len() > 10, "{outline}");
-    let is_named = |shown: &str, seq: u64, fate: &str| {
+    let is_named = |shown: &str, position: u64, fate: &str| {
         shown.split(['\n', '>', '<']).any(|line| {
             let line = line.trim().trim_start_matches("left out: ");
             let Some((which, why)) = line.split_once(": ") else { return false };
             let (first, last) = which.split_once(" to ").unwrap_or((which, which));
             let ends = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
-            ends.is_some_and(|(first, last)| (first..=last).contains(&seq)) && why == fate
+            ends.is_some_and(|(first, last)| (first..=last).contains(&position)) && why == fate
         })
     };
-    for seq in unsent {
-        let fate = built.fate(seq).to_string();
-        assert!(is_named(&outline, seq, &fate), "{seq}: {fate}\n{outline}");
-        assert!(is_named(&page, seq, &fate), "{seq}: {fate}\n{page}");
+    for position in unsent {
+        let fate = built.fate(position).to_string();
+        assert!(is_named(&outline, position, &fate), "{position}: {fate}\n{outline}");
+        assert!(is_named(&page, position, &fate), "{position}: {fate}\n{page}");
     }
 }
 

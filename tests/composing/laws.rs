@@ -127,12 +127,12 @@ counted! {
         let memory = remember(&conversation);
         memory.evict(evicted).unwrap();
         let mut snapshot = memory.read(None, read).unwrap();
-        if let Some(seq) = lost.and_then(|lost| snapshot.records.iter().rev().nth(lost)).map(|r| r.seq()) {
-            let readable = snapshot.records.iter().filter(|record| record.seq() != seq);
-            let rows = readable.map(|r| (r.seq(), r.appended_at(), r.message().clone()));
+        if let Some(position) = lost.and_then(|lost| snapshot.records.iter().rev().nth(lost)).map(|r| r.position()) {
+            let readable = snapshot.records.iter().filter(|record| record.position() != position);
+            let rows = readable.map(|r| (r.position(), r.appended_at(), r.message().clone()));
             snapshot.records = Records::from_rows(rows.collect::<Vec<_>>());
             let error = Arc::new(Error::new(ErrorKind::Codec, "read", "damaged"));
-            snapshot.unreadable.push(Unreadable { seq, error });
+            snapshot.unreadable.push(Unreadable { position, error });
         }
         let composed = |temporaries: &[Message]| {
             composer.compose(snapshot.clone(), &shared(temporaries)).map_err(|error| error.to_string())
@@ -241,12 +241,12 @@ counted! {
         let sent = history(&prompt);
         if history(&exact).iter().any(is_work) {
             let question = stored.iter().rposition(Message::is_user).map(|i| i as u64);
-            let seqs = prompt.with_origins().filter_map(|(origin, _)| match origin {
-                Origin::History(seq) => Some(seq),
+            let positions = prompt.with_origins().filter_map(|(origin, _)| match origin {
+                Origin::History(position) => Some(position),
                 _ => None,
             });
-            let seqs: Vec<u64> = seqs.collect();
-            prop_assert!(question.is_none_or(|q| seqs.contains(&q)), "{}", prompt.report());
+            let positions: Vec<u64> = positions.collect();
+            prop_assert!(question.is_none_or(|q| positions.contains(&q)), "{}", prompt.report());
         }
         let gives_way = !stepped && history(&exact).len() > n;
         if prompt.report().question.is_empty() && !gives_way {
@@ -387,8 +387,8 @@ counted! {
         let built = prompt.build().unwrap();
         let held = prompt.memory().all().unwrap();
         for (origin, message) in built.with_origins() {
-            if let Origin::History(seq) = origin {
-                let record = held.iter().find(|r| r.seq() == seq).unwrap();
+            if let Origin::History(position) = origin {
+                let record = held.iter().find(|r| r.position() == position).unwrap();
                 prop_assert!(std::ptr::eq(record.message(), message));
             }
         }

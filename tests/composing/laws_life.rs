@@ -53,7 +53,8 @@ fn compose(composer: &Composer, history: &[Message]) -> Result<Prompt> {
 
 /// A conversation of these records, system messages in their place.
 fn records(history: &[Message]) -> Snapshot {
-    let rows = (0..).zip(history).map(|(seq, message)| (seq, UNIX_EPOCH, message.clone()));
+    let rows =
+        (0..).zip(history).map(|(position, message)| (position, UNIX_EPOCH, message.clone()));
     Snapshot::new(0..history.len() as u64, Records::from_rows(rows))
 }
 
@@ -65,7 +66,7 @@ fn windowed(window: Window) -> Composer {
 /// who would want neighbours as one message.
 fn positions(prompt: &Prompt) -> Vec<u64> {
     let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) => Some(seq),
+        Origin::History(position) | Origin::Truncated(position) => Some(position),
         _ => None,
     });
     sent.collect()
@@ -125,9 +126,9 @@ fn adds_up(prompt: &Prompt, history: &[Message]) -> std::result::Result<(), Test
     prop_assert_eq!(report.stored, history.len() as u64);
     prop_assert_eq!(report.stored, sum, "{:?}\n{}", prompt, report);
     prop_assert_eq!(report.messages, prompt.len());
-    let named: BTreeSet<u64> = report.left_out.iter().map(|it| it.seq).collect();
+    let named: BTreeSet<u64> = report.left_out.iter().map(|it| it.position).collect();
     prop_assert_eq!(named.len(), report.left_out.len());
-    prop_assert!(positions(prompt).iter().all(|seq| !named.contains(seq)));
+    prop_assert!(positions(prompt).iter().all(|position| !named.contains(position)));
     Ok(())
 }
 
@@ -181,14 +182,14 @@ counted! {
     fn what_is_moved_is_named(history in late_results(40)) {
         let prompt = compose(&windowed(Window::all()), &history).unwrap();
         let sent = positions(&prompt);
-        let moved: BTreeMap<u64, u64> = prompt.report().moved.iter().map(|it| (it.seq, it.call)).collect();
+        let moved: BTreeMap<u64, u64> = prompt.report().moved.iter().map(|it| (it.position, it.call)).collect();
         // Without what was moved, what is sent is in the order in which it was said.
-        let rest: Vec<u64> = sent.iter().copied().filter(|seq| !moved.contains_key(seq)).collect();
+        let rest: Vec<u64> = sent.iter().copied().filter(|position| !moved.contains_key(position)).collect();
         prop_assert!(rest.is_sorted(), "{sent:?}, moved {moved:?}");
-        for (seq, call) in moved {
-            prop_assert!(call < seq && sent.contains(&seq) && sent.contains(&call));
-            let at = |seq: u64| usize::try_from(seq).ok().and_then(|i| history.get(i)).unwrap();
-            let (result, asked) = (at(seq), at(call));
+        for (position, call) in moved {
+            prop_assert!(call < position && sent.contains(&position) && sent.contains(&call));
+            let at = |position: u64| usize::try_from(position).ok().and_then(|i| history.get(i)).unwrap();
+            let (result, asked) = (at(position), at(call));
             let id = result.as_tool().unwrap().call_id();
             prop_assert!(asked.tool_calls().any(|it| it.id == id));
         }
@@ -240,14 +241,14 @@ counted! {
         if report.sent > n {
             // All of its row: nothing was answered between its pieces.
             let question = question(&history);
-            let is_piece = |seq: u64| {
+            let is_piece = |position: u64| {
                 let row = history.iter().enumerate().map(|(i, it)| (i as u64, it));
-                let mut row = row.filter(|(i, _)| question.is_some_and(|q| (seq..=q).contains(i)));
-                question.is_some_and(|q| seq <= q) && row.all(|(_, it)| it.as_ai().is_none())
+                let mut row = row.filter(|(i, _)| question.is_some_and(|q| (position..=q).contains(i)));
+                question.is_some_and(|q| position <= q) && row.all(|(_, it)| it.as_ai().is_none())
             };
             let units = prompt.with_origins().filter(|(origin, message)| match origin {
-                Origin::History(seq) => {
-                    !message.is_tool() && !is_piece(*seq) && !report.question.contains(seq)
+                Origin::History(position) => {
+                    !message.is_tool() && !is_piece(*position) && !report.question.contains(position)
                 }
                 _ => false,
             });
@@ -311,7 +312,7 @@ counted! {
         };
         let rest = |prompt: &Prompt| -> Vec<u64> {
             let left_out = prompt.report().left_out.iter();
-            left_out.filter(|it| it.why == Reason::RestOfTurn).map(|it| it.seq).collect()
+            left_out.filter(|it| it.why == Reason::RestOfTurn).map(|it| it.position).collect()
         };
         let mut before: Option<Prompt> = None;
         for end in 0..=history.len() {
@@ -395,9 +396,9 @@ counted! {
             return Ok(());
         }
         // Pieces of the question stand in front only where the window has lost all of them.
-        fewer.retain(|seq| !less.report().question.contains(seq));
+        fewer.retain(|position| !less.report().question.contains(position));
         prop_assert!(fewer.len() <= all.len(), "{fewer:?}, with more {all:?}");
-        prop_assert!(fewer.iter().all(|seq| all.contains(seq)), "{fewer:?}, with more {all:?}");
+        prop_assert!(fewer.iter().all(|position| all.contains(position)), "{fewer:?}, with more {all:?}");
         prop_assert!(less.report().left_out.iter().all(|it| it.why != Reason::OverBudget));
     }
 
@@ -412,7 +413,7 @@ counted! {
         history.extend((0..after).map(|i| Message::user(i.to_string())));
         let prompt = compose(&Composer::new().max_tokens(200, letters), &history).unwrap();
         prop_assert_eq!(prompt.report().sent, history.len() - 1);
-        let left_out: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
+        let left_out: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
         prop_assert_eq!(left_out, [(paste, Reason::OverBudget)]);
     }
 
@@ -433,15 +434,15 @@ counted! {
         let opens = report.system == SystemSource::Memory;
         prop_assert!(!opens || first);
         let second: Vec<u64> = report.left_out.iter()
-            .filter(|it| it.why == Reason::SecondSystem).map(|it| it.seq).collect();
+            .filter(|it| it.why == Reason::SecondSystem).map(|it| it.position).collect();
         let keeps = matches!(provider, Some(OpenAi | OpenAiResponses | Ollama));
         let other: &[u64] = if keeps { &second } else { &report.kept_systems };
         prop_assert!(other.is_empty(), "{other:?}");
         let sent = prompt.iter().filter(|message| message.is_system()).count();
         prop_assert_eq!(sent, report.kept_systems.len() + usize::from(opens));
-        for seq in report.kept_systems.iter().chain(&second) {
-            prop_assert!(history[usize::try_from(*seq).unwrap()].is_system());
-            prop_assert!(!(opens && *seq == 0));
+        for position in report.kept_systems.iter().chain(&second) {
+            prop_assert!(history[usize::try_from(*position).unwrap()].is_system());
+            prop_assert!(!(opens && *position == 0));
         }
     }
 
@@ -464,7 +465,7 @@ counted! {
         let own = usize::from(history.first().is_some_and(Message::is_system) && prompt.system().is_some());
         let sent = positions(&prompt).len();
         prop_assert!(report.sent == sent || report.sent == sent + own, "{prompt:?}");
-        prop_assert!(report.question.iter().all(|seq| positions(&prompt).contains(seq)));
+        prop_assert!(report.question.iter().all(|position| positions(&prompt).contains(position)));
         let notes = prompt.with_origins().filter(|it| it.0 == Origin::Note).count();
         prop_assert_eq!(notes, usize::from(!report.note.is_empty()));
         let repaired = prompt.with_origins().filter(|it| it.0 == Origin::Repair).count();

@@ -337,15 +337,15 @@ counted! {
     ) {
         let messages: Vec<Message> = messages.into_iter().map(|(p, bytes)| p.message(bytes)).collect();
         let rows = |(i, message): (usize, &Message)| {
-            let seq = i as u64 + u64::from((gaps >> (i % 64)).count_ones());
-            (seq, UNIX_EPOCH, message.clone())
+            let position = i as u64 + u64::from((gaps >> (i % 64)).count_ones());
+            (position, UNIX_EPOCH, message.clone())
         };
         let (records, bytes) = live(|| Records::from_rows(messages.iter().enumerate().map(rows)));
         prop_assert_eq!(records.len(), messages.len());
         let mut expected: Vec<_> = messages.iter().enumerate().map(rows).collect();
         expected.sort_by_key(|row| row.0);
-        for (record, (seq, _, message)) in records.iter().zip(&expected) {
-            prop_assert_eq!(record.seq(), *seq);
+        for (record, (position, _, message)) in records.iter().zip(&expected) {
+            prop_assert_eq!(record.position(), *position);
             prop_assert_eq!(record.message(), message);
         }
         prop_assert!(bytes <= shown(messages.iter()) + MIB);
@@ -365,7 +365,7 @@ counted! {
         });
         // What a budget leaves out between others is held with them.
         let oldest = |prompt: &Prompt| prompt.with_origins().find_map(|(origin, _)| match origin {
-            Origin::History(seq) => usize::try_from(seq).ok(),
+            Origin::History(position) => usize::try_from(position).ok(),
             _ => None,
         });
         let firsts = kept.iter().filter_map(oldest);

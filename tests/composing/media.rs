@@ -18,6 +18,7 @@ use memory_prompt::{
     Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
+use serde_json::Value;
 
 fn picture(name: usize) -> Part {
     Part::Image(Media::url(format!("https://e.x/{name}.png")))
@@ -138,7 +139,7 @@ fn a_message_of_too_many_keeps_its_last() {
     let prompt = composed(Provider::Groq, &[question]).unwrap();
     assert_eq!(shown(&prompt), [3, 4, 5, 6, 7]);
     assert_eq!(prompt[0].text(), "[Not shown here: 3 images in message 0.]");
-    assert_eq!(prompt.report().cleared[0].seq, 0);
+    assert_eq!(prompt.report().cleared[0].position, 0);
 }
 
 /// What no answer has seen stays, though half of what is taken would be less.
@@ -202,7 +203,7 @@ fn an_old_one_that_is_too_large_gives_way() {
     let prompt = composed(Provider::Anthropic, &history).unwrap();
     assert_eq!(prompt[0].text(), "See:[Not shown here: 1 image in message 0.]");
     assert_eq!(prompt[2], history[2]);
-    assert_eq!((prompt.report().cleared[0].seq, prompt.report().media_from), (0, None));
+    assert_eq!((prompt.report().cleared[0].position, prompt.report().media_from), (0, None));
 }
 
 /// "image dimensions exceed max allowed size for many-image requests: 2000 pixels"
@@ -466,5 +467,120 @@ counted! {
             prop_assert!(whole.iter().map(media).sum::<usize>() <= taken as usize);
             prop_assert_eq!(&shell.build().unwrap(), &whole);
         }
+    }
+}
+
+// ---- what is written stays within the row -------------------------------------------------------
+
+/// The pictures, the documents and the bytes in base64 of a request, as they stand in its JSON.
+#[derive(Debug, Default)]
+struct Written {
+    pictures: u32,
+    documents: u32,
+    bytes: u64,
+}
+
+impl Written {
+    fn of(request: &Value) -> Self {
+        let mut written = Self::default();
+        written.add(request);
+        written
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Array(list) => list.iter().for_each(|it| self.add(it)),
+            Value::Object(fields) => {
+                let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+                let inline = fields.get("inlineData").or_else(|| fields.get("fileData"));
+                let mime = inline.and_then(|it| it["mimeType"].as_str()).unwrap_or_default();
+                let images = fields.get("images").and_then(Value::as_array);
+                self.pictures += u32::from(fields.contains_key("image_url") || kind == "image");
+                self.pictures += u32::from(mime.starts_with("image/"));
+                self.pictures += images.map_or(0, |it| u32::try_from(it.len()).unwrap());
+                let documents = ["file", "input_file", "document", "document_url"];
+                self.documents += u32::from(documents.contains(&kind) && fields.len() > 1);
+                self.documents += u32::from(mime == "application/pdf");
+                fields.values().for_each(|it| self.add(it));
+            }
+            Value::String(text) => {
+                let data = text.split_once(";base64,").map_or(text.as_str(), |it| it.1);
+                // The texts of the law are shorter than any data, and have blanks.
+                let is_data = data.len() >= 60 && !data.contains(' ');
+                self.bytes += if is_data { data.len() as u64 } else { 0 };
+            }
+            _ => {}
+        }
+    }
+}
+
+fn some_media() -> impl Strategy<Value = Part> {
+    let document = || Media::base64("application/pdf", "JVBERi0xLjcK".repeat(6)).with_name("a.pdf");
+    prop_oneof![
+        4 => (1..60_u16, 16..60_usize).prop_map(|(side, four)| data(side, side, four * 4)),
+        2 => (0..9_usize).prop_map(picture),
+        1 => Just(Part::File(document())),
+        1 => Just(Part::File(Media::url("https://e.x/a.pdf").with_media_type("application/pdf"))),
+    ]
+}
+
+fn turn_with_media() -> impl Strategy<Value = Vec<Message>> {
+    let parts = || proptest::collection::vec(some_media(), 1..5);
+    prop_oneof![
+        4 => parts().prop_map(|parts| vec![Message::user(parts), Message::ai("Seen.")]),
+        1 => parts().prop_map(|parts| {
+            let result = memory_prompt::message::ToolMessage::new("c1", "draw", parts);
+            let call = Message::ai_calls([ToolCall::new("c1", "draw", "{}")]);
+            vec![Message::user("Draw it."), call, result.into(), Message::ai("Drawn.")]
+        }),
+        1 => parts().prop_map(|parts| {
+            let said = memory_prompt::message::AiMessage::from_parts(parts);
+            vec![Message::user("Draw it."), said.into()]
+        }),
+    ]
+}
+
+counted! {
+    #![cases(10_000)]
+
+    /// No request has more than the row of its provider says, however many pictures and documents
+    /// there are; what is written is counted in its JSON.
+    #[test]
+    fn no_request_is_beyond_its_row(
+        history in proptest::collection::vec(turn_with_media(), 1..20),
+        provider in proptest::sample::select(crate::settings::PROVIDERS.to_vec()),
+        limits in proptest::option::of((0..8_u32, 0..4_u32, 0..9_u32, 100..1_500_u32)),
+        (n, pin) in (1..60_usize, proptest::option::of(0..30_u64)),
+    ) {
+        let mut row = Row::like(provider, "narrow").unwrap();
+        if let Some((pictures, documents, together, bytes)) = limits {
+            row.media.pictures = Some(pictures);
+            row.media.documents = Some(documents);
+            row.media.together = Some(together);
+            row.media.bytes = Some(bytes);
+        }
+        let media = row.media;
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+            .window(Window::last(n))
+            .with_pins()
+            .for_provider(Provider::custom(row));
+        prompt.add_all(history.into_iter().flatten()).unwrap();
+        prompt.add(Message::user("And now?")).unwrap();
+        if let Some(position) = pin {
+            let _ = prompt.pin(position); // where it is one that can be pinned
+        }
+        // A pin of more than is taken is an error that says so.
+        let Ok(built) = prompt.build() else {
+            prop_assert!(pin.is_some());
+            return Ok(());
+        };
+        let request = memory_prompt::wire::Request::new(&built).model("m").max_tokens(9);
+        let written = Written::of(&serde_json::to_value(request).unwrap());
+        let within = |most: Option<u32>, n: u64| most.is_none_or(|most| n <= most.into());
+        let (pictures, documents) = (u64::from(written.pictures), u64::from(written.documents));
+        prop_assert!(within(media.pictures, pictures), "{written:?} {media:?}");
+        prop_assert!(within(media.documents, documents), "{written:?} {media:?}");
+        prop_assert!(within(media.together, pictures + documents), "{written:?} {media:?}");
+        prop_assert!(within(media.bytes, written.bytes), "{written:?} {media:?}");
     }
 }

@@ -50,7 +50,7 @@ fn positions(prompt: &Prompt) -> Vec<u64> {
     let mut all: Vec<u64> = prompt
         .with_origins()
         .filter_map(|(origin, _)| position(origin))
-        .chain(joined.filter_map(|it| it.seq))
+        .chain(joined.filter_map(|it| it.position))
         .collect();
     all.sort_unstable();
     all.dedup();
@@ -60,11 +60,11 @@ fn positions(prompt: &Prompt) -> Vec<u64> {
 /// The position of the record that a message of a prompt was, or came from.
 fn position(origin: Origin) -> Option<u64> {
     match origin {
-        Origin::History(seq)
-        | Origin::Truncated(seq)
-        | Origin::Cleared(seq)
-        | Origin::Adapted(seq)
-        | Origin::Joined(Some(seq)) => Some(seq),
+        Origin::History(position)
+        | Origin::Truncated(position)
+        | Origin::Cleared(position)
+        | Origin::Adapted(position)
+        | Origin::Joined(Some(position)) => Some(position),
         _ => None,
     }
 }
@@ -640,7 +640,7 @@ fn a_window_opens_with_the_user_where_a_late_result_brings_an_older_call() {
     let composer = Composer::new().window(Window::last(4).starting_with_user());
     let prompt = compose(&composer, &history, &[]).unwrap();
     assert!(prompt[0].is_user(), "{}", brief(&prompt));
-    let why: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
+    let why: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
     assert!(why.contains(&(3, Reason::RestOfTurn)), "{}", prompt.report());
 }
 
@@ -826,7 +826,7 @@ counted! {
                 // A notice speaks for the user, who is then sent no blank message.
                 let is_blank = |it: &&u64| {
                     let mut left = larger.report().left_out.iter();
-                    left.any(|left| left.seq == **it && left.why == Reason::Blank)
+                    left.any(|left| left.position == **it && left.why == Reason::Blank)
                 };
                 let least = a.iter().filter(|it| !is_blank(it)).count();
                 // With the closings of its calls a group may be larger than it was said.
@@ -905,10 +905,10 @@ counted! {
         };
         let older = usize::try_from(report.older + report.over_budget).unwrap();
         let cut = stored[..older.min(stored.len())].iter().any(|it| !it.is_private())
-            || report.left_out.iter().any(|it| it.why == Reason::OverBudget && it.seq < position);
+            || report.left_out.iter().any(|it| it.why == Reason::OverBudget && it.position < position);
         // Its result came behind the first question: it is news of that turn.
         let question = prompt.with_origins().filter(begins).filter_map(|it| self::position(it.0)).min();
-        let news = report.moved.iter().any(|it| it.call == position && Some(it.seq) > question);
+        let news = report.moved.iter().any(|it| it.call == position && Some(it.position) > question);
         prop_assert!(question.is_none() || !cut || news, "{}\n{}\n{report}", brief(&stored), brief(&prompt));
     }
 }

@@ -56,8 +56,8 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
     // The report had a line for each of them.
     let mut many = over(DefaultChatMemory::new());
     many.add_all(chatter(26)).unwrap();
-    for seq in (0..24).step_by(2) {
-        many.pin(seq).unwrap();
+    for position in (0..24).step_by(2) {
+        many.pin(position).unwrap();
     }
     many.configure(|composer| composer.window(Window::last(1)));
     let shown = many.build().unwrap().report().to_string();
@@ -263,11 +263,11 @@ fn pins_cost_one_read_a_build_once_they_are_known() {
     noting.1.lock().clear();
     prompt.preview().unwrap();
     let reads = std::mem::take(&mut *noting.1.lock());
-    assert_eq!(reads, [Read::newest(2).slots(["prompt:pins"]).positions([3])]);
+    assert_eq!(reads, [Read::newest(2).slots(["prompt:pins"]).positions([3]).references()]);
     // Without pins the reads are those of ever.
     let plain = MemoryPrompt::new(Arc::clone(&noting)).max_messages(2);
     plain.preview().unwrap();
-    assert_eq!(*noting.1.lock(), [Read::newest(2)]);
+    assert_eq!(*noting.1.lock(), [Read::newest(2).references()]);
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn what_is_pinned_is_not_recalled_besides() {
     prompt.set_recall(Recall::words());
     let built = prompt.build().unwrap();
     assert_eq!(built.report().pinned_before, [1]);
-    let recalled: Vec<u64> = built.report().recalled.iter().map(|it| it.seq).collect();
+    let recalled: Vec<u64> = built.report().recalled.iter().map(|it| it.position).collect();
     assert!(recalled.contains(&0) && !recalled.contains(&1), "{recalled:?}");
 }
 
@@ -500,7 +500,7 @@ const PROVIDERS: [Provider; 7] = [
 fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
     let sent = sent(prompt);
     for pin in pins {
-        let times = sent.iter().filter(|seq| *seq == pin).count();
+        let times = sent.iter().filter(|position| *position == pin).count();
         if times != 1 {
             return Some(format!("{pin} is sent {times} times"));
         }
@@ -575,8 +575,8 @@ counted! {
             if budget.is_none() {
                 fresh.configure(memory_prompt::Composer::no_pins);
                 let without = sent(&fresh.build().unwrap());
-                let rest: Vec<u64> = sent(&built).into_iter().filter(|seq| !pins.contains(seq)).collect();
-                let plain: Vec<u64> = without.into_iter().filter(|seq| !pins.contains(seq)).collect();
+                let rest: Vec<u64> = sent(&built).into_iter().filter(|position| !pins.contains(position)).collect();
+                let plain: Vec<u64> = without.into_iter().filter(|position| !pins.contains(position)).collect();
                 // If a pinned message was the rest of a turn without its question, it stays.
                 prop_assert_eq!(rest, plain, "{}", built.report());
             }
@@ -608,14 +608,14 @@ counted! {
         prop_assert!(groups.is_empty(), "{:?}", groups);
         let report = built.report();
         let sent = sent(&built);
-        let joined = |seq: &u64| {
-            let told = |it: &memory_prompt::report::Adapted| it.seq == Some(*seq) && it.how == Adaptation::Joined;
+        let joined = |position: &u64| {
+            let told = |it: &memory_prompt::report::Adapted| it.position == Some(*position) && it.how == Adaptation::Joined;
             report.adapted.iter().any(told)
-                || built.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(*seq)))
+                || built.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(*position)))
         };
         for pin in prompt.pins().unwrap() {
             let left = report.left_out.iter().any(|it| {
-                it.seq == pin && matches!(it.why, Reason::Blank | Reason::Foreign)
+                it.position == pin && matches!(it.why, Reason::Blank | Reason::Foreign)
             });
             prop_assert!(left || joined(&pin) || sent.contains(&pin), "{} {}", pin, report);
         }
@@ -665,7 +665,7 @@ counted! {
             let Ok(built) = prompt.preview() else { continue };
             let sent = sent(&built);
             for pin in pins {
-                prop_assert_eq!(sent.iter().filter(|seq| **seq == pin).count(), 1);
+                prop_assert_eq!(sent.iter().filter(|position| **position == pin).count(), 1);
             }
             prop_assert_eq!(accounted(&built), None, "{}", built.report());
         }

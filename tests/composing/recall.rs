@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, MemoryId, Read};
 use memory_prompt::message::{AiMessage, UserMessage};
 use memory_prompt::recall::{Candidate, Candidates, Endings};
-use memory_prompt::record::Snapshot;
+use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
@@ -23,7 +24,7 @@ use crate::counted::counted;
 use crate::generated;
 
 fn recalled(prompt: &Prompt) -> Vec<u64> {
-    prompt.report().recalled.iter().map(|it| it.seq).collect()
+    prompt.report().recalled.iter().map(|it| it.position).collect()
 }
 
 /// The excerpts of a prompt.
@@ -101,7 +102,7 @@ fn what_is_sent_is_not_recalled() {
         let first = built.report().older;
         let recalled = recalled(&built);
         assert!(!recalled.is_empty());
-        assert!(recalled.iter().all(|seq| *seq < first), "{recalled:?} {first}");
+        assert!(recalled.iter().all(|position| *position < first), "{recalled:?} {first}");
     }
 }
 
@@ -141,6 +142,18 @@ fn a_long_message_gives_the_passage_around_the_hit() {
     assert!(text.contains("… ") && text.contains("the zeppelin landed on the lawn"), "{text}");
     assert!(text.len() < 1500);
     assert!(!built.report().recalled[0].whole);
+}
+
+/// A stretch was as many bytes as it may have characters, which are half as many of Cyrillic.
+#[test]
+fn a_passage_is_as_long_in_every_script() {
+    let filler = "Дождь всё шёл, и никто не приходил. ".repeat(60);
+    let between = "и никто не знал, что будет, и никто не спал, и никто не ел. ".repeat(2);
+    let long = format!("{filler}Дирижабль прилетел, {between}потом приземлился. {filler}");
+    let prompt = asking([Message::user(long)], "Где и когда дирижабль приземлился?");
+    let built = prompt.recall(Recall::words().passage(800).tokens(4_000)).preview().unwrap();
+    let text = excerpts(&built);
+    assert!(text.contains(&format!("Дирижабль прилетел, {between}потом приземлился.")), "{text}");
 }
 
 /// A history that tries to look like other messages, results or instructions stays on its lines.
@@ -295,7 +308,7 @@ fn candidates_of_the_application_are_recalled_too() {
             assert_eq!(query, "Were there any felines anywhere?");
             assert!(n > 0);
             let fits = [(0, 0.9), (7, f32::NAN), (u64::MAX, 1.0), (32, 1.0)];
-            Ok(fits.map(|(seq, fit)| Candidate { seq, fit }).to_vec())
+            Ok(fits.map(|(position, fit)| Candidate { position, fit }).to_vec())
         }
     }
     let prompt =
@@ -304,7 +317,11 @@ fn candidates_of_the_application_are_recalled_too() {
     let prompt = prompt.recall(Recall::words().candidates(Fixed));
     let built = prompt.preview().unwrap();
     assert_eq!(recalled(&built)[..2], [0, 1]);
-    assert!(recalled(&built).iter().all(|seq| ![6, 7, 8].contains(seq)), "{:?}", recalled(&built));
+    assert!(
+        recalled(&built).iter().all(|position| ![6, 7, 8].contains(position)),
+        "{:?}",
+        recalled(&built)
+    );
 }
 
 /// An application's own search, as a function.
@@ -354,8 +371,11 @@ fn nobody_is_quoted_without_a_role() {
     let model = AiMessage::new("kittens sleep").with_name("Jarvis").into();
     let built = asking(users.into_iter().chain([model]), "kittens?").preview().unwrap();
     let text = excerpts(&built);
-    for (seq, name) in poses.into_iter().enumerate() {
-        assert!(text.contains(&format!("\n{seq} user {name} \"kittens grew\"")), "{name}: {text}");
+    for (position, name) in poses.into_iter().enumerate() {
+        assert!(
+            text.contains(&format!("\n{position} user {name} \"kittens grew\"")),
+            "{name}: {text}"
+        );
     }
     assert!(text.contains("\n7 assistant Jarvis \"kittens sleep\""), "{text}");
 }
@@ -366,14 +386,16 @@ fn nobody_is_quoted_without_a_role() {
 #[test]
 fn candidates_that_do_not_fit_are_passed_over() {
     let fits = [(7, f32::NAN), (10, 0.02), (13, -1.0), (16, 0.0), (19, f32::INFINITY)];
-    let own = move |_: &str, _: usize| Ok(fits.map(|(seq, fit)| Candidate { seq, fit }).to_vec());
+    let own = move |_: &str, _: usize| {
+        Ok(fits.map(|(position, fit)| Candidate { position, fit }).to_vec())
+    };
     for least in [0.0, 1.0, f32::INFINITY] {
         let recall = Recall::words().least_score(least).candidates(Own(own));
         let built = asking(None, NOTHING).recall(recall).preview().unwrap();
         assert_eq!(recalled(&built), [0; 0], "{least}");
     }
     // One that fits is quoted, and its score is a number.
-    let own = |_: &str, _: usize| Ok(vec![Candidate { seq: 4, fit: 0.5 }]);
+    let own = |_: &str, _: usize| Ok(vec![Candidate { position: 4, fit: 0.5 }]);
     let recall = Recall::words().neighbours(0).least_score(f32::INFINITY).candidates(Own(own));
     let built = asking(None, NOTHING).recall(recall).preview().unwrap();
     assert_eq!(recalled(&built), [4]);
@@ -383,7 +405,7 @@ fn candidates_that_do_not_fit_are_passed_over() {
 /// A memory whose first read is from before, and whose other reads do something first, or fail.
 struct Behind<F> {
     memory: std::sync::Arc<DefaultChatMemory>,
-    reads: std::sync::atomic::AtomicUsize,
+    reads: AtomicUsize,
     read: F,
 }
 
@@ -404,7 +426,7 @@ fn behind<F: Fn(usize) -> Reads + Send + Sync>(
 
 impl<F: Fn(usize) -> Reads> Behind<F> {
     fn next(&self) -> Reads {
-        (self.read)(self.reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+        (self.read)(self.reads.fetch_add(1, Ordering::SeqCst))
     }
 }
 
@@ -478,6 +500,160 @@ fn searches_at_once_leave_no_hole_in_the_index() {
     assert_eq!(recall.index_bytes(), bytes);
 }
 
+/// An old "Yes, please." and what was done behind it stood in the prompt of each further one, and
+/// so it did where a query of the application's own was searched for.
+#[test]
+fn what_was_done_at_an_earlier_remark_is_not_recalled() {
+    for recall in [Recall::words(), Recall::words().query("quokka")] {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1).recall(recall);
+        for _ in 0..2 {
+            prompt.add_all(chatter(20)).unwrap();
+            prompt.add(Message::user("Yes, please.")).unwrap();
+            prompt.add(Message::ai("Then I delete the old files now.")).unwrap();
+        }
+        prompt.add_all(chatter(20)).unwrap();
+        prompt.add(Message::user("Yes, please.")).unwrap();
+        let built = prompt.preview().unwrap();
+        assert_eq!(recalled(&built), Vec::<u64>::new());
+    }
+}
+
+/// A question of few words goes on with what was said before, and that had more weight than a word
+/// that stands in one message alone.
+#[test]
+fn a_rare_word_alone_is_found() {
+    for question in ["xylophone?", "The xylophone?", "xylophone", "Find xylophone"] {
+        let words = ["rain", "bus", "tea", "lamp", "door", "road", "song", "milk", "tree", "snow"];
+        let text = |i: usize| {
+            let said = (0..8).map(|k| words[(i * 7 + k * k * 3 + i / 10) % 10]);
+            Message::user(said.collect::<Vec<_>>().join(" "))
+        };
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
+        prompt.add_all((0..200).map(text)).unwrap();
+        prompt.add(Message::user("The xylophone stands behind the tea.")).unwrap();
+        prompt.add(Message::user("I said xylophone once more.")).unwrap();
+        prompt.add_all((0..200).map(text)).unwrap();
+        prompt
+            .add(Message::ai("Marmalade, gherkins, capers and tea, as on any other day."))
+            .unwrap();
+        prompt.add(Message::user(question)).unwrap();
+        let built = prompt.recall(Recall::words().neighbours(0)).preview().unwrap();
+        assert!(recalled(&built).contains(&200), "{question}: {:?}", built.report());
+    }
+}
+
+/// In a language whose endings are not known the groups of four letters of some twenty words took
+/// the place of all further words.
+#[test]
+fn a_long_question_of_long_words_is_asked_whole() {
+    let words = "Überraschung Gesellschaft Verantwortung Möglichkeiten Zusammenarbeit Entwicklung \
+                 Verständigung Wissenschaft Aufmerksamkeit Beschäftigung Untersuchung Öffentlichkeit \
+                 Vorstellungen Wirklichkeit Erinnerungen Erfahrungen Veränderungen Beziehungen \
+                 Freundschaft Nachbarschaft Landschaften Bedingungen Verbindungen Entscheidungen";
+    let (first, rest) = words.split_at(words.find("Beschäftigung").unwrap());
+    let question = format!("{first} {first} Zwirbel {rest}");
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
+    let text = |i: usize| Message::user(format!("Es gibt heute nichts zu erzählen, Nummer {i}."));
+    prompt.add_all((0..100).map(text)).unwrap();
+    prompt.add(Message::user("Mein Kaninchen heißt Zwirbel und frisst gern Löwenzahn.")).unwrap();
+    prompt.add_all((0..100).map(text)).unwrap();
+    prompt.add(Message::user(question)).unwrap();
+    let built = prompt.recall(Recall::words()).preview().unwrap();
+    assert!(recalled(&built).contains(&100), "{:?}", built.report());
+}
+
+/// A memory whose texts are others in each read, as with "3 minutes ago": a build never returned,
+/// for it began its index anew for ever.
+#[derive(Debug)]
+struct Changing(DefaultChatMemory, AtomicUsize);
+
+impl ChatMemory for Changing {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> memory_prompt::Result<Range<u64>> {
+        self.0.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+        let (seen, read) = (self.0.read(before, n)?, self.1.fetch_add(1, Ordering::Relaxed));
+        assert!(read < 100, "it reads for ever");
+        let text = |message: &Message| Message::user(format!("{} ({read})", message.text()));
+        let rows = seen.records.iter().map(|it| (it.position(), UNIX_EPOCH, text(it.message())));
+        Ok(Snapshot::new(seen.start..seen.end, Records::from_rows(rows)))
+    }
+    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
+        self.0.evict(before)
+    }
+    fn clear(&self) -> memory_prompt::Result<()> {
+        self.0.clear()
+    }
+}
+
+#[test]
+fn a_memory_that_never_says_the_same_ends_a_search() {
+    for n in [300, 1_300] {
+        let memory = DefaultChatMemory::new();
+        memory.add(Message::user("Ada adopted three kittens.")).unwrap();
+        memory.add_all(chatter(n)).unwrap();
+        memory.add(Message::user("Who has kittens?")).unwrap();
+        let prompt = MemoryPrompt::new(Changing(memory, AtomicUsize::new(0))).max_messages(2);
+        let built = prompt.recall(Recall::words()).preview().unwrap();
+        assert_eq!(recalled(&built).contains(&0), n < 512, "{:?}", built.report());
+    }
+}
+
+/// Somebody showed another branch while a search read its pages: what it read was kept as that of
+/// the first branch, and its messages were never found again.
+#[test]
+fn a_branch_that_is_shown_meanwhile_leaves_no_hole_in_the_index() {
+    for switches_at in 1..8 {
+        let memory = std::sync::Arc::new(DefaultChatMemory::with_id("branches"));
+        let other = MemoryPrompt::new(memory.clone()).with_branches();
+        other.add_all(chatter(300)).unwrap();
+        other.add(Message::user("Ada adopted three kittens.")).unwrap();
+        other.add_all(chatter(900)).unwrap();
+        other.add(Message::user("Who has kittens?")).unwrap();
+        let first = other.page(None, 1).unwrap().branch.unwrap();
+        other.edit(100, Message::user("Something else.")).unwrap();
+        other.add_all(chatter(1_300)).unwrap();
+        let second = other.page(None, 1).unwrap().branch.unwrap();
+        other.switch(first).unwrap();
+        let recall = Recall::words();
+        let of = |memory: std::sync::Arc<dyn ChatMemory>| {
+            let prompt = MemoryPrompt::new(memory).max_messages(2).with_branches();
+            prompt.recall(recall.clone())
+        };
+        let shown = std::sync::Arc::new(other);
+        let switching = shown.clone();
+        let meanwhile = behind(&memory, move |n| {
+            if n == switches_at {
+                switching.switch(second).unwrap();
+            }
+            Ok(None)
+        });
+        let _ = of(std::sync::Arc::new(meanwhile)).preview();
+        shown.switch(first).unwrap();
+        let again = of(memory.clone()).preview().unwrap();
+        assert!(recalled(&again).contains(&300), "{switches_at}: {:?}", again.report());
+    }
+}
+
+/// Messages without a time count as written on day 0, which is a day that can be asked for.
+#[test]
+fn a_message_without_a_time_is_of_no_day_that_is_named() {
+    let memory = DefaultChatMemory::new();
+    let texts = (0..40).map(|i| Message::user(format!("Text {i}.")));
+    memory.append_with(&mut Append::new(texts).with_times(vec![UNIX_EPOCH; 40])).unwrap();
+    memory.add(Message::user("And 1970-01-01, or January 1970?")).unwrap();
+    let prompt = MemoryPrompt::new(memory).max_messages(1);
+    let built = prompt.recall(Recall::words().least_score(0.0)).preview().unwrap();
+    assert_eq!(recalled(&built), Vec::<u64>::new());
+}
+
 /// A message whose time nobody knows stood under the day of the one before it.
 #[test]
 fn a_message_without_a_time_has_no_day() {
@@ -531,7 +707,7 @@ fn arguments_that_are_cut_say_so() {
     let built = asking(group, "Where is the gramophone?").recall(recall).preview().unwrap();
     let text = excerpts(&built);
     assert!(text.contains(" …\"\n1 tool look"), "{text}");
-    let whole: Vec<_> = built.report().recalled.iter().map(|it| (it.seq, it.whole)).collect();
+    let whole: Vec<_> = built.report().recalled.iter().map(|it| (it.position, it.whole)).collect();
     assert_eq!(whole[..2], [(0, false), (1, true)]);
 }
 
@@ -553,11 +729,11 @@ fn endings_of_ones_own_never_pass_as_ready_ones() {
 /// what is not: a window that fitted best left nothing for recall.
 #[test]
 fn candidates_are_counted_once_and_those_that_are_sent_take_no_place() {
-    let offers = [(3, 0.5), (20, 0.8), (3, 0.5)].map(|(seq, fit)| Candidate { seq, fit });
+    let offers = [(3, 0.5), (20, 0.8), (3, 0.5)].map(|(position, fit)| Candidate { position, fit });
     let own = move |_: &str, _: usize| Ok(offers.to_vec());
     let recall = Recall::words().neighbours(0).candidates(Own(own));
     let built = asking(None, NOTHING).recall(recall).preview().unwrap();
-    let scores: Vec<_> = built.report().recalled.iter().map(|it| (it.seq, it.score)).collect();
+    let scores: Vec<_> = built.report().recalled.iter().map(|it| (it.position, it.score)).collect();
     assert_eq!(scores, [(3, 500), (20, 800)]);
 
     let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(40);
@@ -565,7 +741,7 @@ fn candidates_are_counted_once_and_those_that_are_sent_take_no_place() {
     prompt.add_all(chatter(60)).unwrap();
     prompt.add(Message::user("Were there any felines?")).unwrap();
     let window_first = |_: &str, n: usize| {
-        let all = (22..62).chain([0]).map(|seq| Candidate { seq, fit: 0.9 });
+        let all = (22..62).chain([0]).map(|position| Candidate { position, fit: 0.9 });
         Ok(all.take(n).collect())
     };
     let prompt = prompt.recall(Recall::words().tokens(200).candidates(Own(window_first)));
@@ -721,11 +897,14 @@ fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
         }
         prompt.add(Message::user("And the boiler?")).unwrap();
         let built = prompt.build().unwrap();
-        let is_cleared = |seq| built.report().cleared.iter().any(|it| it.seq == seq);
+        let is_cleared = |position| built.report().cleared.iter().any(|it| it.position == position);
         assert!(is_cleared(4), "{}", built.report());
-        for seq in recalled(&built) {
-            let is_call = seq > 4 && is_cleared(seq + 1);
-            assert!(quotes_results && (is_call || is_cleared(seq)), "{seq} is sent in full");
+        for position in recalled(&built) {
+            let is_call = position > 4 && is_cleared(position + 1);
+            assert!(
+                quotes_results && (is_call || is_cleared(position)),
+                "{position} is sent in full"
+            );
         }
         assert_eq!(recalled(&built).is_empty(), !quotes_results, "{}", built.report());
     }
@@ -839,11 +1018,11 @@ counted! {
             prop_assert!(tokens.total <= tokens.budget);
         }
         let sent: HashSet<u64> = with.with_origins().filter_map(|(origin, _)| match origin {
-            Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-            Origin::Joined(seq) => seq,
+            Origin::History(position) | Origin::Truncated(position) | Origin::Adapted(position) => Some(position),
+            Origin::Joined(position) => position,
             _ => None,
         }).collect();
-        prop_assert!(recalled(&with).iter().all(|seq| !sent.contains(seq)));
+        prop_assert!(recalled(&with).iter().all(|position| !sent.contains(position)));
         prop_assert!(recalled(&with).is_sorted());
     }
 
@@ -917,14 +1096,15 @@ fn earlier_copies_of_the_question_are_quoted_once() {
     let recall = Recall::words().characters(600);
     let mut prompt = MemoryPrompt::new(memory).max_messages(10).recall(recall);
     let built = prompt.build().unwrap();
-    let quoted: Vec<u64> = built.report().recalled.iter().map(|it| it.seq).collect();
-    let copies = quoted.iter().filter(|seq| (2..62).contains(*seq) && *seq % 4 == 0);
+    let quoted: Vec<u64> = built.report().recalled.iter().map(|it| it.position).collect();
+    let copies = quoted.iter().filter(|position| (2..62).contains(*position) && *position % 4 == 0);
     assert_eq!(copies.count(), 1, "{quoted:?}");
-    let unknown =
-        quoted.iter().filter(|seq| (2..62).contains(*seq) && *seq % 4 == 1 && **seq != 33);
+    let unknown = quoted
+        .iter()
+        .filter(|position| (2..62).contains(*position) && *position % 4 == 1 && **position != 33);
     assert!(unknown.count() <= 1, "{quoted:?}");
-    for seq in [1, 33, 62] {
-        assert!(quoted.contains(&seq), "{seq}: {quoted:?}");
+    for position in [1, 33, 62] {
+        assert!(quoted.contains(&position), "{position}: {quoted:?}");
     }
 }
 
@@ -967,7 +1147,8 @@ fn answers_without_words_are_not_equal() {
     }
     memory.add_all((0..20).map(|i| Message::user(format!("chatter {i}")))).unwrap();
     memory.add(Message::user("Shall we sell the old harbour?")).unwrap();
-    let found = Own(|_: &str, _| Ok([1, 3].map(|seq| Candidate { seq, fit: 1.0 }).to_vec()));
+    let found =
+        Own(|_: &str, _| Ok([1, 3].map(|position| Candidate { position, fit: 1.0 }).to_vec()));
     let recall = Recall::words().candidates(found);
     let prompt = MemoryPrompt::new(memory).max_messages(4).recall(recall);
     let quoted = recalled(&prompt.preview().unwrap());
@@ -995,8 +1176,9 @@ fn however_often_a_question_was_asked_its_answer_finds_room() {
         let built = prompt.recall(Recall::words().tokens(200)).preview().unwrap();
         let quoted = recalled(&built);
         assert!(quoted.contains(&1), "{asked}: {quoted:?}");
-        let copies =
-            quoted.iter().filter(|seq| **seq >= 4 && **seq < 2 + 4 * asked && *seq % 4 == 0);
+        let copies = quoted
+            .iter()
+            .filter(|position| **position >= 4 && **position < 2 + 4 * asked && *position % 4 == 0);
         assert!(copies.count() <= 1, "{asked}: {quoted:?}");
     }
 }
@@ -1037,7 +1219,7 @@ fn a_budget_keeps_room_for_recall_unless_told_not_to() {
 fn days_and_parts_of_identifiers_are_found() {
     let day = |day: u64| UNIX_EPOCH + Duration::from_secs(86_400 * day);
     // 1 November 2023 was a Wednesday.
-    let ask = |question: &str| {
+    let ask_by = |recall: Recall, question: &str| {
         let memory = DefaultChatMemory::new();
         let texts = (0..60).map(|i| match i {
             5 => "It stopped with ERR_SSL_PROTOCOL_ERROR.".to_owned(),
@@ -1048,14 +1230,39 @@ fn days_and_parts_of_identifiers_are_found() {
         memory.append_with(&mut Append::new(texts.map(Message::user)).with_times(times)).unwrap();
         let asks = Append::new([Message::user(question)]).with_times([day(19_672)]);
         memory.append_with(&mut { asks }).unwrap();
-        let recall = Recall::words().neighbours(0).least_score(0.0).tokens(250);
+        let recall = recall.neighbours(0).tokens(250);
         recalled(&MemoryPrompt::new(memory).max_messages(1).recall(recall).preview().unwrap())
     };
+    let ask = |question: &str| ask_by(Recall::words().least_score(0.0), question);
     let first = ["What of 1 November?", "And 2023-11-01?", "on November 1st, 2023", "1.11.2023"];
     for (question, day) in first.map(|it| (it, 0)).into_iter().chain([("last Wednesday", 42)]) {
         let found = ask(question);
-        assert!((day..day + 6).all(|seq| found.contains(&seq)), "{question}: {found:?}");
+        assert!((day..day + 6).all(|position| found.contains(&position)), "{question}: {found:?}");
     }
+    // By the defaults it was chance: none of its words stands anywhere.
+    let found = ask_by(Recall::words(), "What happened last Wednesday?");
+    assert!((42..48).all(|position| found.contains(&position)), "{found:?}");
     assert!(ask("the ssl protocol").contains(&5));
     assert!(ask("which user is it").contains(&7) && ask("order 4711").contains(&7));
+}
+
+/// In a conversation in which all say much the same, whatever was asked quoted 500 tokens of what
+/// fitted no better than the rest.
+#[test]
+fn what_stands_out_from_nothing_is_not_recalled() {
+    let things =
+        ["flight", "hotel", "train", "car", "ferry", "tour", "visa", "cabin", "taxi", "meal"];
+    let says = |i: usize| {
+        let (a, b) = (things[i % 10], things[i / 10 % 10]);
+        Message::user(format!("Please change my {a} booking and then my {b} booking."))
+    };
+    let ask = |question: &str| {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2);
+        prompt.add_all((0..200).map(says)).unwrap();
+        prompt.add(Message::user("The number of my locker is 4711.")).unwrap();
+        prompt.add_all((0..20).map(says).chain([Message::user(question)])).unwrap();
+        recalled(&prompt.recall(Recall::words()).preview().unwrap())
+    };
+    assert!(ask("Please change my flight, hotel, train, car and ferry booking.").is_empty());
+    assert!(ask("What was the number of my locker again?").contains(&200));
 }

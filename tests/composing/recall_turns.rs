@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use memory_prompt::conversation::{Conversation, Scripted};
+use memory_prompt::memory::Append;
 use memory_prompt::token::Estimate;
 use memory_prompt::turn::{Ask, Next, Turn};
 use memory_prompt::{
-    ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, Tool, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, Tool, ToolCall,
+    Window,
 };
 use serde_json::json;
 
@@ -36,11 +39,28 @@ fn asked(turn: &mut Turn, prompt: &MemoryPrompt) -> Ask {
 }
 
 fn recalled(ask: &Ask) -> Vec<u64> {
-    ask.prompt().report().recalled.iter().map(|it| it.seq).collect()
+    ask.prompt().report().recalled.iter().map(|it| it.position).collect()
 }
 
 fn excerpts(ask: &Ask) -> usize {
     ask.prompt().iter().filter(|it| it.text().contains("0 user \"My sister Ada")).count()
+}
+
+/// A question of a turn is not stored yet, and what is "yesterday" was counted from the newest
+/// message that is.
+#[test]
+fn a_turn_asks_for_days_as_seen_from_today() {
+    let day = |ago: u64| SystemTime::now() - Duration::from_secs(86_400 * ago);
+    let memory = DefaultChatMemory::new();
+    let texts = (0..40).map(|i| Message::user(format!("Text {i}.")));
+    let times = (0..40).map(|i| day(if i < 30 { 20 } else { 1 }));
+    memory.append_with(&mut Append::new(texts).with_times(times)).unwrap();
+    let recall = Recall::words().neighbours(0);
+    let mut prompt = MemoryPrompt::new(Arc::new(memory)).max_messages(4).recall(recall);
+    let mut turn = prompt.turn(Message::user("What did I say yesterday?"));
+    let found = recalled(&asked(&mut turn, &prompt));
+    assert!((30..37).all(|position| found.contains(&position)), "{found:?}");
+    assert!(found.iter().all(|position| *position > 26), "and what stands around: {found:?}");
 }
 
 /// Recall was for builds alone: a turn stages its question, and was composed without it. The search
@@ -129,7 +149,7 @@ fn conversations_recall() {
     let asked = model.asked();
     assert_eq!(asked.len(), 2);
     for prompt in asked {
-        assert!(prompt.report().recalled.iter().any(|it| it.seq == 0), "{}", prompt.report());
+        assert!(prompt.report().recalled.iter().any(|it| it.position == 0), "{}", prompt.report());
     }
 }
 
@@ -142,5 +162,5 @@ fn conversations_over_async_memories_recall() {
     let model = Scripted::new().says("To Oslo.");
     let chat = Conversation::new_async(prompt.recall(Recall::words()), model.clone());
     runtime.block_on(chat.say(QUESTION)).unwrap();
-    assert!(model.asked()[0].report().recalled.iter().any(|it| it.seq == 0));
+    assert!(model.asked()[0].report().recalled.iter().any(|it| it.position == 0));
 }

@@ -188,8 +188,8 @@ fn appends_from_eight_threads_are_all_there_in_one_order_with_whole_batches() {
         for _ in 0..200 {
             let seen = memory.latest(1000).unwrap();
             assert_eq!(seen.len() % BATCH, 0);
-            let seqs: Vec<u64> = seen.iter().map(|r| r.seq()).collect();
-            assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+            let positions: Vec<u64> = seen.iter().map(|r| r.position()).collect();
+            assert!(positions.windows(2).all(|pair| pair[0] + 1 == pair[1]));
         }
     });
     let all = memory.all().unwrap();

@@ -20,7 +20,7 @@ const KEEPS: [Keep; 3] = [Keep::Head, Keep::Tail, Keep::Ends];
 const UNITS: [Unit; 4] = [Unit::Graphemes, Unit::Scalars, Unit::Utf16, Unit::Bytes];
 const PLACES: [Placement; 3] = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
 const GROUPS: [ToolGroups; 3] = [ToolGroups::Repair, ToolGroups::FailOnRepair, ToolGroups::Off];
-const PROVIDERS: [Provider; 20] = [
+pub(crate) const PROVIDERS: [Provider; 20] = [
     Provider::OpenAi,
     Provider::OpenAiResponses,
     Provider::Azure,

@@ -41,12 +41,12 @@ fn provided(provider: Provider, history: &str) -> Prompt {
 }
 
 fn left_out(prompt: &Prompt) -> Vec<(u64, Reason)> {
-    prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect()
+    prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect()
 }
 
 /// Each result with the position of its call.
 fn moved(prompt: &Prompt) -> Vec<(u64, u64)> {
-    prompt.report().moved.iter().map(|it| (it.seq, it.call)).collect()
+    prompt.report().moved.iter().map(|it| (it.position, it.call)).collect()
 }
 
 /// A token a word, and 4 a message; 3 for the reply.
@@ -291,7 +291,7 @@ fn a_row_before_all_records_is_unreadable_and_not_older() {
     let records = Records::from_rows([(1, UNIX_EPOCH, message("a:hello"))]);
     for (window, older) in [(Window::all(), 0), (Window::last(10), 0), (Window::last(1), 1)] {
         let mut snapshot = Snapshot::new(0..2, records.clone());
-        snapshot.unreadable.push(Unreadable { seq: 0, error: Arc::clone(&torn) });
+        snapshot.unreadable.push(Unreadable { position: 0, error: Arc::clone(&torn) });
         let prompt = Composer::new().window(window).compose_all(&snapshot, &[]).unwrap();
         assert_eq!(prompt.report().older, older, "{window}");
         assert_eq!(prompt.report().unreadable.len() as u64, 1 - older, "{window}");
@@ -546,7 +546,7 @@ impl ChatMemory for Own {
         let end = records.len() as u64;
         let rows =
             (0..).zip(records.iter().cloned()).filter(|row| before.is_none_or(|it| row.0 < it));
-        let rows: Vec<_> = rows.map(|(seq, it)| (seq, UNIX_EPOCH, it)).collect();
+        let rows: Vec<_> = rows.map(|(position, it)| (position, UNIX_EPOCH, it)).collect();
         let skip = rows.len().saturating_sub(n);
         let records = Records::from_rows(rows.into_iter().skip(skip));
         Ok(Snapshot::new(0..end, records))

@@ -281,7 +281,7 @@ fn a_summariser_reads_who_spoke_and_when() {
         "0 user Ada \"I go.\"\n2024-10-04\n1 user \"user Bo\" \"I stay.\"\n\
          2024-10-05\n2 assistant \"Good.\"\n"
     );
-    let told = due.records.iter().map(|it| (it.seq(), it.appended_at())).collect::<Vec<_>>();
+    let told = due.records.iter().map(|it| (it.position(), it.appended_at())).collect::<Vec<_>>();
     assert_eq!(told, [(0, days[0]), (1, days[1]), (2, days[2])]);
 }
 
@@ -378,7 +378,7 @@ fn what_is_covered_can_be_recalled() {
     prompt.add(Message::user("Who adopted kittens?")).unwrap();
     prompt.set_recall(Recall::words());
     let built = prompt.build().unwrap();
-    assert!(built.report().recalled.iter().any(|it| it.seq == 0), "{}", built.report());
+    assert!(built.report().recalled.iter().any(|it| it.position == 0), "{}", built.report());
 }
 
 #[test]
@@ -502,7 +502,7 @@ counted! {
             prop_assert!(groups.is_empty(), "{:?}", groups);
             let pins = prompt.pins().unwrap();
             let sent = sent(&built);
-            let covered: Vec<_> = sent.iter().filter(|seq| **seq < covers && !pins.contains(seq)).collect();
+            let covered: Vec<_> = sent.iter().filter(|position| **position < covers && !pins.contains(position)).collect();
             prop_assert!(covered.is_empty(), "{:?} before {}", covered, covers);
             let summaries = built.with_origins().filter(|(origin, _)| *origin == Origin::Summary).count();
             if provider.is_none() {
@@ -542,7 +542,7 @@ fn check_due(
     let records = memory.all().unwrap();
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     for record in records.iter() {
-        let half = if record.seq() < due.covers { &mut before } else { &mut behind };
+        let half = if record.position() < due.covers { &mut before } else { &mut behind };
         half.push(record.message().clone());
     }
     let said = behind.iter().filter(|message| !message.is_private()).count();
@@ -654,7 +654,7 @@ fn a_summary_never_makes_the_window_send_less() {
         prompt.add(Message::tool(format!("c{i}"), "look", "seen")).unwrap();
     }
     let with = prompt.build().unwrap();
-    assert!((40..101).all(|seq| sent(&with).contains(&seq)), "{}", with.report());
+    assert!((40..101).all(|position| sent(&with).contains(&position)), "{}", with.report());
     assert_eq!(accounted(&with), None);
 
     // So does one that looks past what the application keeps for itself.
@@ -669,7 +669,7 @@ fn a_summary_never_makes_the_window_send_less() {
     prompt.configure(memory_prompt::Composer::no_summary);
     let without = sent(&prompt.build().unwrap());
     assert_eq!(without.len(), 10);
-    assert!(without.iter().all(|seq| with.contains(seq)), "{with:?} of {without:?}");
+    assert!(without.iter().all(|position| with.contains(position)), "{with:?} of {without:?}");
 }
 
 /// Storing was recognised by what was due alone: a better text after one that was taken back was

@@ -17,14 +17,14 @@ use proptest::prelude::*;
 
 /// The positions of what is sent, in the order in which it is sent.
 fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq)
-        | Origin::Truncated(seq)
-        | Origin::Cleared(seq)
-        | Origin::Adapted(seq) => Some(seq),
+    let position = |origin| match origin {
+        Origin::History(position)
+        | Origin::Truncated(position)
+        | Origin::Cleared(position)
+        | Origin::Adapted(position) => Some(position),
         _ => None,
     };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+    prompt.with_origins().filter_map(|(origin, _)| position(origin)).collect()
 }
 
 /// What a prompt is asked for.
@@ -82,8 +82,14 @@ impl Asked {
 fn check(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
     let (sent, report) = (sent(prompt), prompt.report());
     for pin in pins {
-        prop_assert_eq!(sent.iter().filter(|seq| *seq == pin).count(), 1, "{}: {}", pin, report);
-        prop_assert!(report.cleared.iter().all(|cleared| cleared.seq != *pin), "{}", report);
+        prop_assert_eq!(
+            sent.iter().filter(|position| *position == pin).count(),
+            1,
+            "{}: {}",
+            pin,
+            report
+        );
+        prop_assert!(report.cleared.iter().all(|cleared| cleared.position != *pin), "{}", report);
     }
     let groups = broken_groups(prompt.iter());
     prop_assert!(groups.is_empty(), "{:?}", groups);
@@ -142,15 +148,15 @@ counted! {
 
 /// The first position of the history that is sent, but for a question put before the window.
 fn window_start(prompt: &Prompt) -> Option<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq)
-        | Origin::Truncated(seq)
-        | Origin::Adapted(seq)
-        | Origin::Joined(Some(seq)) => Some(seq),
+    let position = |origin| match origin {
+        Origin::History(position)
+        | Origin::Truncated(position)
+        | Origin::Adapted(position)
+        | Origin::Joined(Some(position)) => Some(position),
         _ => None,
     };
-    let mut sent = prompt.with_origins().filter_map(|(origin, _)| seq(origin));
-    sent.find(|seq| !prompt.report().question.contains(seq))
+    let mut sent = prompt.with_origins().filter_map(|(origin, _)| position(origin));
+    sent.find(|position| !prompt.report().question.contains(position))
 }
 
 counted! {
@@ -244,7 +250,7 @@ fn a_pinned_result_is_not_cleared() {
     let whole =
         |start: &str| built.iter().any(|m| m.text().starts_with(start) && m.text().len() > 200);
     assert!(whole("0: ") && whole("55: ") && whole("59: "), "{report}");
-    let cleared: Vec<u64> = report.cleared.iter().map(|cleared| cleared.seq).collect();
+    let cleared: Vec<u64> = report.cleared.iter().map(|cleared| cleared.position).collect();
     assert_eq!(cleared, [104, 106, 108, 110], "{report}");
     // The question and the pinned group are sent; what else there is before 103 is not.
     assert_eq!(report.notice, Some(100), "{report}");
@@ -306,8 +312,8 @@ fn check_told(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
     for pin in pins {
         let joined = prompt.with_origins().any(|(it, _)| it == Origin::Joined(Some(*pin)));
         let is_sent = joined || sent(prompt).contains(pin);
-        let is_told = report.left_out.iter().any(|it| it.seq == *pin)
-            || report.adapted.iter().any(|it| it.seq == Some(*pin))
+        let is_told = report.left_out.iter().any(|it| it.position == *pin)
+            || report.adapted.iter().any(|it| it.position == Some(*pin))
             || report.lost_pins.contains(pin);
         prop_assert!(is_sent || is_told, "{}: {}", pin, report);
     }

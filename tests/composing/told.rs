@@ -29,20 +29,20 @@ fn compose(composer: &Composer, said: &[Message]) -> Prompt {
 fn contradictions(prompt: &Prompt) -> Vec<String> {
     let report = prompt.report();
     let mut found = Vec::new();
-    for LeftOut { seq, why, .. } in &report.left_out {
+    for LeftOut { position, why, .. } in &report.left_out {
         let mut is_there = |there: bool, what: &str| {
             if there {
-                found.push(format!("{seq} is left out ({why}) and {what}"));
+                found.push(format!("{position} is left out ({why}) and {what}"));
             }
         };
-        is_there(report.adapted.iter().any(|it| it.seq == Some(*seq)), "adapted");
-        is_there(report.truncated.iter().any(|it| it.seq == *seq), "truncated");
-        is_there(report.cleared.iter().any(|it| it.seq == *seq), "cleared");
-        is_there(report.moved.iter().any(|it| it.seq == *seq), "moved");
-        is_there(report.question.contains(seq), "the question");
-        is_there(report.pinned_before.contains(seq), "pinned before the window");
-        is_there(report.kept_systems.contains(seq), "in its place");
-        is_there(report.note.contains(seq), "told to have arrived");
+        is_there(report.adapted.iter().any(|it| it.position == Some(*position)), "adapted");
+        is_there(report.truncated.iter().any(|it| it.position == *position), "truncated");
+        is_there(report.cleared.iter().any(|it| it.position == *position), "cleared");
+        is_there(report.moved.iter().any(|it| it.position == *position), "moved");
+        is_there(report.question.contains(position), "the question");
+        is_there(report.pinned_before.contains(position), "pinned before the window");
+        is_there(report.kept_systems.contains(position), "in its place");
+        is_there(report.note.contains(position), "told to have arrived");
     }
     found
 }
@@ -58,7 +58,7 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
     let searches = wire::answer(Provider::Anthropic, searches.to_string()).unwrap();
     let said = [Message::user("Who won?"), searches.message.into(), Message::user("Well?")];
     let prompt = compose(&Composer::new().for_provider(Provider::OpenAiResponses), &said);
-    let told: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
+    let told: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
     assert_eq!(told, [(1, Reason::Foreign)]);
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }
@@ -77,7 +77,7 @@ fn the_answer_before_a_blank_message_is_told_of_the_one_that_stays() {
     let prompt = compose(&Composer::new().for_provider(Provider::Mistral), &said);
     let answered =
         prompt.report().adapted.iter().find(|it| it.how == Adaptation::Answered).unwrap();
-    assert_eq!(answered.seq, Some(4));
+    assert_eq!(answered.position, Some(4));
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }
 
@@ -98,15 +98,17 @@ fn a_gap_points_into_the_text_that_is_sent() {
 }
 
 /// Returns the message with the record at this position.
-fn with(prompt: &Prompt, seq: u64) -> Option<&Message> {
+fn with(prompt: &Prompt, position: u64) -> Option<&Message> {
     let of = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-        Origin::Joined(seq) => seq,
+        Origin::History(position) | Origin::Truncated(position) | Origin::Adapted(position) => {
+            Some(position)
+        }
+        Origin::Joined(position) => position,
         _ => None,
     };
     let sent = prompt.with_origins().filter(|(origin, message)| {
-        of(*origin).is_some_and(|it| it == seq)
-            || matches!(origin, Origin::Joined(Some(first)) if *first < seq && !message.is_tool())
+        of(*origin).is_some_and(|it| it == position)
+            || matches!(origin, Origin::Joined(Some(first)) if *first < position && !message.is_tool())
     });
     sent.max_by_key(|(origin, _)| of(*origin)).map(|(_, message)| message)
 }
@@ -120,7 +122,7 @@ impl TruncateProcessor for DropsEach {
         _: &Message,
         context: &TruncateContext,
     ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(if context.seq % self.0 == 1 { Verdict::Drop } else { Verdict::Keep })
+        Ok(if context.position % self.0 == 1 { Verdict::Drop } else { Verdict::Keep })
     }
 }
 
@@ -161,11 +163,11 @@ counted! {
         said in prop_oneof![conversation(8), late_results(16)],
         budget in proptest::option::of(1_000_000usize..2_000_000),
     ) {
-        let rows = (1..).zip(stored(&said)).map(|(seq, message)| (seq, UNIX_EPOCH, message));
+        let rows = (1..).zip(stored(&said)).map(|(position, message)| (position, UNIX_EPOCH, message));
         let records = Records::from_rows(rows);
         let mut snapshot = Snapshot::new(0..records.len() as u64 + 1, records);
         let error = Arc::new(Error::new(ErrorKind::Codec, "read", "torn"));
-        snapshot.unreadable.push(Unreadable { seq: 0, error });
+        snapshot.unreadable.push(Unreadable { position: 0, error });
         let all = snapshot.records.len();
         let mut told = Vec::new();
         for n in 1..8 {
@@ -206,18 +208,18 @@ counted! {
             .for_provider(provider)
             .compose_all(&Snapshot::from_messages(said), &[]) else { return Ok(()) };
         for cut in &after.report().truncated {
-            let first = before.report().truncated.iter().find(|it| it.seq == cut.seq).unwrap();
+            let first = before.report().truncated.iter().find(|it| it.position == cut.position).unwrap();
             let (Some(first), Some(gap)) = (first.gap, cut.gap) else {
                 prop_assert!(cut.gap.is_none());
                 // A cut is lost only where a placeholder stands in place of the text.
                 if let Some(gap) = first.gap {
-                    let text = with(&before, cut.seq).unwrap().texts().nth(gap.text).unwrap();
+                    let text = with(&before, cut.position).unwrap().texts().nth(gap.text).unwrap();
                     prop_assert!(text.trim().is_empty(), "{text:?} lost its gap");
                 }
                 continue;
             };
-            let text = with(&before, cut.seq).unwrap().texts().nth(first.text).unwrap();
-            let sent = with(&after, cut.seq).unwrap().texts().nth(gap.text).unwrap();
+            let text = with(&before, cut.position).unwrap().texts().nth(first.text).unwrap();
+            let sent = with(&after, cut.position).unwrap().texts().nth(gap.text).unwrap();
             let from = gap.at.saturating_sub(first.at);
             let rest = &sent[from..];
             prop_assert!(rest.starts_with(text) || text.starts_with(rest), "{text:?} in {sent:?}");

@@ -129,7 +129,7 @@ fn pause() {
 }
 
 fn rows(records: &Records, at: impl Fn(Record<'_>) -> SystemTime) -> Records {
-    Records::from_rows(records.iter().map(|r| (r.seq(), at(r), r.message().clone())))
+    Records::from_rows(records.iter().map(|r| (r.position(), at(r), r.message().clone())))
 }
 
 impl Faulty {
@@ -585,17 +585,18 @@ impl Faulty {
                     .collect();
             }
             PicksAmongTheNewest => {
-                let newest = found.records.iter().filter(|r| read.positions.contains(&r.seq()));
+                let newest =
+                    found.records.iter().filter(|r| read.positions.contains(&r.position()));
                 records = Records::from_rows(
-                    newest.map(|r| (r.seq(), r.appended_at(), r.message().clone())),
+                    newest.map(|r| (r.position(), r.appended_at(), r.message().clone())),
                 );
             }
             PicksInTheOrderAsked => {
                 let held = found.picked();
                 let asked = read.positions.iter();
-                records = Records::from_rows(asked.filter_map(|seq| {
-                    let record = held.iter().find(|record| record.seq() == *seq)?;
-                    Some((*seq, record.appended_at(), record.message().clone()))
+                records = Records::from_rows(asked.filter_map(|position| {
+                    let record = held.iter().find(|record| record.position() == *position)?;
+                    Some((*position, record.appended_at(), record.message().clone()))
                 }));
             }
             PicksOfAnotherMoment => {
@@ -612,8 +613,8 @@ impl Faulty {
                 found
                     .records
                     .iter()
-                    .filter(|record| !read.positions.contains(&record.seq()))
-                    .map(|r| (r.seq(), r.appended_at(), r.message().clone())),
+                    .filter(|record| !read.positions.contains(&record.position()))
+                    .map(|r| (r.position(), r.appended_at(), r.message().clone())),
             );
         }
         let mut snapshot = Snapshot::new(plain.start..plain.end, plain.records);

@@ -146,7 +146,7 @@ fn pages_go_by_position() {
         let mut pages = memory.pages(10);
         let mut seen = Vec::new();
         while let Some(page) = pages.next().await {
-            seen.splice(0..0, page.unwrap().iter().map(|record| record.seq()));
+            seen.splice(0..0, page.unwrap().iter().map(|record| record.position()));
             memory.add(Message::ai("meanwhile")).await.unwrap();
         }
         assert_eq!(seen, (0..25).collect::<Vec<_>>());

@@ -16,6 +16,8 @@ mod kills;
 mod late;
 #[cfg(feature = "async")]
 mod late_async;
+#[cfg(feature = "async")]
+mod live;
 mod many;
 mod named_alike;
 mod panics;

@@ -24,7 +24,7 @@ use proptest::prelude::*;
 type Rows = Vec<(u64, Message)>;
 
 fn rows(records: &Records) -> Rows {
-    records.iter().map(|r| (r.seq(), r.message().clone())).collect()
+    records.iter().map(|r| (r.position(), r.message().clone())).collect()
 }
 
 fn texts(memory: &impl ChatMemory) -> Vec<String> {
@@ -192,12 +192,13 @@ impl Model {
     }
 
     fn start(&self) -> u64 {
-        self.kept.first().map_or(self.end, |(seq, _)| *seq)
+        self.kept.first().map_or(self.end, |(position, _)| *position)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Rows {
         let before = before.unwrap_or(u64::MAX);
-        let older: Rows = self.kept.iter().filter(|(seq, _)| *seq < before).cloned().collect();
+        let older: Rows =
+            self.kept.iter().filter(|(position, _)| *position < before).cloned().collect();
         older[older.len().saturating_sub(n)..].to_vec()
     }
 }
@@ -328,7 +329,7 @@ counted! {
                 }
                 Op::Evict(before) => {
                     model.trim(most, weigh);
-                    let gone = model.kept.iter().filter(|(seq, _)| *seq < before).count();
+                    let gone = model.kept.iter().filter(|(position, _)| *position < before).count();
                     model.kept.drain(..gone);
                     prop_assert_eq!(memory.evict(before).unwrap(), gone as u64);
                     prop_assert_eq!(archive.rows(), model.evicted.clone());
@@ -436,7 +437,7 @@ fn parallel_results_that_overflow_never_wipe_the_conversation() {
     memory.add(Message::ai_calls(calls)).unwrap();
     for i in 0..20 {
         memory.add(Message::tool(format!("call_{i}"), "look", "a cat")).unwrap();
-        assert!(memory.all().unwrap().first().unwrap().seq() <= 1, "the call is there");
+        assert!(memory.all().unwrap().first().unwrap().position() <= 1, "the call is there");
     }
     assert_eq!(memory.all().unwrap().len(), 21);
     // The group leaves as it came: whole, when something newer needs its place.
@@ -691,7 +692,7 @@ fn appends_from_eight_threads_are_kept_or_handed_over_once_in_order() {
     assert_eq!(kept.len(), 40, "5 letters each");
     assert_eq!(rows(&kept), rows(&memory.memory().all().unwrap()), "nothing waits to be evicted");
     let all = [archive.rows(), rows(&kept)].concat();
-    assert!(all.iter().map(|(seq, _)| *seq).eq(0..TOTAL));
+    assert!(all.iter().map(|(position, _)| *position).eq(0..TOTAL));
     let mut next = [0; THREADS];
     for (_, message) in all {
         let text = message.text();
@@ -752,7 +753,7 @@ fn two_handles_with_four_threads_each_lose_nothing() {
         memory.trim().unwrap();
     }
     assert_eq!(inside.all().unwrap().len(), 7);
-    let mut given: Vec<u64> = archive.rows().iter().map(|(seq, _)| *seq).collect();
+    let mut given: Vec<u64> = archive.rows().iter().map(|(position, _)| *position).collect();
     given.sort_unstable();
     given.dedup(); // both may have been given a record
     assert!(given.into_iter().eq(0..8 * APPENDS - 7));
@@ -1014,14 +1015,15 @@ fn rows_that_cannot_be_read_weigh_nothing_and_are_passed_over() {
             let mut snapshot = self.0.read(before, n)?;
             let rows = rows(&snapshot.records);
             let (torn, whole): (Vec<_>, Vec<_>) =
-                rows.into_iter().partition(|(seq, _)| Self::is_torn(*seq));
+                rows.into_iter().partition(|(position, _)| Self::is_torn(*position));
             let error = Arc::new(Error::new(ErrorKind::Codec, "read", "of version 2"));
             snapshot.unreadable = torn
                 .iter()
-                .map(|(seq, _)| Unreadable { seq: *seq, error: Arc::clone(&error) })
+                .map(|(position, _)| Unreadable { position: *position, error: Arc::clone(&error) })
                 .collect();
             let now = SystemTime::now();
-            snapshot.records = Records::from_rows(whole.into_iter().map(|(seq, m)| (seq, now, m)));
+            snapshot.records =
+                Records::from_rows(whole.into_iter().map(|(position, m)| (position, now, m)));
             Ok(snapshot)
         }
         fn evict(&self, before: u64) -> Result<u64> {
@@ -1042,18 +1044,18 @@ fn rows_that_cannot_be_read_weigh_nothing_and_are_passed_over() {
                 if read_first {
                     let snapshot = memory.read(None, usize::MAX).unwrap();
                     let readable = (start..rows).filter(|row| !Torn::is_torn(*row));
-                    assert!(snapshot.records.iter().map(|r| r.seq()).eq(readable));
+                    assert!(snapshot.records.iter().map(|r| r.position()).eq(readable));
                     let torn = (start..rows).filter(|row| Torn::is_torn(*row));
-                    assert!(snapshot.unreadable.iter().map(|row| row.seq).eq(torn));
+                    assert!(snapshot.unreadable.iter().map(|row| row.position).eq(torn));
                     assert_eq!(snapshot.start, start);
                 }
                 memory.add(Message::user("a")).unwrap();
                 let kept = memory.all().unwrap();
                 assert!(kept.len() <= limit.load(Ordering::Relaxed));
                 let given = archive.rows();
-                let held = inside.all().unwrap().first().unwrap().seq();
+                let held = inside.all().unwrap().first().unwrap().position();
                 let readable = (0..held).filter(|row| !Torn::is_torn(*row));
-                assert!(given.iter().map(|(seq, _)| *seq).eq(readable));
+                assert!(given.iter().map(|(position, _)| *position).eq(readable));
             }
         }
     }
@@ -1113,8 +1115,8 @@ mod contract {
         }
     }
 
-    memory_prompt::conformance!(message_window: Windows<false>, [memory, ids, slots, times, faults, slot_faults]);
-    memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, times, faults, slot_faults]);
+    memory_prompt::conformance!(message_window: Windows<false>, [memory, ids, slots, times, media, faults, slot_faults]);
+    memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, times, media, faults, slot_faults]);
 }
 
 #[test]
@@ -1146,7 +1148,7 @@ fn single_records_are_read_within_the_window() {
     let memory = MessageWindowChatMemory::new(Arc::clone(&inside), 3).unwrap();
     // Nothing is evicted yet: the memory inside would give more.
     let snapshot = memory.read_with(&Read::newest(1).positions([0, 6, 7, 9, 10])).unwrap();
-    let picked: Vec<_> = snapshot.picked().iter().map(|record| record.seq()).collect();
+    let picked: Vec<_> = snapshot.picked().iter().map(|record| record.position()).collect();
     assert_eq!((picked, snapshot.start), (vec![7, 9], 7));
     assert_eq!(inside.all().unwrap().len(), 10);
 }

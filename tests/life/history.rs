@@ -10,12 +10,14 @@ mod model;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use memory_prompt::conversation::{Action, Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
 use memory_prompt::message::AiMessage;
+use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
-use memory_prompt::turn::{Ended, Turn};
+use memory_prompt::turn::{Ended, Next, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
     Prompt, Tool, ToolCall, Window,
@@ -418,4 +420,123 @@ fn a_new_answer_on_a_long_history_copies_none_of_it() {
     assert_eq!(conversation.page(None, 1).unwrap().entries[0].variants, 51);
     let said = median(&|| drop(conversation.say("And then?").unwrap()));
     println!("a new answer {anew:?}, a turn {said:?}, {slot} bytes of branches after 50");
+}
+
+/// A turn reads its own branch, whichever is current by then: in the middle of its run somebody
+/// edits in another tab.
+#[test]
+fn a_tool_reads_the_branch_of_its_turn() {
+    let (memory, prompt) = shared();
+    let (read_back, view) = (ReadBack::new(), Arc::clone(prompt.memory()));
+    let (search, searched) = (SearchHistory::new(), Arc::clone(prompt.memory()));
+    let model = Scripted::new()
+        .says("Hello Ada.")
+        .calls("edit", json!({}))
+        .calls("read_back", json!({"message": 0}))
+        .calls("search_history", json!({"query": "Where does the unicorn live?"}))
+        .says("You are Ada.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("edit", "Edits."), move |_: Value| {
+            let other = branched(&memory);
+            other.edit(0, Message::user("I am Bob, my unicorn lives in Rome.")).unwrap();
+            Ok("edited")
+        })
+        .tool_call(read_back.tool(), move |call| read_back.run_call(&view, call))
+        .tool_call(search.tool(), move |call| search.run_call(&searched, call));
+    conversation.say("I am Ada, my unicorn lives in Oslo.").unwrap();
+    let done = conversation.say("Who am I?").unwrap();
+    let texts: Vec<_> = done.messages.iter().map(|it| it.text().into_owned()).collect();
+    assert!(texts[4].contains("I am Ada"), "{texts:?}");
+    assert!(texts[6].contains("Oslo") && !texts[6].contains("Rome"), "{texts:?}");
+}
+
+/// A new answer fails behind a tool, and its request comes again: it is the current one then.
+#[test]
+fn a_new_answer_that_its_retry_completes_is_current() {
+    for edits in [false, true] {
+        let (_, prompt) = shared();
+        let model = Scripted::new().says("In Sweden.").calls("look_up", json!({})).fails("down");
+        let conversation = Conversation::new(prompt, model.says("In Norway."))
+            .tool(Tool::new("look_up", "Looks up."), |_: Value| Ok("Norway"));
+        conversation.say("Where is Oslo?").unwrap();
+        let again = || {
+            let prompt = conversation.prompt();
+            let turn = if edits {
+                prompt.edit_turn(0, "Where is the capital?")
+            } else {
+                prompt.regenerate()
+            };
+            conversation.say(turn.unwrap().with_id("request 7"))
+        };
+        assert_eq!(again().unwrap_err().kind(), ErrorKind::Model);
+        assert_eq!(said(conversation.prompt()), ["Where is Oslo?", "In Sweden."]);
+        assert_eq!(again().unwrap().text(), "In Norway.");
+        let page = shown(&conversation.page(None, 9).unwrap());
+        assert_eq!(page.last().map(String::as_str), Some("In Norway."), "edits: {edits}");
+        assert_eq!(again().unwrap().text(), "In Norway.");
+        assert_eq!(shown(&conversation.page(None, 9).unwrap()), page);
+        conversation.undo().unwrap();
+        assert_eq!(said(conversation.prompt()), ["Where is Oslo?", "In Sweden."]);
+    }
+}
+
+/// A payment takes long, and the user talks on. Whatever is edited, answered anew or taken back
+/// behind the call, its result stands where the call does: before and after it has come.
+#[test]
+fn a_late_result_is_on_each_branch_that_has_its_call() {
+    for (comes_first, comes_meanwhile) in [(true, false), (false, true), (false, false)] {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let (memory, prompt) = shared();
+        let model = Scripted::new().calls("pay", json!({})).says("I don't know yet.");
+        let model = model.says("Sunny.").says("Cloudy.").says("Foggy.").says("Hello.");
+        let conversation = Conversation::new(prompt, model)
+            .call_timeout(Duration::from_millis(10))
+            .tool(Tool::new("pay", "Pays."), move |_: Value| {
+                let _ = wait.lock().unwrap().recv();
+                Ok("PAID")
+            });
+        conversation.say("Pay Ann.").unwrap();
+        conversation.say("And the weather?").unwrap();
+        let comes = || {
+            go.send(()).unwrap();
+            assert_eq!(conversation.finish(Duration::from_secs(9)), 0);
+        };
+        let told = || {
+            let prompt = conversation.prompt().preview().unwrap();
+            let told = prompt.iter().filter_map(Message::as_tool).map(|it| it.content().text());
+            told.map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+        };
+        if comes_first {
+            comes();
+            assert_eq!(told(), ["PAID"]);
+        }
+        // The model of the new answer is told too, before anything of its branch is stored.
+        let mut turn = conversation.prompt().regenerate().unwrap();
+        let Next::Ask(ask) = turn.next(conversation.prompt()).unwrap() else { panic!("no ask") };
+        assert_eq!(ask.prompt()[2].text() == "PAID", comes_first);
+        if comes_meanwhile {
+            comes();
+        }
+        turn.answer("Rainy.").unwrap();
+        assert!(matches!(turn.next(conversation.prompt()), Ok(Next::Done(_))));
+        if !comes_first && !comes_meanwhile {
+            comes();
+        }
+        assert_eq!(told(), ["PAID"], "comes first: {comes_first}, meanwhile: {comes_meanwhile}");
+        conversation.edit(4, "And in Rome?").unwrap();
+        assert_eq!(told(), ["PAID"]);
+        conversation.undo().unwrap();
+        conversation.undo().unwrap();
+        conversation.undo().unwrap();
+        assert_eq!(conversation.page(None, 9).unwrap().entries.len(), 4);
+        assert_eq!(told(), ["PAID"]);
+        // As any other process sees it.
+        assert_eq!(branched(&memory).preview().unwrap()[2].text(), "PAID");
+        conversation.say("And now?").unwrap();
+        assert_eq!(told(), ["PAID"]);
+        // What stands before the call is another branch without it.
+        conversation.edit(0, "Hello.").unwrap();
+        assert!(told().is_empty());
+    }
 }

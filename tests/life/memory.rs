@@ -18,7 +18,7 @@ use memory_prompt::{
 use proptest::prelude::*;
 
 fn rows(records: &Records) -> Vec<(u64, Message)> {
-    records.iter().map(|r| (r.seq(), r.message().clone())).collect()
+    records.iter().map(|r| (r.position(), r.message().clone())).collect()
 }
 
 counted! {
@@ -101,7 +101,7 @@ fn debug_output_holds_positions_and_no_text() {
     let version = memory.set_slot("notes", secret, Expected::Absent).unwrap();
     let mut snapshot = memory.read_with(&Read::newest(9).slots(["notes"]).positions([1])).unwrap();
     let error = Error::new(ErrorKind::Codec, "read", format!("unexpected {secret}"));
-    snapshot.unreadable.push(Unreadable { seq: 7, error: Arc::new(error) });
+    snapshot.unreadable.push(Unreadable { position: 7, error: Arc::new(error) });
     let records = "[0 user (9 bytes), 1 user (9 bytes), 2 assistant (9 bytes), 3 tool (9 bytes), \
                    4 custom (0 bytes)]";
     assert_eq!(format!("{:?}", snapshot.records), records);

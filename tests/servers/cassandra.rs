@@ -103,18 +103,18 @@ impl AsyncSharedFixture for Fixture {
 }
 
 impl AsyncDamageFixture for Fixture {
-    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+    async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
         let (server, keyspace) = self.address.split_once('/').unwrap();
         let session = session(server).await;
-        let (column, seq) = match seq {
-            Some(seq) => ("payload", i64::try_from(seq).unwrap()),
+        let (column, position) = match position {
+            Some(position) => ("payload", i64::try_from(position).unwrap()),
             None => ("system", i64::MAX),
         };
         // Under a condition, as every change of this table is.
         let update = format!(
-            "UPDATE {keyspace}.conversation SET {column} = ? WHERE id = ? AND seq = ? IF EXISTS"
+            "UPDATE {keyspace}.conversation SET {column} = ? WHERE id = ? AND position = ? IF EXISTS"
         );
-        session.query_unpaged(update, (payload, id, seq)).await.unwrap();
+        session.query_unpaged(update, (payload, id, position)).await.unwrap();
     }
 }
 
@@ -136,7 +136,7 @@ async fn session(server: &str) -> Session {
 memory_prompt::conformance_async!(
     #[ignore = "needs Apache Cassandra"]
     kit: Fixture, [
-        memory, store, shared, damage, asynchronous, ids, slots, times, moving, shared_slots,
+        memory, store, shared, damage, asynchronous, ids, slots, times, media, moving, shared_slots,
         asynchronous_ids
     ]
 );

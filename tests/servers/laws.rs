@@ -180,7 +180,7 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
 /// The numbers of the batches in this memory, each of which is whole and there once.
 pub(crate) async fn numbers(memory: &dyn AsyncChatMemory) -> Vec<u64> {
     let records = memory.all().await.unwrap();
-    assert!(records.iter().map(|record| record.seq()).eq(0..records.len() as u64));
+    assert!(records.iter().map(|record| record.position()).eq(0..records.len() as u64));
     let texts: Vec<String> =
         records.messages().map(|message| message.text().into_owned()).collect();
     let mut numbers = Vec::new();
@@ -273,7 +273,7 @@ pub(crate) async fn what_was_dropped_is_not_done_later(
                     let _ = tokio::time::timeout(time, append).await;
                 }
                 let began = Instant::now();
-                let seq = kept.add(Message::user(format!("kept {round}"))).await.unwrap();
+                let position = kept.add(Message::user(format!("kept {round}"))).await.unwrap();
                 takes = began.elapsed();
                 // Time for what is on its way.
                 if round % 4 == 3 {
@@ -282,7 +282,11 @@ pub(crate) async fn what_was_dropped_is_not_done_later(
                 let records = kept.latest(8).await.unwrap();
                 let last = records.last().unwrap();
                 let text = last.message().text().into_owned();
-                assert_eq!((last.seq(), text), (seq, format!("kept {round}")), "late over it");
+                assert_eq!(
+                    (last.position(), text),
+                    (position, format!("kept {round}")),
+                    "late over it"
+                );
                 there +=
                     records.iter().filter(|it| it.message().text().starts_with("dropped")).count();
             }

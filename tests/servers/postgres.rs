@@ -7,6 +7,7 @@ mod beside;
 mod edits;
 mod given_up;
 mod in_time;
+mod media;
 mod observed;
 mod prepared;
 mod restarted;
@@ -287,22 +288,22 @@ impl AsyncSharedFixture for Direct {
 }
 
 impl AsyncDamageFixture for Direct {
-    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+    async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
         let schema = self.schema.replace('"', "\"\"");
         let update = format!(
-            "UPDATE \"{schema}\".message SET payload = $1 WHERE seq = $2 AND conversation =
+            "UPDATE \"{schema}\".message SET payload = $1 WHERE position = $2 AND conversation =
              (SELECT key FROM \"{schema}\".conversation WHERE id = $3)"
         );
-        let seq = seq.map_or(-1, |seq| i64::try_from(seq).unwrap());
+        let position = position.map_or(-1, |position| i64::try_from(position).unwrap());
         let somebody = connect(&address(self.port)).await;
-        let changed = somebody.execute(&update, &[&payload, &seq, &id.as_bytes()]).await;
+        let changed = somebody.execute(&update, &[&payload, &position, &id.as_bytes()]).await;
         assert_eq!(changed.unwrap(), 1);
     }
 }
 
 memory_prompt::conformance_async!(
     #[ignore = "needs PostgreSQL"] direct: Direct, [
-        memory, store, ids, slots, times, moving, shared, shared_slots, damage, asynchronous,
+        memory, store, ids, slots, times, media, moving, shared, shared_slots, damage, asynchronous,
         asynchronous_ids
     ]
 );
@@ -325,7 +326,7 @@ impl AsyncFixture for Bincode {
     }
 }
 
-memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory, ids, slots, times]);
+memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory, ids, slots, times, media]);
 
 /// Through the pooler.
 struct Pooled(PostgresStore);
@@ -348,7 +349,7 @@ impl AsyncStoreFixture for Pooled {
 
 memory_prompt::conformance_async!(
     #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [
-        memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids
+        memory, store, ids, slots, times, media, moving, asynchronous, asynchronous_ids
     ]
 );
 
@@ -363,8 +364,8 @@ impl AsyncFixture for Partitioned {
         let options = options(&schema).prefix("chat_");
         let sql = options.sql().unwrap();
         let partitioned = sql.replace(
-            "PRIMARY KEY (conversation, seq)\n)",
-            "PRIMARY KEY (conversation, seq)\n) PARTITION BY HASH (conversation)",
+            "PRIMARY KEY (conversation, position)\n)",
+            "PRIMARY KEY (conversation, position)\n) PARTITION BY HASH (conversation)",
         );
         assert_ne!(sql, partitioned);
         let admin = connect(&SHARED.address()).await;
@@ -382,7 +383,8 @@ impl AsyncFixture for Partitioned {
              GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\";
              GRANT SELECT ON \"{schema}\".chat_memory_prompt TO \"{role}\";
              GRANT SELECT, INSERT, UPDATE, DELETE ON \"{schema}\".chat_conversation,
-             \"{schema}\".chat_message, \"{schema}\".chat_slot, \"{schema}\".chat_append TO \"{role}\""
+             \"{schema}\".chat_message, \"{schema}\".chat_slot, \"{schema}\".chat_append,
+             \"{schema}\".chat_media TO \"{role}\""
         );
         admin.batch_execute(&grant).await.unwrap();
         let role = role.replace(' ', "%20");
@@ -402,7 +404,7 @@ impl AsyncStoreFixture for Partitioned {
 
 memory_prompt::conformance_async!(
     #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [
-        store, ids, slots, moving, asynchronous, asynchronous_ids
+        store, ids, slots, media, moving, asynchronous, asynchronous_ids
     ]
 );
 
@@ -932,7 +934,7 @@ fn writers_lose_nothing_whatever_the_isolation() {
         }
         let memory = store.memory("a").unwrap();
         let there = memory.all().await.unwrap();
-        assert!(there.iter().map(|record| record.seq()).eq(3..8 * 20 * 3));
+        assert!(there.iter().map(|record| record.position()).eq(3..8 * 20 * 3));
     });
 }
 
@@ -951,7 +953,8 @@ fn forgetting_leaves_nothing_behind_while_others_append() {
                 let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
                 tokio::spawn(async move {
                     while !stop.load(Ordering::Relaxed) {
-                        memory.add_all(["a", "b"].map(Message::user)).await.unwrap();
+                        let batch = [Message::user("a"), media::with_picture(1)];
+                        memory.add_all(batch).await.unwrap();
                     }
                 })
             })
@@ -961,9 +964,12 @@ fn forgetting_leaves_nothing_behind_while_others_append() {
         let astray = format!(
             "SELECT (SELECT count(*) FROM \"{schema}\".message m
                      WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
-                     WHERE c.key = m.conversation AND m.seq >= c.start AND m.seq < c.\"end\"))
+                     WHERE c.key = m.conversation AND m.position >= c.start AND m.position < c.\"end\"))
                   + (SELECT coalesce(sum(\"end\" - start), 0)::bigint FROM \"{schema}\".conversation)
-                  - (SELECT count(*) FROM \"{schema}\".message)"
+                  - (SELECT count(*) FROM \"{schema}\".message)
+                  + (SELECT count(*) FROM \"{schema}\".media m
+                     WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
+                     WHERE c.key = m.conversation AND m.last >= c.start AND m.last < c.\"end\"))"
         );
         let tomorrow = SystemTime::now() + Duration::from_secs(86400);
         for round in 0..200 {
@@ -996,10 +1002,10 @@ fn people_can_read_the_view() {
         store.memory("a\0b").unwrap().add(Message::user("nul")).await.unwrap();
         let admin = connect(&SHARED.address()).await;
         let select = format!(
-            "SELECT id, seq, payload #>> '{{message,role}}', payload #>> '{{message,content}}',
+            "SELECT id, position, payload #>> '{{message,role}}', payload #>> '{{message,content}}',
                     abs(extract(epoch FROM now() - at)) < 600
              FROM \"{schema}\".history
-             WHERE key = encode(substr(sha256('{id}'), 1, 16), 'hex')::uuid ORDER BY seq"
+             WHERE key = encode(substr(sha256('{id}'), 1, 16), 'hex')::uuid ORDER BY position"
         );
         let rows = admin.query(&select, &[]).await.unwrap();
         let row = |i: usize| {

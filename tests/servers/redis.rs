@@ -5,6 +5,7 @@ mod cost;
 mod faults;
 mod ids;
 mod keys;
+mod media;
 #[cfg(feature = "tracing")]
 mod observed;
 mod once;
@@ -144,8 +145,9 @@ impl AsyncSharedFixture for One {
 }
 
 impl AsyncDamageFixture for One {
-    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
-        damage(&mut connect(self.port).await, &self.store.memory(id).unwrap(), seq, payload).await;
+    async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
+        damage(&mut connect(self.port).await, &self.store.memory(id).unwrap(), position, payload)
+            .await;
     }
 }
 
@@ -163,11 +165,11 @@ const DAMAGE: &str = r"
 async fn damage(
     connection: &mut impl driver::aio::ConnectionLike,
     memory: &RedisMemory,
-    seq: Option<u64>,
+    position: Option<u64>,
     payload: &[u8],
 ) {
     let log = memory.log_key();
-    let Some(seq) = seq else {
+    let Some(position) = position else {
         let state = log.replace("}:log:", "}:state:");
         let mut set = cmd("HSET");
         set.arg(state).arg("system").arg(payload);
@@ -176,7 +178,7 @@ async fn damage(
         return;
     };
     let mut damage = cmd("EVAL");
-    damage.arg(DAMAGE).arg(1).arg(log).arg(format!("{seq}-1")).arg(payload);
+    damage.arg(DAMAGE).arg(1).arg(log).arg(format!("{position}-1")).arg(payload);
     let found: u32 = damage.query_async(connection).await.unwrap();
     assert_eq!(found, 1);
 }
@@ -190,6 +192,7 @@ memory_prompt::conformance_async!(
         ids,
         slots,
         times,
+        media,
         moving,
         shared,
         shared_slots,
@@ -228,7 +231,7 @@ impl AsyncStoreFixture for Bincode {
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     bincode: Bincode,
-    [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]
+    [memory, store, ids, slots, times, media, moving, asynchronous, asynchronous_ids]
 );
 
 // ---- the laws of network backends ---------------------------------------------------------------

@@ -23,8 +23,9 @@ fn chatter(n: usize) -> impl Iterator<Item = Message> {
 async fn sent(prompt: &AsyncPrompt) -> Vec<u64> {
     let built = prompt.preview().await.unwrap();
     let origins = built.with_origins().map(|(origin, _)| origin);
-    let seq = |origin| if let Origin::History(seq) = origin { Some(seq) } else { None };
-    origins.filter_map(seq).collect()
+    let position =
+        |origin| if let Origin::History(position) = origin { Some(position) } else { None };
+    origins.filter_map(position).collect()
 }
 
 /// Waits for both, which go on at once.

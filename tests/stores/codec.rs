@@ -353,16 +353,54 @@ fn errors_name_the_field() {
         (r#"{"role":"user","content":[{"type":"text"}]}"#, "content[0].text: missing"),
         (
             r#"{"role":"user","content":[{"type":"text","text":""},{"type":"image"}]}"#,
-            "content[1]: none of `url`, `data`, `file_id`",
+            "content[1]: none of `url`, `data`, `file_id`, `reference`",
         ),
         (
             r#"{"role":"user","content":[{"type":"image","url":"a","data":"b"}]}"#,
-            "content[0]: more than one of `url`, `data`, `file_id`",
+            "content[0]: more than one of `url`, `data`, `file_id`, `reference`",
         ),
         (r"[]", "expected an object, found an array"),
     ] {
         let expected = format!("message: {expected} at line 1 column {}", text.len());
         assert_eq!(json_error(text), expected, "{text}");
+    }
+}
+
+/// A reference is written as it was read, in both codecs, and one that is none is told by its place
+/// and without its text.
+#[test]
+fn references_are_read_and_refused() {
+    let hash = "00ff".repeat(16);
+    let of = |reference: &str| {
+        let part =
+            format!(r#"{{"type":"image","reference":{reference},"media_type":"image/png"}}"#);
+        format!(r#"{{"role":"user","content":[{part}]}}"#)
+    };
+    let whole = format!(
+        r#"{{"sha256":"{hash}","size":7,"picture":{{"media_type":"image/png","width":3,"height":2}}}}"#
+    );
+    let bare = format!(r#"{{"sha256":"{hash}","size":18446744073709551615,"picture":null}}"#);
+    for text in [whole, bare].map(|it| of(&it)) {
+        let message: Message = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&message).unwrap(), text);
+        for codec in [Codec::Json, Codec::Bincode] {
+            assert_eq!(codec::decode(&codec.encode(&message).unwrap()).unwrap(), message);
+        }
+    }
+    let wrong = [
+        "{}".to_owned(),
+        "7".to_owned(),
+        format!(r#"{{"sha256":"{hash}","size":-1}}"#),
+        format!(r#"{{"sha256":"{hash}","size":1,"secret":"mine"}}"#),
+        format!(r#"{{"sha256":"{}","size":1}}"#, &hash[1..]),
+        format!(r#"{{"sha256":"+{}","size":1}}"#, &hash[1..]),
+        format!(r#"{{"sha256":"{}é","size":1}}"#, &hash[2..]),
+        format!(r#"{{"sha256":"{hash}","size":1,"picture":{{"media_type":"secret"}}}}"#),
+    ];
+    for text in wrong.map(|it| of(&it)) {
+        let error = json_error(&text);
+        assert!(error.contains("content[0].reference: `sha256` and `size`"), "{error}");
+        assert!(!error.contains("secret") && !error.contains("ff"), "{error}");
     }
 }
 

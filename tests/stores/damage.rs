@@ -335,18 +335,19 @@ counted! {
 
 /// Composes this snapshot in several ways; returns how many were an error.
 fn compose(positions: Range<u64>, rows: &[u64], unreadable: &[u64]) -> (usize, usize) {
-    let call = |seq: u64| Message::ai_calls([ToolCall::new(format!("c{}", seq / 2), "t", "{}")]);
-    let message = |seq: u64| match seq % 5 {
+    let call =
+        |position: u64| Message::ai_calls([ToolCall::new(format!("c{}", position / 2), "t", "{}")]);
+    let message = |position: u64| match position % 5 {
         0 => Message::user("Where?"),
-        1 => call(seq),
-        2 => Message::tool(format!("c{}", seq / 2), "t", "There. ".repeat(30)),
+        1 => call(position),
+        2 => Message::tool(format!("c{}", position / 2), "t", "There. ".repeat(30)),
         3 => Message::system("Be brief."),
         _ => Message::ai("Here."),
     };
-    let rows = rows.iter().map(|seq| (*seq, UNIX_EPOCH, message(*seq)));
+    let rows = rows.iter().map(|position| (*position, UNIX_EPOCH, message(*position)));
     let mut snapshot = Snapshot::new(positions, Records::from_rows(rows));
     let error = Arc::new(Error::new(ErrorKind::Codec, "read", "no row"));
-    let row = |seq: &u64| Unreadable { seq: *seq, error: Arc::clone(&error) };
+    let row = |position: &u64| Unreadable { position: *position, error: Arc::clone(&error) };
     snapshot.unreadable = unreadable.iter().map(row).collect();
     let plain = Composer::new();
     let windows = [
@@ -396,7 +397,7 @@ counted! {
         base in prop_oneof![Just(0), Just(u64::MAX - 9)], positions in (0u64..10, 0u64..10),
         rows in vec(0u64..10, 0..8), unreadable in vec(0u64..10, 0..3),
     ) {
-        let at = |seqs: Vec<u64>| -> Vec<u64> { seqs.into_iter().map(|seq| base + seq).collect() };
+        let at = |positions: Vec<u64>| -> Vec<u64> { positions.into_iter().map(|position| base + position).collect() };
         compose(base + positions.0..base + positions.1, &at(rows), &at(unreadable));
     }
 }

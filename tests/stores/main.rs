@@ -19,6 +19,8 @@ mod damage;
 mod formats;
 mod memory;
 mod observed;
+#[cfg(feature = "sqlite")]
+mod pictures;
 mod sqlite;
 mod sqlite_appends;
 mod sqlite_soak;

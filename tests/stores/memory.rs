@@ -33,7 +33,7 @@ impl FaultFixture for Default {
     }
 }
 
-memory_prompt::conformance!(default: Default, [memory, ids, slots, times, faults, slot_faults]);
+memory_prompt::conformance!(default: Default, [memory, ids, slots, times, media, faults, slot_faults]);
 
 /// The view of branches, where there is one branch: a memory like any other, whatever view of it is
 /// asked.
@@ -56,7 +56,7 @@ impl FaultFixture for Viewed {
     }
 }
 
-memory_prompt::conformance!(viewed: Viewed, [memory, ids, slots, times, faults, slot_faults]);
+memory_prompt::conformance!(viewed: Viewed, [memory, ids, slots, times, media, faults, slot_faults]);
 
 struct InProcess(InMemoryStore);
 
@@ -77,7 +77,7 @@ impl StoreFixture for InProcess {
     }
 }
 
-memory_prompt::conformance!(in_memory: InProcess, [memory, store, ids, slots, times, moving]);
+memory_prompt::conformance!(in_memory: InProcess, [memory, store, ids, slots, times, media, moving]);
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
@@ -106,7 +106,7 @@ mod asynchronous {
         }
     }
 
-    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, media, moving, asynchronous, asynchronous_ids]);
 }
 
 #[test]

@@ -63,15 +63,15 @@ impl SharedFixture for File {
 }
 
 impl DamageFixture for File {
-    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+    fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
         // As text, though it need not be any: so would an editor leave it.
         let payload = ToSqlOutput::Borrowed(ValueRef::Text(payload));
         let connection = Connection::open(&self.path).unwrap();
-        let changed = match seq {
-            Some(seq) => connection.execute(
+        let changed = match position {
+            Some(position) => connection.execute(
                 "UPDATE message SET payload = ?1 WHERE key = ?3 +
                  (SELECT key << 32 FROM conversation WHERE id = ?2)",
-                (payload, id, i64::try_from(seq).unwrap()),
+                (payload, id, i64::try_from(position).unwrap()),
             ),
             None => connection
                 .execute("UPDATE conversation SET system = ?1 WHERE id = ?2", (payload, id)),
@@ -80,7 +80,7 @@ impl DamageFixture for File {
     }
 }
 
-memory_prompt::conformance!(file: File, [memory, store, ids, slots, times, moving, shared, shared_slots, damage]);
+memory_prompt::conformance!(file: File, [memory, store, ids, slots, times, media, moving, shared, shared_slots, damage]);
 
 /// Bincode, and one connection for reads and writes.
 struct InMemory(SqliteStore);
@@ -101,7 +101,7 @@ impl StoreFixture for InMemory {
     }
 }
 
-memory_prompt::conformance!(in_memory: InMemory, [memory, store, ids, slots, times, moving]);
+memory_prompt::conformance!(in_memory: InMemory, [memory, store, ids, slots, times, media, moving]);
 
 /// A file whose connections fail after so many steps of SQLite's virtual machine, or in the commit.
 struct Failing {
@@ -187,7 +187,7 @@ mod asynchronous {
         }
     }
 
-    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, media, moving, asynchronous, asynchronous_ids]);
 }
 
 // ---- crashes ------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ fn batch(first: u64) -> Vec<Message> {
     let len = first % 5 + 1;
     let padding = "x".repeat(usize::try_from(first % 7).unwrap() * 400);
     (first..first + len)
-        .map(|seq| Message::user(format!("{seq} of {first}+{len} {padding}")))
+        .map(|position| Message::user(format!("{position} of {first}+{len} {padding}")))
         .collect()
 }
 
@@ -263,7 +263,7 @@ fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
         let mut expected = Vec::new();
         while checked < end {
             expected.extend(batch(checked));
-            checked = expected.len() as u64 + new.records.first().unwrap().seq();
+            checked = expected.len() as u64 + new.records.first().unwrap().position();
         }
         assert_eq!(checked, end, "the last batch is there whole or not at all");
         assert!(new.records.messages().eq(&expected));
@@ -1060,9 +1060,9 @@ fn conversations(path: &Path, n: u64) -> SqliteStore {
             INSERT INTO conversation (key, id, start, "end", active, incarnation)
             SELECT i + 1, 'support:' || i, 0, 2, iif(i * 5 < {n} * 4, 4102444800000, 1000), i FROM n;
             INSERT INTO message (key, at, payload)
-            SELECT (conversation.key << 32) + seq.value, 1000,
+            SELECT (conversation.key << 32) + position.value, 1000,
                    '{{"version":1,"message":{{"role":"user","content":"{}"}}}}'
-            FROM conversation, json_each('[0, 1]') AS seq"#,
+            FROM conversation, json_each('[0, 1]') AS position"#,
             "x".repeat(100)
         ))
         .unwrap();
@@ -1157,7 +1157,8 @@ fn any_codec_is_read_whatever_is_configured() {
     }
     assert_eq!(open(Codec::Bincode).all().unwrap().len(), 3);
     let connection = Connection::open(&path).unwrap();
-    let mut types = connection.prepare("SELECT typeof(payload) FROM history ORDER BY seq").unwrap();
+    let mut types =
+        connection.prepare("SELECT typeof(payload) FROM history ORDER BY position").unwrap();
     let types: Vec<String> =
         types.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert_eq!(types, ["text", "blob", "text"]);
@@ -1172,7 +1173,7 @@ fn any_sqlite_tool_reads_a_conversation() {
     memory.add_all([Message::user("What is \"up\"?\n"), Message::ai("Not much.")]).unwrap();
     store.memory("other").unwrap().add(Message::user("no")).unwrap();
     let connection = Connection::open(&path).unwrap();
-    let query = "SELECT seq, at, payload ->> '$.message.role', payload ->> '$.message.content'
+    let query = "SELECT position, at, payload ->> '$.message.role', payload ->> '$.message.content'
                  FROM history WHERE id = 'support:u1001:c2002' ORDER BY key DESC LIMIT 10";
     let documented = include_str!("../../src/store/sqlite.rs").lines();
     let documented = documented.filter_map(|line| line.strip_prefix("//! ")).collect::<Vec<_>>();
@@ -1215,8 +1216,8 @@ fn a_connection_of_ones_own_keeps_its_settings() {
         text,
         "SqliteStore { place: a connection of the caller's, codec: Json } \
          SqliteMemory { id: \"a\", place: a connection of the caller's, .. } \
-         SqliteOptions { codec: Json, durability: Full, busy_timeout: 5s, read_only: false, \
-         secure_delete: false, on_connect: false }"
+         SqliteOptions { codec: Json, media_beside: 16384, durability: Full, busy_timeout: 5s, \
+         read_only: false, secure_delete: false, on_connect: false }"
     );
 
     let foreign = Connection::open_in_memory().unwrap();

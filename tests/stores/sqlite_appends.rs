@@ -48,8 +48,8 @@ impl<const TOKENS: bool> Fixture for Windows<TOKENS> {
     }
 }
 
-memory_prompt::conformance!(message_window: Windows<false>, [memory, ids, slots, times]);
-memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, times]);
+memory_prompt::conformance!(message_window: Windows<false>, [memory, ids, slots, times, media]);
+memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, times, media]);
 
 #[cfg(feature = "tokio")]
 mod adapted {
@@ -147,7 +147,9 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
     assert!(commits < AT_ONCE / 2, "they share their commits: {commits}");
 
     let all = memory.all().unwrap();
-    let text = |seq: u64| all.iter().find(|it| it.seq() == seq).map(|it| it.message().text());
+    let text = |position: u64| {
+        all.iter().find(|it| it.position() == position).map(|it| it.message().text())
+    };
     let (mut under_one_id, mut over_one_version, mut stored) = (Vec::new(), Vec::new(), 0);
     for (i, outcome) in outcomes {
         match (i % 8, outcome) {
@@ -165,9 +167,9 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
             }
             (4..=7, Ok(appended)) => {
                 stored += 1;
-                let seq = appended.positions.start;
-                assert_eq!((appended.positions.end, appended.repeated), (seq + 2, false));
-                assert_eq!(text(seq).unwrap(), format!("one of many {i}"));
+                let position = appended.positions.start;
+                assert_eq!((appended.positions.end, appended.repeated), (position + 2, false));
+                assert_eq!(text(position).unwrap(), format!("one of many {i}"));
                 if i % 8 == 4 {
                     let slot = memory.slot(format!("slot {i}")).unwrap().unwrap();
                     assert_eq!(appended.version, Some(slot.version()));
@@ -176,7 +178,7 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
                     assert_eq!(appended.version, None);
                 }
                 if i % 8 == 5 {
-                    let record = all.iter().find(|it| it.seq() == seq).unwrap();
+                    let record = all.iter().find(|it| it.position() == position).unwrap();
                     assert_eq!(record.appended_at(), UNIX_EPOCH + Duration::from_secs(i));
                 }
             }

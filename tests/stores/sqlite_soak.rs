@@ -142,7 +142,7 @@ fn check(path: &Path, told: &Told) {
     let store = SqliteStore::open(path).unwrap();
     for writer in 0..WRITERS {
         let records = store.memory(format!("soak:{writer}")).unwrap().all().unwrap();
-        assert!(records.iter().map(|record| record.seq()).eq(0..records.len() as u64));
+        assert!(records.iter().map(|record| record.position()).eq(0..records.len() as u64));
         let texts: Vec<String> =
             records.messages().map(|message| message.text().into_owned()).collect();
         let mut there = BTreeMap::new();

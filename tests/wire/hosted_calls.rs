@@ -72,7 +72,9 @@ fn a_search_without_its_result_is_continued_or_left_out() {
     let alone = [Message::user("q"), read("pause_turn", &json!([call("s")])), Message::user("n")];
     let prompt = composed(Provider::Anthropic, &alone, &[]);
     assert_eq!(sent(&prompt).to_string().matches("assistant").count(), 0);
-    assert!(prompt.report().left_out.iter().any(|it| it.seq == 1 && it.why == Reason::Unanswered));
+    assert!(
+        prompt.report().left_out.iter().any(|it| it.position == 1 && it.why == Reason::Unanswered)
+    );
     // Only an error is allowed.
     let strict = Composer::new().tool_groups(ToolGroups::FailOnRepair).window(Window::all());
     let refused = strict
@@ -158,7 +160,9 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
     // Nothing is left of an answer that was nothing else.
     let alone = [&history[..2], &[read("end_turn", &json!([result])), Message::user("n")]].concat();
     let prompt = windowed(2, &alone);
-    assert!(prompt.report().left_out.iter().any(|it| it.seq == 2 && it.why == Reason::Uncalled));
+    assert!(
+        prompt.report().left_out.iter().any(|it| it.position == 2 && it.why == Reason::Uncalled)
+    );
     assert!(!sent(&prompt).to_string().contains("web_search"), "{}", sent(&prompt));
 
     let caller = json!({"type": "code_execution_20250825", "tool_id": "p"});

@@ -5,7 +5,12 @@ use std::path::Path;
 
 use crate::counted::counted;
 use crate::picture_header::{any, base64};
-use memory_prompt::message::{Media, Picture, PictureType};
+use crate::setups::PROVIDERS;
+use memory_prompt::message::{Media, Part, Picture, PictureType};
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::Request;
+use memory_prompt::{Composer, Message};
+use proptest::bool::ANY as ANY_BOOL;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -76,6 +81,25 @@ fn a_large_picture_is_not_decoded() {
     assert_eq!(cost.bytes_total, 0);
 }
 
+/// A picture that is said to be of another type is refused by providers, so the header's is sent;
+/// one without data is sent as its placeholder.
+#[test]
+fn what_is_sent_of_a_picture_is_what_its_header_says() {
+    let jpeg = b"\xff\xd8\xff\xc0\0\x11\x08\x03\0\x04\0\x03";
+    assert_eq!(Picture::of(jpeg).map(|picture| (picture.width, picture.height)), Some((1024, 768)));
+    for provider in PROVIDERS {
+        let prompt = |data: String| {
+            let picture = Part::Image(Media::base64("image/png", data));
+            let said = Snapshot::from_messages([Message::user([Part::text("This?"), picture])]);
+            let prompt = Composer::new().for_provider(provider).compose_all(&said, &[]).unwrap();
+            serde_json::to_string(&Request::new(&prompt).model("m").max_tokens(9)).unwrap()
+        };
+        let sent = prompt(base64(jpeg));
+        assert!(!sent.contains("image/png"), "{provider:?}: {sent}");
+        assert!(!prompt(String::new()).contains("image/png"), "{provider:?}");
+    }
+}
+
 /// Seeds with some of their bytes changed, and some behind them.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let seeds: Vec<_> = seeds().into_iter().map(|(_, bytes)| bytes).chain([Vec::new()]).collect();
@@ -100,5 +124,22 @@ counted! {
     #[test]
     fn no_header_does_harm(bytes in mutated()) {
         any(&bytes);
+    }
+
+    /// Data in lines, as command lines write it, or in the alphabet of URLs, without padding.
+    #[test]
+    fn any_base64_is_put_into_the_form_that_providers_take(
+        bytes in vec(proptest::num::u8::ANY, 0..200),
+        (width, is_of_urls) in (1_usize..90, ANY_BOOL),
+    ) {
+        let standard = base64(&bytes);
+        let mut letters = standard.clone();
+        if is_of_urls {
+            letters = letters.replace('+', "-").replace('/', "_");
+            letters.truncate(letters.trim_end_matches('=').len());
+        }
+        let lines: Vec<_> = letters.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+        let media = Media::base64("image/png", lines.join("\r\n") + "\n");
+        prop_assert_eq!(media, Media::base64("image/png", standard));
     }
 }

@@ -201,7 +201,7 @@ fn another_providers_part_is_left_out_and_told() {
             .report()
             .adapted
             .iter()
-            .any(|it| it.how == Adaptation::Foreign && it.seq == Some(1));
+            .any(|it| it.how == Adaptation::Foreign && it.position == Some(1));
         assert!(told, "{to}: {}", prompt.report());
         assert!(prompt.iter().any(|it| it.text() == "a"), "{to}");
     }
@@ -209,7 +209,9 @@ fn another_providers_part_is_left_out_and_told() {
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
     let searches = Message::from(wire::answer(Provider::Anthropic, searches.to_string()).unwrap());
     let (written, prompt) = written(&searches, Provider::OpenAi);
-    assert!(prompt.report().left_out.iter().any(|it| it.seq == 1 && it.why == Reason::Foreign));
+    assert!(
+        prompt.report().left_out.iter().any(|it| it.position == 1 && it.why == Reason::Foreign)
+    );
     assert!(!written.contains("srvtoolu_1"));
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);

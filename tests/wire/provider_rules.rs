@@ -303,27 +303,27 @@ counted! {
         let Some(prompt) = prompt else { return Ok(()) };
         let report = prompt.report();
         for (origin, message) in prompt.with_origins() {
-            if let Origin::History(seq) = origin {
-                let record = snapshot.records.iter().find(|r| r.seq() == seq).unwrap();
+            if let Origin::History(position) = origin {
+                let record = snapshot.records.iter().find(|r| r.position() == position).unwrap();
                 prop_assert!(std::ptr::eq(record.message(), message));
             }
         }
         // Every message that is not as it was said is in the report.
         for (origin, _) in plain.with_origins() {
-            let Origin::History(seq) = origin else { continue };
+            let Origin::History(position) = origin else { continue };
             let shared = prompt.with_origins().any(|(now, _)| now == origin);
             let next = plain.with_origins().map(|(origin, _)| origin).skip_while(|now| *now != origin);
-            let told = report.adapted.iter().any(|a| a.seq == Some(seq))
-                || report.left_out.iter().any(|l| l.seq == seq && l.why == Reason::Blank)
+            let told = report.adapted.iter().any(|a| a.position == Some(position))
+                || report.left_out.iter().any(|l| l.position == position && l.why == Reason::Blank)
                 || next.skip(1).take_while(|o| matches!(o, Origin::History(_) | Origin::Repair)).any(|o| {
                     let joined = |a: &memory_prompt::report::Adapted| {
-                        a.how == Adaptation::Joined && Some(o) == a.seq.map(Origin::History)
+                        a.how == Adaptation::Joined && Some(o) == a.position.map(Origin::History)
                     };
                     report.adapted.iter().any(joined)
                 });
             // The system message goes in front of the first user message where it has no place.
             let joined = report.system_joined && !provider.row().system;
-            prop_assert!(shared || told || joined, "{seq}: {report}");
+            prop_assert!(shared || told || joined, "{position}: {report}");
         }
         let nothing_done = report.adapted.is_empty() && !report.system_joined
             && report.left_out == plain.report().left_out;

@@ -46,9 +46,9 @@ impl<'de> Deserialize<'de> for Once {
             fn visit_unit<E: Error>(self) -> Result<Once, E> {
                 Ok(Once(Value::Null))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Once, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut position: A) -> Result<Once, A::Error> {
                 let mut list = Vec::new();
-                while let Some(Once(value)) = seq.next_element()? {
+                while let Some(Once(value)) = position.next_element()? {
                     list.push(value);
                 }
                 Ok(Once(list.into()))

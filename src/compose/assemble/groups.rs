@@ -43,11 +43,14 @@ impl<'a> Assembler<'a> {
         let results_at = self.draft.pieces.len();
         let mut waiting = Waiting::default();
         for (group, members) in &whole {
-            let call = members.first().map_or(0, |head| head.record.seq());
+            let call = members.first().map_or(0, |head| head.record.position());
             for result in members.iter().skip(1) {
                 self.send(result);
                 if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
-                    self.draft.report.moved.push(Moved { seq: result.record.seq(), call });
+                    self.draft
+                        .report
+                        .moved
+                        .push(Moved { position: result.record.position(), call });
                 }
             }
             for unanswered in self.choice.matches.unanswered(*group) {
@@ -117,13 +120,15 @@ impl<'a> Assembler<'a> {
 
     /// Adds a result to `pieces` for each call that nothing has answered.
     pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
-        for (seq, call) in waiting.left() {
+        for (position, call) in waiting.left() {
             self.may_repair(|| {
-                let who =
-                    seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
+                let who = position.map_or_else(
+                    || "a temporary".to_owned(),
+                    |position| format!("message {position}"),
+                );
                 format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id)
             })?;
-            self.draft.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
+            self.draft.report.repaired.push(Repaired { position, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);
         }
         Ok(())
@@ -131,10 +136,10 @@ impl<'a> Assembler<'a> {
 
     /// Leaves out a result without its call; an error if tool groups are strict.
     pub(super) fn orphan(&mut self, record: Record<'_>, id: &str, why: Reason) -> Result<()> {
-        let seq = record.seq();
+        let position = record.position();
         self.may_repair(|| match why {
-            Reason::Answered => format!("message {seq} answers call {id:?} once more"),
-            _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
+            Reason::Answered => format!("message {position} answers call {id:?} once more"),
+            _ => format!("message {position} answers call {id:?}, which nothing before it made"),
         })?;
         self.leave_out(record, why);
         Ok(())

@@ -40,7 +40,7 @@ impl<'a> Assembler<'a> {
 
     /// Returns whether this record was sent before the window already.
     pub(super) fn is_passed(&self, record: Record<'_>) -> bool {
-        !self.passed.is_empty() && self.passed.binary_search(&record.seq()).is_ok()
+        !self.passed.is_empty() && self.passed.binary_search(&record.position()).is_ok()
     }
 
     /// Sends the summary and those of the pinned groups that stand before this position.
@@ -78,11 +78,12 @@ impl<'a> Assembler<'a> {
             return 0;
         }
         let items = self.draft.pieces.items(&self.case.snapshot.records);
-        let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
-        let left_out = self.draft.report.left_out.iter().map(|it| it.seq);
-        let dropped = left_out.filter(|seq| *seq < position);
-        let others = sent.chain(dropped).filter(|seq| self.passed.binary_search(seq).is_err());
-        (others.count() + self.passed.partition_point(|seq| *seq < position)) as u64
+        let sent = items.filter_map(|item| item.origin().position()).filter(|at| *at < position);
+        let left_out = self.draft.report.left_out.iter().map(|it| it.position);
+        let dropped = left_out.filter(|at| *at < position);
+        let others =
+            sent.chain(dropped).filter(|position| self.passed.binary_search(position).is_err());
+        (others.count() + self.passed.partition_point(|at| *at < position)) as u64
     }
 
     /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
@@ -91,7 +92,7 @@ impl<'a> Assembler<'a> {
         let records: Vec<Record<'a>> = self.case.extras.pinned.records_of(group).collect();
         let mut members = Vec::with_capacity(records.len());
         for record in &records {
-            let place = self.case.snapshot.records.place(record.seq());
+            let place = self.case.snapshot.records.place(record.position());
             members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
         }
         if members.iter().any(Option::is_none) {
@@ -103,7 +104,7 @@ impl<'a> Assembler<'a> {
         self.open_before(group)?;
         let results_at = self.draft.pieces.len() + 1;
         for member in members.into_iter().flatten() {
-            self.draft.report.pinned_before.push(member.record.seq());
+            self.draft.report.pinned_before.push(member.record.position());
             self.send_pin(&member);
         }
         if self.checks_groups() && !group.unanswered.is_empty() {
@@ -133,7 +134,7 @@ impl<'a> Assembler<'a> {
         self.may_repair(|| {
             format!("the pinned message {head} comes first, where the user's belongs")
         })?;
-        let opened = Adapted { seq: None, role: Role::User, how: Adaptation::Opened };
+        let opened = Adapted { position: None, role: Role::User, how: Adaptation::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
         Ok(())
@@ -146,7 +147,7 @@ impl<'a> Assembler<'a> {
             Some((copy, change)) => self.draft.replace(copy, *change),
             None if *place == NOWHERE => {
                 let message = Arc::new(message.clone());
-                self.draft.pieces.push(message, Origin::History(record.seq()));
+                self.draft.pieces.push(message, Origin::History(record.position()));
             }
             None => self.draft.pieces.share(*place..place + 1),
         }

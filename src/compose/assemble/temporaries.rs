@@ -94,12 +94,14 @@ impl<'a> Assembler<'a> {
             Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
             message => !self.case.composer.never_sends(message),
         });
-        let mut moved: Vec<u64> = self.draft.report.moved.iter().map(|it| it.seq).collect();
+        let mut moved: Vec<u64> = self.draft.report.moved.iter().map(|it| it.position).collect();
         moved.sort_unstable();
         let late = newest.map_while(|(_, record)| {
-            let tool =
-                record.message().as_tool().filter(|_| moved.binary_search(&record.seq()).is_ok());
-            tool.map(|tool| (record.seq(), tool))
+            let tool = record
+                .message()
+                .as_tool()
+                .filter(|_| moved.binary_search(&record.position()).is_ok());
+            tool.map(|tool| (record.position(), tool))
         });
         let mut late = late.peekable();
         if late.peek().is_none() {
@@ -118,7 +120,7 @@ impl<'a> Assembler<'a> {
             [one] => format!("The result of {one} has arrived, see above."),
             several => format!("The results of {} have arrived, see above.", several.join(", ")),
         };
-        self.draft.report.note = late.iter().map(|(seq, _)| *seq).collect();
+        self.draft.report.note = late.iter().map(|(position, _)| *position).collect();
         self.draft.pieces.push(Arc::new(Message::user(text)), Origin::Note);
     }
 

@@ -150,7 +150,7 @@ impl<'a> TokenRoom<'a> {
     fn pin(&mut self, group: &PinnedGroup) -> Result<usize> {
         let mut sum = 0_usize;
         for record in self.case.extras.pinned.records_of(group) {
-            let place = self.case.snapshot.records.place(record.seq());
+            let place = self.case.snapshot.records.place(record.position());
             let form = self.case.form(place.map_or(NOWHERE, |(place, _)| place), &record);
             let count = self.count(record, form);
             let tokens = match place {
@@ -200,9 +200,11 @@ impl<'a> TokenRoom<'a> {
                     self.counts.record(record, self.case.form(place, &record), count)?
                 }
                 Item::Own(message, origin) => match origin {
-                    Origin::History(seq) | Origin::Truncated(seq) | Origin::Cleared(seq) => {
-                        let pinned = || self.case.extras.pinned.records.find(seq);
-                        if let Some((place, record)) = records.place(seq) {
+                    Origin::History(position)
+                    | Origin::Truncated(position)
+                    | Origin::Cleared(position) => {
+                        let pinned = || self.case.extras.pinned.records.find(position);
+                        if let Some((place, record)) = records.place(position) {
                             self.counts.record(record, self.case.form(place, &record), count)?
                         } else if let Some(record) = pinned() {
                             self.counts.pinned(record, count)?
@@ -260,7 +262,7 @@ impl<'a> TokenRoom<'a> {
     /// Returns the tokens of a record as it is sent; `None` if the processor drops it.
     fn record(&mut self, records: &Records, place: usize) -> Result<Option<usize>> {
         let Some(record) = records.get(place) else { return Ok(None) };
-        if self.case.extras.pinned.holds(record.seq()) {
+        if self.case.extras.pinned.holds(record.position()) {
             return Ok(Some(0)); // it is paid for
         }
         let form = self.case.form(place, &record);
@@ -288,7 +290,9 @@ impl<'a> TokenRoom<'a> {
     /// Returns whether a unit is pinned.
     fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
         self.case.extras.pinned.is_pinning()
-            && records.get(unit.head).is_some_and(|head| self.case.extras.pinned.holds(head.seq()))
+            && records
+                .get(unit.head)
+                .is_some_and(|head| self.case.extras.pinned.holds(head.position()))
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of all

@@ -90,7 +90,7 @@ impl Composer {
 /// Returns the snapshot as it was when the record at this position was the newest.
 fn as_of(snapshot: &Snapshot, at: u64) -> Snapshot {
     let end = snapshot.end.min(at.saturating_add(1));
-    let unreadable = snapshot.unreadable.iter().filter(|row| row.seq < end).cloned();
+    let unreadable = snapshot.unreadable.iter().filter(|row| row.position < end).cloned();
     Snapshot {
         unreadable: unreadable.collect(),
         ..Snapshot::new(snapshot.start.min(end)..end, snapshot.records.clone().split(end).0)
@@ -111,7 +111,7 @@ fn moved_at(clear: &Clear, items: &[Clearable], boundary: u64) -> u64 {
 /// Returns the position of the newest answer of a model: what stands behind it was not seen yet.
 fn newest_answer(records: &Records) -> u64 {
     let mut newest = records.iter().rev();
-    newest.find(|record| record.message().as_ai().is_some()).map_or(0, |record| record.seq())
+    newest.find(|record| record.message().as_ai().is_some()).map_or(0, |record| record.position())
 }
 
 /// The items that are found from the newest record back: all that decide where the boundary is, and
@@ -131,13 +131,17 @@ impl<'a> Found<'a> {
         let mut found = Self { clear, items: Vec::new(), kept: 0, most, position: None };
         let mut group = Group::default();
         for record in records.iter().rev() {
-            if found.is_enough(record.seq()) {
+            if found.is_enough(record.position()) {
                 return found;
             }
             if what == ClearedPart::Result {
                 group.add(record, &mut found);
             } else if clear.clears(record.message(), ClearedPart::Media) {
-                found.add(Clearable { head: record.seq(), newest: record.seq(), results: 1 });
+                found.add(Clearable {
+                    head: record.position(),
+                    newest: record.position(),
+                    results: 1,
+                });
             }
         }
         group.end(&mut found);
@@ -180,12 +184,12 @@ impl<'a> Group<'a> {
                     self.end(found);
                 }
                 if self.results.is_empty() {
-                    self.newest = record.seq();
+                    self.newest = record.position();
                 }
                 self.results.push(tool);
             }
             message if message.has_tool_calls() => {
-                self.head = record.seq();
+                self.head = record.position();
                 self.calls.extend(message.tool_calls());
             }
             _ => self.end(found),

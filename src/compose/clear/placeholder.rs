@@ -6,23 +6,23 @@ use crate::message::{Content, Message, Part, in_words};
 /// Returns a copy of a message in which a result, or its media, are cleared.
 pub(super) fn copy(
     message: &Message,
-    seq: u64,
+    position: u64,
     what: ClearedPart,
     template: Option<&str>,
 ) -> Message {
     let Some(content) = message.content() else { return message.clone() };
     message.with_content(match what {
         ClearedPart::Result => {
-            Content::Text(text(content.texts(), content.parts().iter(), seq, template))
+            Content::Text(text(content.texts(), content.parts().iter(), position, template))
         }
-        ClearedPart::Media => without_media(content, seq, template),
+        ClearedPart::Media => without_media(content, position, template),
     })
 }
 
 /// Returns the content with one placeholder in the place of its first media, and none of the
 /// others.
-fn without_media(content: &Content, seq: u64, template: Option<&str>) -> Content {
-    without_parts(content, |_, part| part.as_media().is_some(), seq, template)
+fn without_media(content: &Content, position: u64, template: Option<&str>) -> Content {
+    without_parts(content, |_, part| part.as_media().is_some(), position, template)
 }
 
 /// Returns the content with one placeholder in the place of the first part of which this is true,
@@ -30,12 +30,12 @@ fn without_media(content: &Content, seq: u64, template: Option<&str>) -> Content
 pub(in crate::compose) fn without_parts(
     content: &Content,
     is_gone: impl Fn(usize, &Part) -> bool,
-    seq: u64,
+    position: u64,
     template: Option<&str>,
 ) -> Content {
     let parts = || content.parts().iter().enumerate();
     let gone = parts().filter(|(i, part)| is_gone(*i, part)).map(|(_, part)| part);
-    let mut placeholder = Some(Part::text(text([].into_iter(), gone, seq, template)));
+    let mut placeholder = Some(Part::text(text([].into_iter(), gone, position, template)));
     let left =
         parts().filter_map(
             |(i, part)| {
@@ -48,13 +48,15 @@ pub(in crate::compose) fn without_parts(
 fn text<'a>(
     texts: impl Iterator<Item = &'a str>,
     parts: impl Iterator<Item = &'a Part>,
-    seq: u64,
+    position: u64,
     template: Option<&str>,
 ) -> String {
     let characters = texts.map(|text| text.chars().count()).sum();
     let length = in_words(characters, parts);
     match template {
-        None => format!("[Not shown here: {length} in message {seq}.]"),
-        Some(text) => text.replace("{length}", &length).replace("{position}", &seq.to_string()),
+        None => format!("[Not shown here: {length} in message {position}.]"),
+        Some(text) => {
+            text.replace("{length}", &length).replace("{position}", &position.to_string())
+        }
     }
 }

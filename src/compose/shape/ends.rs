@@ -59,7 +59,7 @@ impl<'a> Shaping<'a> {
         let [_, item] = pair;
         let Some(joined) = joined else { return item };
         let origin = item.origin();
-        let origin = if is_temporary(&item) { origin } else { Origin::Joined(origin.seq()) };
+        let origin = if is_temporary(&item) { origin } else { Origin::Joined(origin.position()) };
         Item::Own(Arc::new(joined), origin)
     }
 
@@ -106,17 +106,20 @@ impl<'a> Shaping<'a> {
         let pieces = mem::take(&mut self.draft.pieces);
         let mut split = Vec::new();
         let (pieces, cacheable) =
-            split::one_by_one(&pieces, records, self.draft.cacheable, |seq| split.push(seq));
+            split::one_by_one(&pieces, records, self.draft.cacheable, |position| {
+                split.push(position);
+            });
         (self.draft.pieces, self.draft.cacheable) = (pieces, cacheable);
         if let (true, Some(first)) = (self.strict, split.first()) {
             let text = match first {
-                Some(seq) => format!("message {seq} (assistant) has several calls"),
+                Some(position) => format!("message {position} (assistant) has several calls"),
                 None => "a temporary (assistant) has several calls".to_owned(),
             };
             return Err(self.error(text));
         }
         let adapted = split.into_iter();
-        let adapted = adapted.map(|seq| Adapted { seq, role: Role::Ai, how: Adaptation::Split });
+        let adapted =
+            adapted.map(|position| Adapted { position, role: Role::Ai, how: Adaptation::Split });
         self.draft.report.adapted.extend(adapted);
         Ok(())
     }

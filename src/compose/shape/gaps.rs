@@ -44,7 +44,7 @@ impl Gaps {
     /// Tells the report where the gaps are.
     pub(super) fn tell(self, cuts: &mut [Truncated]) {
         for cut in cuts {
-            cut.gap = self.0.get(&cut.seq).map_or(cut.gap, |gap| *gap);
+            cut.gap = self.0.get(&cut.position).map_or(cut.gap, |gap| *gap);
         }
     }
 
@@ -54,11 +54,11 @@ impl Gaps {
         item: &Item<'_>,
         moved: impl FnOnce(Gap) -> Option<Gap>,
     ) {
-        let Some(seq) = item.origin().seq().filter(|_| !cuts.is_empty()) else { return };
+        let Some(position) = item.origin().position().filter(|_| !cuts.is_empty()) else { return };
         if self.0.is_empty() {
-            self.0.extend(cuts.iter().map(|cut| (cut.seq, cut.gap)));
+            self.0.extend(cuts.iter().map(|cut| (cut.position, cut.gap)));
         }
-        if let Some(gap) = self.0.get_mut(&seq) {
+        if let Some(gap) = self.0.get_mut(&position) {
             *gap = gap.and_then(moved);
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Media {
 struct Loaded {
     place: usize,
     /// The position of the record, where it may give way.
-    seq: Option<u64>,
+    position: Option<u64>,
     /// True if it is for this prompt alone.
     is_passing: bool,
     /// True if no answer stands behind it.
@@ -61,10 +61,11 @@ impl Media {
             }
             let parts = media_of(message, rules);
             if !parts.is_empty() {
-                let seq = origin.seq().filter(|seq| pinned.binary_search(seq).is_err());
+                let position =
+                    origin.position().filter(|position| pinned.binary_search(position).is_err());
                 let is_passing = origin == Origin::Temporary;
                 let large = Vec::new();
-                all.push(Loaded { place, seq, is_passing, is_new: true, parts, large });
+                all.push(Loaded { place, position, is_passing, is_new: true, parts, large });
             }
         }
         if all.is_empty() {
@@ -79,7 +80,7 @@ impl Media {
 
     fn giving_way(all: &mut [Loaded], limits: &MediaLimits) -> Result<Self, TooMuch> {
         let (mut pinned, mut fixed) = (Load::default(), Load::default());
-        for loaded in all.iter().filter(|it| it.seq.is_none()) {
+        for loaded in all.iter().filter(|it| it.position.is_none()) {
             fixed = fixed.with(loaded.load());
             if !loaded.is_passing {
                 pinned = pinned.with(loaded.load());
@@ -91,7 +92,7 @@ impl Media {
             }
         }
         // Newest first. Results may have been moved to their calls.
-        all.sort_by_key(|loaded| std::cmp::Reverse(loaded.seq));
+        all.sort_by_key(|loaded| std::cmp::Reverse(loaded.position));
         // Temporaries move nothing, unless there is no room for them.
         let mut boundary = Boundary::of(all, limits, pinned);
         if !boundary.left(all).with(fixed).fits(limits) {
@@ -113,7 +114,7 @@ impl Loaded {
     /// Lets parts give way that are too large by themselves and that an answer has seen: refusing
     /// them for good would end the conversation.
     fn leave_large(&mut self, limits: &MediaLimits) -> Result<(), TooMuch> {
-        let is_kept = self.is_new || self.seq.is_none();
+        let is_kept = self.is_new || self.position.is_none();
         for (part, load) in &self.parts {
             match load.excess(limits) {
                 Some(why) if is_kept => return Err(TooMuch(self.place, format!("has {why}"))),
@@ -150,37 +151,38 @@ impl Boundary {
         let (mut sum, mut fits_half) = (fixed, true);
         let (mut oldest, mut of_half, mut newest, mut new) = (None, None, None, u64::MAX);
         for loaded in all {
-            let Some(seq) = loaded.seq else { continue };
+            let Some(position) = loaded.position else { continue };
             sum = sum.with(loaded.load());
             if !sum.fits(limits) {
                 return match oldest.zip(of_half.or(newest)) {
-                    None => Self::within(loaded, seq, limits, fixed),
-                    Some((oldest, at_most)) => {
-                        Self { from: Some(roundest(seq, new.min(at_most).max(oldest))), cut: 0 }
-                    }
+                    None => Self::within(loaded, position, limits, fixed),
+                    Some((oldest, at_most)) => Self {
+                        from: Some(roundest(position, new.min(at_most).max(oldest))),
+                        cut: 0,
+                    },
                 };
             }
-            newest = newest.or(Some(seq));
-            oldest = Some(seq);
+            newest = newest.or(Some(position));
+            oldest = Some(position);
             fits_half &= sum.fits(&half);
             of_half = if fits_half { oldest } else { of_half };
-            new = if loaded.is_new { seq } else { new };
+            new = if loaded.is_new { position } else { new };
         }
         Self::default()
     }
 
     /// Returns it where the newest message alone has more than is taken: its last media stay.
-    fn within(loaded: &Loaded, seq: u64, limits: &MediaLimits, fixed: Load) -> Self {
+    fn within(loaded: &Loaded, position: u64, limits: &MediaLimits, fixed: Load) -> Self {
         let parts = &loaded.parts;
         let fits = |cut: &usize| load(parts.get(*cut..).unwrap_or(&[])).with(fixed).fits(limits);
-        Self { from: Some(seq), cut: (0..parts.len()).find(fits).unwrap_or(parts.len()) }
+        Self { from: Some(position), cut: (0..parts.len()).find(fits).unwrap_or(parts.len()) }
     }
 
     /// Returns the places of the parts of this message that give way.
     fn gone(self, loaded: &Loaded) -> impl Iterator<Item = usize> {
-        let n = match loaded.seq.zip(self.from) {
-            Some((seq, from)) if seq < from => loaded.parts.len(),
-            Some((seq, from)) if seq == from => self.cut,
+        let n = match loaded.position.zip(self.from) {
+            Some((position, from)) if position < from => loaded.parts.len(),
+            Some((position, from)) if position == from => self.cut,
             _ => 0,
         };
         loaded.parts.iter().take(n).map(|(part, _)| *part)
@@ -188,9 +190,12 @@ impl Boundary {
 
     /// Returns what is left of those that may give way.
     fn left(self, all: &[Loaded]) -> Load {
-        all.iter().filter(|loaded| loaded.seq.is_some()).fold(Load::default(), |sum, loaded| {
-            sum.with(load(loaded.parts.get(self.gone(loaded).count()..).unwrap_or(&[])))
-        })
+        all.iter().filter(|loaded| loaded.position.is_some()).fold(
+            Load::default(),
+            |sum, loaded| {
+                sum.with(load(loaded.parts.get(self.gone(loaded).count()..).unwrap_or(&[])))
+            },
+        )
     }
 }
 
@@ -237,7 +242,9 @@ impl<'a> Shaping<'a> {
     ) -> Option<Item<'a>> {
         let gone = media.gone.binary_search_by_key(&place, |(at, _)| *at).ok();
         let gone = gone.and_then(|i| media.gone.get(i)).map(|(_, parts)| parts);
-        let (Some(gone), Some(seq)) = (gone, item.origin().seq()) else { return Some(item) };
+        let (Some(gone), Some(position)) = (gone, item.origin().position()) else {
+            return Some(item);
+        };
         let message = item.message();
         let copy = if let Some(ai) = message.as_ai() {
             // The model would have said a placeholder.
@@ -255,14 +262,19 @@ impl<'a> Shaping<'a> {
         } else {
             let template = composer.clear.as_ref().and_then(|clear| clear.template());
             let content = message.content()?;
-            message.with_content(without_parts(content, |i, _| gone.contains(&i), seq, template))
+            message.with_content(without_parts(
+                content,
+                |i, _| gone.contains(&i),
+                position,
+                template,
+            ))
         };
         let first = gone.first().map_or(0, |first| *first);
         let before = message.content().map_or(&[][..], Content::parts).iter().take(first);
         let before = before.filter(|part| part.as_text().is_some()).count();
         self.gaps.shift(&self.draft.report.truncated, &item, before);
         let (role, from, to) = (message.role(), message.text_bytes(), copy.text_bytes());
-        self.draft.report.cleared.push(Cleared { seq, role, from, to });
+        self.draft.report.cleared.push(Cleared { position, role, from, to });
         Some(super::changed(&item, copy))
     }
 }

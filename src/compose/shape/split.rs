@@ -30,8 +30,8 @@ pub(super) fn one_by_one(
         match item.message() {
             Message::Ai(ai) if ai.tool_calls().nth(1).is_some() => {
                 let origin = item.origin();
-                told(origin.seq());
-                let origin = origin.seq().map_or(origin, Origin::Adapted);
+                told(origin.position());
+                let origin = origin.position().map_or(origin, Origin::Adapted);
                 unsent = Unsent { answers: alone(ai), origin: Some(origin) };
             }
             Message::Tool(tool) => {

@@ -1,5 +1,6 @@
 //! Reads messages from human-readable formats.
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer};
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ use crate::message::details::{DetailFields, Details};
 use crate::message::other::{OtherPart, PARTS};
 use crate::message::tool::Answer;
 use crate::message::{
-    AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
-    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Content, CustomMessage, Detail, Media, MediaReference, Message, Part,
+    Reasoning, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 
 /// Reads anything that is written as an object.
@@ -101,13 +102,19 @@ fn extra(fields: Fields) -> Result<Attributes> {
 }
 
 fn media(mut fields: Fields) -> Result<Media> {
-    let source = match (fields.text("url")?, fields.text("data")?, fields.text("file_id")?) {
-        (Some(url), None, None) => Source::Url(url),
-        (None, Some(data), None) => Source::Base64(data),
-        (None, None, Some(id)) => Source::FileId(id),
-        sources => {
-            let number = if sources == (None, None, None) { "none" } else { "more than one" };
-            return Err(fields.at.error(format_args!("{number} of `url`, `data`, `file_id`")));
+    let named = [
+        fields.text("url")?.map(Source::Url),
+        fields.text("data")?.map(Source::Base64),
+        fields.text("file_id")?.map(Source::FileId),
+        fields.take("reference").map(|it| reference(it, fields.at)).transpose()?,
+    ];
+    let mut sources = named.into_iter().flatten();
+    let source = match (sources.next(), sources.next()) {
+        (Some(source), None) => source,
+        (first, _) => {
+            let number = if first.is_none() { "none" } else { "more than one" };
+            let text = format_args!("{number} of `url`, `data`, `file_id`, `reference`");
+            return Err(fields.at.error(text));
         }
     };
     Ok(Media {
@@ -117,6 +124,12 @@ fn media(mut fields: Fields) -> Result<Media> {
         detail: fields.text("detail")?.map(Detail::from),
         extra: extra(fields)?,
     })
+}
+
+fn reference(value: Value, at: At) -> Result<Source> {
+    // The words of serde would quote what is wrong.
+    let read = MediaReference::deserialize(value).map(Source::Reference);
+    read.map_err(|_| at.key("reference").error("`sha256` and `size` belong here, and `picture`"))
 }
 
 fn reasoning(mut fields: Fields) -> Result<Reasoning> {

@@ -59,28 +59,29 @@ impl<'a> Difference<'a> {
     fn late_result(&self) -> Option<Break> {
         let (now, then) = (self.now.prompt.report(), self.then.prompt.report());
         let has_moved = |moved: &&Moved| !then.moved.contains(moved);
-        let comes = |seq: u64| !self.then.prompt.sends(seq);
-        let asked = self.now.record.filter(|seq| now.question.contains(seq) && comes(*seq));
+        let comes = |position: u64| !self.then.prompt.sends(position);
+        let asked =
+            self.now.record.filter(|position| now.question.contains(position) && comes(*position));
         let is_here = |moved: &&Moved| {
-            let (seq, call) = (Some(moved.seq), Some(moved.call));
-            self.now.record.is_some() && (self.now.record == seq || self.now.record == call)
-                || self.then.record.is_some() && self.then.record == seq
+            let (position, call) = (Some(moved.position), Some(moved.call));
+            self.now.record.is_some() && (self.now.record == position || self.now.record == call)
+                || self.then.record.is_some() && self.then.record == position
                 // Of calls that are sent one by one the answered ones come first.
                 || self.now.record.is_none() && self.now.records.contains(&moved.call)
                 || asked.is_some_and(|asked| asked < moved.call && comes(moved.call))
         };
         let moved = || now.moved.iter().filter(has_moved);
         let here = moved().find(is_here)?;
-        let came = |moved: &&Moved| self.sends_here(moved.seq) && comes(moved.seq);
-        let newest = moved().filter(came).map(|moved| moved.seq).max();
-        Some(Break::LateResult(newest.unwrap_or(here.seq)))
+        let came = |moved: &&Moved| self.sends_here(moved.position) && comes(moved.position);
+        let newest = moved().filter(came).map(|moved| moved.position).max();
+        Some(Break::LateResult(newest.unwrap_or(here.position)))
     }
 
     /// Returns whether this record is sent now, at the break or behind it, or joined to another.
-    fn sends_here(&self, seq: u64) -> bool {
+    fn sends_here(&self, position: u64) -> bool {
         let mut behind = self.now.prompt.with_origins().skip(self.at);
-        behind.any(|(origin, _)| origin.seq() == Some(seq))
-            || self.now.prompt.joined_positions().any(|it| it == seq)
+        behind.any(|(origin, _)| origin.position() == Some(position))
+            || self.now.prompt.joined_positions().any(|it| it == position)
     }
 
     /// Returns the record that one of the two sends here, and the other does not, or in another
@@ -94,7 +95,7 @@ impl<'a> Difference<'a> {
     fn pin(&self) -> Option<Break> {
         let (a, b) = (self.here(&self.then, &self.now), self.here(&self.now, &self.then));
         let mut here = [a.min(b), a.max(b)].into_iter().flatten();
-        here.find(|seq| self.now.pins(*seq) != self.then.pins(*seq)).map(Break::Pin)
+        here.find(|position| self.now.pins(*position) != self.then.pins(*position)).map(Break::Pin)
     }
 
     /// Returns the summary, notice or system message that is another one. Some providers have them
@@ -115,6 +116,12 @@ impl<'a> Difference<'a> {
         [&self.now, &self.then].iter().any(|it| matches!(it.origin, Some(Origin::Joined(_))))
     }
 
+    /// Returns whether one of the two has a notice here and the other something else.
+    fn has_one_notice(&self) -> bool {
+        let [now, then] = [&self.now, &self.then].map(|it| it.origin == Some(Origin::Notice));
+        now != then
+    }
+
     fn is_another_summary(&self) -> bool {
         let [now, then] = [&self.now, &self.then].map(|it| it.prompt);
         let texts = summary_of(now).zip(summary_of(then));
@@ -123,7 +130,7 @@ impl<'a> Difference<'a> {
 
     /// Returns the record that both send in this place, where it is cut or cleared otherwise.
     fn changed(&self) -> Option<Break> {
-        let both = self.now.record.filter(|seq| self.then.record == Some(*seq))?;
+        let both = self.now.record.filter(|position| self.then.record == Some(*position))?;
         changed(&self.now, &self.then, both)
     }
 
@@ -133,8 +140,8 @@ impl<'a> Difference<'a> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
             let here = self.here(one, other)?;
             let late = one.prompt.report().moved.iter().filter(|moved| moved.call == here);
-            let mut all = iter::once(here).chain(late.map(|moved| moved.seq));
-            all.find(|seq| other.leaves_out(*seq))
+            let mut all = iter::once(here).chain(late.map(|moved| moved.position));
+            all.find(|position| other.leaves_out(*position))
         };
         of(&self.then, &self.now).or_else(|| of(&self.now, &self.then)).map(Break::LeftOut)
     }
@@ -149,25 +156,35 @@ impl<'a> Difference<'a> {
     /// sent there now, where the window has not moved.
     fn question(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
-            let is_question = |seq: &u64| one.prompt.report().question.contains(seq);
-            self.here(one, other).filter(|seq| is_question(seq) && !other.prompt.sends(*seq))
+            let is_question = |position: &u64| one.prompt.report().question.contains(position);
+            self.here(one, other)
+                .filter(|position| is_question(position) && !other.prompt.sends(*position))
         };
         let has_moved = window_start(self.now.prompt) != window_start(self.then.prompt);
         let comes = || of(&self.now, &self.then).filter(|_| !has_moved);
-        of(&self.then, &self.now).or_else(comes).map(Break::Question)
+        // A notice stood before a blank question, and stands behind the pins without it.
+        let blank = || {
+            let mut questions = self.then.prompt.report().question.iter().copied();
+            let gone =
+                questions.find(|position| !self.now.prompt.report().question.contains(position));
+            gone.filter(|_| !has_moved && self.has_one_notice())
+        };
+        of(&self.then, &self.now).or_else(comes).or_else(blank).map(Break::Question)
     }
 
     /// Returns a window that has moved past what was sent here, or back to what is.
     fn window(&self) -> Option<Break> {
         let [now, then] = [self.now.prompt, self.then.prompt];
-        let has_left = |seq: u64| seq < now.report().held.end && !now.sends(seq);
-        let has_come = |seq: u64| seq < then.report().held.end && !then.sends(seq);
+        let has_left = |position: u64| position < now.report().held.end && !now.sends(position);
+        let has_come = |position: u64| position < then.report().held.end && !then.sends(position);
         let (from, to) = (window_start(then), window_start(now));
         let is_here = self.then.record.is_some_and(has_left)
             || self.now.record.is_some_and(has_come)
             // Messages that are alike may have taken the places of those before the window.
             || from != to
                 && (self.is_joined()
+                    // A notice stands where the window begins.
+                    || self.has_one_notice()
                     || self.stands_before(to)
                     || (self.then.record.is_some() && self.now.record.is_some()));
         let from = self.then.record.or(from).unwrap_or_else(|| then.report().held.end);
@@ -176,9 +193,9 @@ impl<'a> Difference<'a> {
     }
 
     /// Returns whether this record is sent, in this prompt, at the break or before it.
-    fn stands_before(&self, seq: Option<u64>) -> bool {
+    fn stands_before(&self, position: Option<u64>) -> bool {
         let mut before = self.now.prompt.with_origins().take(self.at + 1);
-        before.any(|(origin, _)| origin.seq().is_some() && origin.seq() == seq)
+        before.any(|(origin, _)| origin.position().is_some() && origin.position() == position)
     }
 
     /// Returns the system message, or a temporary one, that stands in one message with others.
@@ -198,18 +215,19 @@ impl<'a> Difference<'a> {
 }
 
 /// Returns how a record is cut or cleared otherwise than before.
-fn changed(now: &Side<'_>, then: &Side<'_>, seq: u64) -> Option<Break> {
+fn changed(now: &Side<'_>, then: &Side<'_>, position: u64) -> Option<Break> {
     let cleared = |side: &Side<'_>| {
-        side.prompt.report().cleared.iter().find(|it| it.seq == seq).map(|it| (it.from, it.to))
+        let mut cleared = side.prompt.report().cleared.iter();
+        cleared.find(|it| it.position == position).map(|it| (it.from, it.to))
     };
     let cut = |side: &Side<'_>| {
         let mut cuts = side.prompt.report().truncated.iter();
-        cuts.find(|it| it.seq == seq).map(|it| (it.from, it.to))
+        cuts.find(|it| it.position == position).map(|it| (it.from, it.to))
     };
     if cleared(now) == cleared(then) {
-        (cut(now) != cut(then)).then_some(Break::Truncation(seq))
+        (cut(now) != cut(then)).then_some(Break::Truncation(position))
     } else {
-        Some(Break::Clearing(seq))
+        Some(Break::Clearing(position))
     }
 }
 
@@ -220,27 +238,31 @@ impl<'a> Side<'a> {
         // A summary or a notice may stand elsewhere because of what stands behind it.
         let is_put =
             matches!(origin, Some(Origin::Summary | Origin::Notice | Origin::Joined(None)));
-        let first = if is_put { rest.find_map(Origin::seq) } else { origin.and_then(Origin::seq) };
+        let first = if is_put {
+            rest.find_map(Origin::position)
+        } else {
+            origin.and_then(Origin::position)
+        };
         let (mut records, mut behind) = (Vec::from_iter(first), None);
         if let (Some(Origin::Joined(_)), Some(first)) = (origin, first) {
-            behind = rest.find_map(Origin::seq);
+            behind = rest.find_map(Origin::position);
             let joined = first + 1..behind.unwrap_or(u64::MAX);
-            records.extend(prompt.joined_positions().filter(|seq| joined.contains(seq)));
+            records.extend(prompt.joined_positions().filter(|position| joined.contains(position)));
         }
-        behind = behind.or_else(|| rest.find_map(Origin::seq));
+        behind = behind.or_else(|| rest.find_map(Origin::position));
         Self { prompt, origin, records, record: None, behind }
     }
 
-    fn pins(&self, seq: u64) -> bool {
-        self.prompt.report().pinned_before.contains(&seq)
+    fn pins(&self, position: u64) -> bool {
+        self.prompt.report().pinned_before.contains(&position)
     }
 
     /// Returns whether this record is left out alone, and not with all before it.
-    fn leaves_out(&self, seq: u64) -> bool {
+    fn leaves_out(&self, position: u64) -> bool {
         let report = self.prompt.report();
-        let mut left_out = report.left_out.iter().filter(|it| it.seq == seq);
+        let mut left_out = report.left_out.iter().filter(|it| it.position == position);
         left_out.any(|it| !matches!(it.why, Reason::Opening | Reason::RestOfTurn))
-            || report.unreadable.contains(&seq)
+            || report.unreadable.contains(&position)
     }
 }
 
@@ -252,5 +274,5 @@ fn summary_of(prompt: &Prompt) -> Option<&Message> {
 /// Returns the first position of the window that is sent.
 fn window_start(prompt: &Prompt) -> Option<u64> {
     let window = prompt.report().window;
-    prompt.sent_positions().filter(|seq| *seq >= window).min()
+    prompt.sent_positions().filter(|position| *position >= window).min()
 }

@@ -7,8 +7,8 @@ use super::{number, read_arguments};
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, Read};
-use crate::message::{AiPart, Message, in_words};
+use crate::memory::{ChatMemory, On, Read};
+use crate::message::{Message, in_words};
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 
@@ -59,11 +59,11 @@ impl ReadBack {
     pub(crate) fn run_beside(
         &self,
         memory: &(impl ChatMemory + ?Sized),
-        staged: &Records,
+        (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
         match self.asked(staged, arguments) {
-            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&asked.read())?)),
+            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&read(asked).on(on))?)),
             Err(text) => Ok(text),
         }
     }
@@ -72,11 +72,13 @@ impl ReadBack {
     pub(crate) async fn run_beside_async(
         &self,
         memory: &(impl AsyncChatMemory + ?Sized),
-        staged: &Records,
+        (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
         match self.asked(staged, arguments) {
-            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&asked.read()).await?)),
+            Ok(asked) => {
+                Ok(self.found(asked, staged, &memory.read_with(&read(asked).on(on)).await?))
+            }
             Err(text) => Ok(text),
         }
     }
@@ -103,11 +105,11 @@ impl ReadBack {
         if let Some(record) = snapshot.picked().find(message) {
             return self.shown(asked, record.message());
         }
-        let end = staged.last().map_or(snapshot.end, |record| record.seq() + 1);
+        let end = staged.last().map_or(snapshot.end, |record| record.position() + 1);
         let first = if snapshot.start < snapshot.end {
             snapshot.start
         } else {
-            staged.first().map_or(end, |record| record.seq())
+            staged.first().map_or(end, |record| record.position())
         };
         match end.checked_sub(1).filter(|last| first <= *last) {
             None => "There is no message in this conversation.".to_owned(),
@@ -119,33 +121,31 @@ impl ReadBack {
     }
 
     /// Returns a piece of a message, under a line that says what it is.
-    fn shown(&self, Asked { message: seq, from }: Asked, message: &Message) -> String {
+    fn shown(&self, Asked { message: position, from }: Asked, message: &Message) -> String {
         let (Some(who), text) = (who(message), body(message)) else {
-            return format!("There is nothing to read in message {seq}.");
+            return format!("There is nothing to read in message {position}.");
         };
         let all = text.chars().count();
+        let s = if all == 1 { "" } else { "s" };
         if text.is_empty() {
-            return format!("Message {seq}, {who}, is empty.");
+            return format!("Message {position}, {who}, is empty.");
         }
         let start = text.char_indices().nth(from).map(|(at, _)| at);
         let Some(rest) = start.and_then(|start| text.get(start..)) else {
-            return format!("Message {seq}, {who}, has {all} characters.");
+            return format!("Message {position}, {who}, has {all} character{s}.");
         };
         let piece = piece(rest, self.piece);
         let next = from + piece.chars().count();
         if from == 0 && next == all {
-            let s = if all == 1 { "" } else { "s" };
-            return format!("Message {seq}, {who}, {all} character{s}:\n{piece}");
+            return format!("Message {position}, {who}, {all} character{s}:\n{piece}");
         }
         let more = if next < all { format!(", go on from {next}") } else { String::new() };
-        format!("Message {seq}, {who}, characters {from} to {next} of {all}{more}:\n{piece}")
+        format!("Message {position}, {who}, characters {from} to {next} of {all}{more}:\n{piece}")
     }
 }
 
-impl Asked {
-    fn read(self) -> Read {
-        Read::newest(0).positions([self.message])
-    }
+fn read(asked: Asked) -> Read {
+    Read::newest(0).positions([asked.message]).references()
 }
 
 /// Returns who said it; `None` if a model is not shown it.
@@ -161,13 +161,9 @@ fn who(message: &Message) -> Option<String> {
 /// Returns what there is to read: texts and calls, and in words what else is there.
 fn body(message: &Message) -> String {
     let mut lines: Vec<String> = message.texts().map(str::to_owned).collect();
-    match message {
-        Message::Ai(ai) => lines.extend(ai.parts().iter().filter_map(|part| match part {
-            AiPart::ToolCall(call) => Some(format!("calls {:?} {}", call.name, call.arguments)),
-            _ => None,
-        })),
-        other => lines.extend(other.content().map(|content| in_words(0, content.parts()))),
-    }
+    let calls = message.tool_calls();
+    lines.extend(calls.map(|call| format!("calls {:?} {}", call.name, call.arguments)));
+    lines.push(in_words(0, message.content_parts()));
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
 }

@@ -6,7 +6,7 @@ use super::read_arguments;
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, MemoryId};
+use crate::memory::{ChatMemory, MemoryId, On, Read};
 use crate::recall::{Asked, Found, Recall, Search};
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
@@ -14,26 +14,31 @@ use crate::tool::Tool;
 /// A tool, `search_history`, that finds messages of the conversation by words, wherever they are,
 /// and quotes them with their positions.
 ///
-/// It searches as [recall](crate::recall) does, and tool results too: what it finds is a tool's
-/// result and speaks with nobody's voice. See [`tools`](super) for how it is used.
+/// It searches as [recall](crate::recall) does, and by [`new`](Self::new) tool results too: what it
+/// finds is a tool's result and speaks with nobody's voice. See [`tools`](super) for how it is
+/// used.
 #[derive(Clone, Debug)]
 pub struct SearchHistory {
     recall: Recall,
 }
 
 impl SearchHistory {
-    /// Returns the tool, which quotes up to 1,000 tokens, of up to 300 characters a message, and
-    /// whatever has one of the words, if nothing fits better.
+    /// Returns the tool, which quotes up to 1,000 tokens of what is stored, and as many of what its
+    /// turn has not stored yet, of up to 300 characters a message, and whatever has one of the
+    /// words, if nothing fits better.
     pub fn new() -> Self {
         let recall = Recall::words().tool_results().least_score(0.0);
         Self::with(recall.tokens(1_000).passage(300))
     }
 
-    /// Returns the tool, which searches by these settings, and shares the indexes of these.
+    /// Returns the tool, which searches by these settings as they are, and shares their indexes.
+    /// For tool results, and for whatever has one of the words, set
+    /// [`tool_results`](Recall::tool_results) and [`least_score(0.0)`](Recall::least_score).
     ///
     /// A [query](Recall::query) that they set is left aside: the model says what it looks for.
-    pub fn with(recall: Recall) -> Self {
-        Self { recall: recall.without_query() }
+    pub fn with(mut recall: Recall) -> Self {
+        recall.query = None;
+        Self { recall }
     }
 
     /// Returns its definition.
@@ -52,14 +57,12 @@ impl SearchHistory {
     pub(crate) fn run_beside(
         &self,
         memory: &(impl ChatMemory + ?Sized),
-        staged: &Records,
+        (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
-        let query = match query(arguments) {
-            Ok(query) => query,
-            Err(text) => return Ok(text),
-        };
-        let mut search = self.search(memory.id(), &query, &memory.read(None, 1)?, staged);
+        let Some(query) = query(arguments) else { return Ok(NO_WORDS.to_owned()) };
+        let newest = memory.read_with(&Read::newest(1).on(on))?;
+        let mut search = self.search(memory.id(), &query, &newest, staged).on(on);
         let found = search.run(|read| memory.read_with(read))?;
         Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
     }
@@ -68,14 +71,12 @@ impl SearchHistory {
     pub(crate) async fn run_beside_async(
         &self,
         memory: &(impl AsyncChatMemory + ?Sized),
-        staged: &Records,
+        (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
-        let query = match query(arguments) {
-            Ok(query) => query,
-            Err(text) => return Ok(text),
-        };
-        let mut search = self.search(memory.id(), &query, &memory.read(None, 1).await?, staged);
+        let Some(query) = query(arguments) else { return Ok(NO_WORDS.to_owned()) };
+        let newest = memory.read_with(&Read::newest(1).on(on)).await?;
+        let mut search = self.search(memory.id(), &query, &newest, staged).on(on);
         let found = search.run_async(memory).await?;
         Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
     }
@@ -84,35 +85,31 @@ impl SearchHistory {
     fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
         // All of it, whatever the search asks for.
-        let all = Snapshot::new(first.seq()..last.seq() + 1, staged.clone());
+        let all = Snapshot::new(first.position()..last.position() + 1, staged.clone());
         let all = all.with_picked(staged.clone(), Vec::new());
         // The call that asks for this search has its words as arguments, and would find itself.
         let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
-        let asked = asked(id, query, &all, asks.map(|record| record.seq()));
-        let recall = self.recall.clone().by_itself();
+        let asked = asked(id, query, &all, asks.map(|record| record.position()));
+        let mut recall = self.recall.clone();
+        recall.candidates = None;
+        recall.forget_indexes();
         Search::new(&recall, asked).run(|_| Ok(all.clone()))
     }
 
-    fn search(
-        &self,
-        id: &MemoryId,
-        query: &str,
-        snapshot: &Snapshot,
-        staged: &Records,
-    ) -> Search<'_> {
+    fn search(&self, id: &MemoryId, query: &str, seen: &Snapshot, staged: &Records) -> Search<'_> {
         // Others may have appended at the positions of what is staged: one position would be two
         // messages.
-        let others = staged.first().map_or(snapshot.end, |record| record.seq())..snapshot.end;
-        Search::new(&self.recall, asked(id, query, snapshot, others))
+        let others = staged.first().map_or(seen.end, |record| record.position())..seen.end;
+        Search::new(&self.recall, asked(id, query, seen, others))
     }
 }
 
-/// Returns what is searched; else the text that says what is wrong with it.
-fn query(arguments: &str) -> Result<String, String> {
-    match read_arguments(arguments)["query"].as_str() {
-        Some(query) if !query.trim().is_empty() => Ok(query.to_owned()),
-        _ => Err("arguments: `query` is a text with the words to search.".to_owned()),
-    }
+const NO_WORDS: &str = "arguments: `query` is a text with the words to search.";
+
+/// Returns what is searched.
+fn query(arguments: &str) -> Option<String> {
+    let arguments = read_arguments(arguments);
+    arguments["query"].as_str().filter(|query| !query.trim().is_empty()).map(str::to_owned)
 }
 
 /// Asks for these words in the conversation of this snapshot, but not at some positions.
@@ -126,7 +123,7 @@ fn asked(
         id: id.clone(),
         held: snapshot.start..snapshot.end,
         incarnation: snapshot.incarnation,
-        // By it an index is told from one of a conversation that was begun again.
+        // It tells whether an index is of this conversation or of one before it.
         newest: snapshot.records.clone(),
         question: query.to_owned(),
         goes_on: false,

@@ -4,18 +4,18 @@
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
-use super::ask::Consistency;
+use super::ask::{Consistency, Conversation};
 use super::attempts::Attempts;
 use super::change::{Active, HeadChange, Swap};
 use super::failure::overtaken;
-use super::read::Conversation;
 use super::rows::{Head, IDS, Look, id_place, slot_place};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
 use crate::store::common::{
-    Payloads, appended, check_expected, signed, slot_version, times_of_records, unsigned,
+    appended, check_expected, signed, slot_version, times_of_records, unsigned,
 };
+use crate::store::payloads::Payloads;
 
 /// An append as it is written.
 #[derive(Clone, Copy)]
@@ -47,10 +47,6 @@ impl<'a> Batch<'a> {
         self.with.id.as_deref()
     }
 
-    fn slots(&self) -> &'a [SlotChange] {
-        &self.with.slots
-    }
-
     fn has_messages(&self) -> bool {
         self.payloads.system.is_some() || !self.payloads.messages.is_empty()
     }
@@ -67,7 +63,7 @@ impl<'a> Batch<'a> {
     /// is expected.
     fn places(&self) -> Vec<i64> {
         let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
-        ids.chain(self.slots().iter().map(|change| slot_place(&change.name))).collect()
+        ids.chain(self.with.slots.iter().map(|change| slot_place(&change.name))).collect()
     }
 
     /// Compares a conversation with what is expected of it.
@@ -75,9 +71,9 @@ impl<'a> Batch<'a> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
         check_expected("cassandra", self.with, head.map(|head| head.incarnation), &positions)?;
-        self.slots().iter().enumerate().try_for_each(|(i, change)| {
+        self.with.slots.iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
-            let mut before = self.slots()[..i].iter();
+            let mut before = self.with.slots[..i].iter();
             let other = seen.slot(place).and_then(|row| row.name.as_deref());
             let taken = other.is_some_and(|other| other != change.name);
             if taken || before.any(|before| slot_place(&before.name) == place) {
@@ -92,12 +88,12 @@ impl<'a> Batch<'a> {
 
 impl Seen {
     fn slot(&self, place: i64) -> Option<&Look> {
-        self.rows.iter().find(|row| row.seq == place)
+        self.rows.iter().find(|row| row.position == place)
     }
 
     /// Returns the row of an append of this id.
     fn known(&self, id: &str) -> Option<&Look> {
-        let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.seq));
+        let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.position));
         ids.find(|row| row.name.as_deref() == Some(id))
     }
 }
@@ -106,9 +102,9 @@ impl Conversation<'_> {
     /// Appends; returns the outcome and, where something was appended, the head as it is then.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
-        let mut seen = self.look(&places, Consistency::Quorum).await?;
+        let mut seen = self.see(&places, Consistency::Quorum).await?;
         let mut tried: Option<Attempt> = None;
-        let mut attempts = Attempts::of("append", self.client.timeout);
+        let mut attempts = Attempts::of(self);
         loop {
             if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
                 let mut appended = appended(known.positions(), known.stamp.map(slot_version));
@@ -125,7 +121,7 @@ impl Conversation<'_> {
                 if seen.consistency == Consistency::Serial {
                     return Err(error);
                 }
-                seen = self.look(&places, Consistency::Serial).await?;
+                seen = self.see(&places, Consistency::Serial).await?;
                 continue;
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
@@ -140,7 +136,7 @@ impl Conversation<'_> {
                 first: end,
                 ids: seen.head.as_ref().map_or(0, |head| head.ids),
             };
-            let now = match change.make(self.client, "append").await? {
+            let now = match change.make().await? {
                 Swap::Done => return Ok((outcome(batch, &attempt), Some(next))),
                 Swap::Lost(now) => now,
                 Swap::Overtaken(now) => {
@@ -153,19 +149,19 @@ impl Conversation<'_> {
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), consistency: Consistency::Serial }
                 }
-                _ => self.look(&places, Consistency::Serial).await?,
+                _ => self.see(&places, Consistency::Serial).await?,
             };
         }
     }
 
     /// Looks at the conversation, and removes one that has ended first.
-    async fn look(&self, places: &[i64], consistency: Consistency) -> Result<Seen> {
-        let mut attempts = Attempts::of("append", self.client.timeout);
+    async fn see(&self, places: &[i64], consistency: Consistency) -> Result<Seen> {
+        let mut attempts = Attempts::of(self);
         loop {
             attempts.next().await?;
-            let (head, rows) = self.client.look("append", self.key, places, consistency).await?;
+            let (head, rows) = self.look(places, consistency).await?;
             match head {
-                Some(head) if head.ended => self.finish("append", &head).await?,
+                Some(head) if head.ended => self.finish(&head).await?,
                 head => return Ok(Seen { head, rows, consistency }),
             }
         }
@@ -177,21 +173,21 @@ impl Conversation<'_> {
         start: i64,
         incarnation: Option<Incarnation>,
     ) -> Result<bool> {
-        let mut seen = self.client.head("restore", self.key, Consistency::Quorum).await?;
-        let mut attempts = Attempts::of("restore", self.client.timeout);
+        let mut seen = self.head(Consistency::Quorum).await?;
+        let mut attempts = Attempts::of(self);
         loop {
             attempts.next().await?;
             match &seen {
-                Some(head) if head.ended => self.finish("restore", head).await?,
+                Some(head) if head.ended => self.finish(head).await?,
                 Some(_) => return Ok(false),
                 None => {}
             }
             let mut next = Head::new(incarnation, start);
-            let change = self.change(None, &mut next, MaybeUnset::Unset, &Active::Now);
-            match change.make(self.client, "restore").await? {
+            let change = HeadChange::set(self, None, &mut next, MaybeUnset::Unset, &Active::Now);
+            match change.make().await? {
                 Swap::Done => return Ok(true),
                 Swap::Lost(now) => seen = now,
-                Swap::Overtaken(_) => return Err(overtaken("restore")),
+                Swap::Overtaken(_) => return Err(overtaken(self.operation)),
             }
         }
     }
@@ -200,7 +196,7 @@ impl Conversation<'_> {
     /// since.
     async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
         let Some(head) = seen.head.as_ref().filter(|head| head.log == tried.log) else {
-            return Err(overtaken("append"));
+            return Err(overtaken(self.operation));
         };
         if batch.id().is_some() && head.ids - tried.ids <= IDS {
             return Ok(false); // else its id would be there
@@ -210,15 +206,14 @@ impl Conversation<'_> {
                 return Ok(false);
             }
             let places = [tried.first];
-            let (_, rows) =
-                self.client.look("append", self.key, &places, Consistency::Serial).await?;
-            let first = rows.first().ok_or_else(|| overtaken("append"))?;
+            let (_, rows) = self.look(&places, Consistency::Serial).await?;
+            let first = rows.first().ok_or_else(|| overtaken(self.operation))?;
             return Ok(first.attempt == Some(tried.version));
         }
         // A system message alone leaves no trace that lasts, nor does a slot that was removed.
         let stamp = Some(stamp(tried.version));
         let there = seen.rows.iter().any(|row| row.stamp == stamp);
-        if there { Ok(true) } else { Err(overtaken("append")) }
+        if there { Ok(true) } else { Err(overtaken(self.operation)) }
     }
 }
 
@@ -234,25 +229,26 @@ impl<'a> Conversation<'a> {
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();
         let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
-        let mut change = self.change(seen.head.as_ref(), &mut next, system, &active);
+        let mut change = HeadChange::set(self, seen.head.as_ref(), &mut next, system, &active);
         let times = times_of_records(batch.with).map(|at| Some(CqlTimestamp(signed(at))));
         let times = times.chain(std::iter::repeat(None));
-        for ((seq, payload), at) in (first..).zip(&batch.payloads.messages).zip(times) {
-            change.keep(seq, at, payload, seq == first);
+        for ((position, payload), at) in (first..).zip(&batch.payloads.messages).zip(times) {
+            change.keep(position, at, payload, position == first);
         }
-        let stamp = stamp(change.version);
-        for SlotChange { name, content, .. } in batch.slots() {
+        let (cql, key, stamp) = (&self.client.cql, self.key, stamp(change.version));
+        for SlotChange { name, content, .. } in &batch.with.slots {
             let place = slot_place(name);
             match content {
-                Some(content) => change.write(place, name, stamp, content),
+                Some(content) => change.add(&cql.write, (key, place, name, stamp, content)),
                 // If there is no slot, a tombstone would be one too many.
                 None if seen.slot(place).is_none() => {}
-                None => change.erase(place),
+                None => change.add(&cql.erase, (key, place)),
             }
         }
         if let Some(id) = batch.id() {
+            let (place, attempt) = (id_place(ids), change.version);
             let stamp = batch.with.writes_slots().then_some(stamp);
-            change.remember(id_place(ids), id, first..next.end, stamp);
+            change.add(&cql.remember, (key, place, id, first, next.end, stamp, attempt));
         }
         (change, next)
     }

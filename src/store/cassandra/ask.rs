@@ -63,32 +63,6 @@ impl Client {
         })
     }
 
-    // ---- looking --------------------------------------------------------------------------------
-
-    /// Returns the head, where there is one.
-    pub(super) async fn head(
-        &self,
-        operation: &'static str,
-        key: &str,
-        consistency: Consistency,
-    ) -> Result<Option<Head>> {
-        let (head, _) = self.look(operation, key, &[], consistency).await?;
-        Ok(head)
-    }
-
-    /// Returns the head, and the rows in these places, all of one moment.
-    pub(super) async fn look(
-        &self,
-        operation: &'static str,
-        key: &str,
-        places: &[i64],
-        consistency: Consistency,
-    ) -> Result<(Option<Head>, Vec<Look>)> {
-        let rows = self.try_look(key, places, consistency).await;
-        let mut rows = rows.map_err(|failure| failure.during(operation))?;
-        Ok((take_head(operation, &mut rows)?, rows))
-    }
-
     pub(super) async fn try_look(
         &self,
         key: &str,
@@ -101,124 +75,6 @@ impl Client {
         };
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
-
-    /// Returns the head, and the newest `n` of the messages beside it.
-    pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
-        let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
-        let rows: Vec<NewestRow> = self.all("read", &self.cql.newest, (key, limit)).await?;
-        let mut rows = rows.into_iter();
-        let Some(first) = rows.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
-        let head = first.head("read")?;
-        let rows = rows.map(|row| Row::new(row.seq, row.at, row.payload)).collect();
-        Ok(Some(Newest { head, system: first.system, rows }))
-    }
-
-    /// Returns the version of the head, and the rows in these places, all of one moment.
-    pub(super) async fn pick(
-        &self,
-        key: &str,
-        places: &[i64],
-    ) -> Result<(Option<Uuid>, Vec<Pick>)> {
-        let places = [&[HEAD], places].concat();
-        let mut rows: Vec<Pick> = self.all("read", &self.cql.pick, (key, places)).await?;
-        let version = match rows.first() {
-            Some(first) if first.seq == HEAD => rows.remove(0).version,
-            _ => None,
-        };
-        Ok((version, rows))
-    }
-
-    /// Returns the names of the slots, with the versions as they are written.
-    pub(super) async fn slots(&self, key: &str) -> Result<Vec<(String, i64)>> {
-        self.all("slots", &self.cql.slots, (key,)).await
-    }
-
-    // ---- messages -------------------------------------------------------------------------------
-
-    /// Returns the messages beside the head at these positions, newest first.
-    pub(super) async fn beside(
-        &self,
-        operation: &'static str,
-        key: &str,
-        range: Range<i64>,
-    ) -> Result<Vec<Row>> {
-        self.all(operation, &self.cql.beside, (key, range.start, range.end)).await
-    }
-
-    /// Returns the messages of a log at these positions, in no order.
-    pub(super) async fn of_log(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        range: Range<i64>,
-    ) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        for bucket in buckets(&range) {
-            let values = (log, bucket, range.start, range.end);
-            rows.append(&mut self.all(operation, &self.cql.bucket, values).await?);
-        }
-        Ok(rows)
-    }
-
-    /// Puts messages into a log. Nobody sees them before a head says so, and putting them twice
-    /// changes nothing.
-    pub(super) async fn put(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        rows: &[(i64, CqlTimestamp, &[u8])],
-    ) -> Result<()> {
-        for rows in rows.chunk_by(|a, b| a.0 / BUCKET == b.0 / BUCKET) {
-            let mut rest = rows;
-            while !rest.is_empty() {
-                let mut bytes = 0;
-                let fits = |row: &&(i64, CqlTimestamp, &[u8])| {
-                    bytes += row.2.len();
-                    bytes <= MOST_BYTES_AT_ONCE
-                };
-                let count = rest.iter().take_while(fits).count().max(1);
-                let (now, later) = rest.split_at(count);
-                let mut batch = Batch::new(BatchType::Unlogged);
-                batch.set_consistency(self.consistency);
-                batch.set_request_timeout(Some(self.timeout));
-                batch.set_is_idempotent(true);
-                batch.statements.resize(count, self.cql.put.clone().into());
-                let values: Vec<_> = now
-                    .iter()
-                    .map(|(seq, at, payload)| (log, seq / BUCKET, seq, at, payload))
-                    .collect();
-                let sent = self.session.batch(&batch, values).await;
-                sent.map_err(|error| failed(operation, error))?;
-                rest = later;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes whole buckets of a log.
-    pub(super) async fn drop_buckets(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        buckets: Range<i64>,
-    ) -> Result<()> {
-        for bucket in buckets {
-            self.run(operation, &self.cql.drop_bucket, (log, bucket)).await?;
-        }
-        Ok(())
-    }
-
-    /// Removes the messages before a position from its bucket.
-    pub(super) async fn drop_rows(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        before: i64,
-    ) -> Result<()> {
-        self.run(operation, &self.cql.drop_rows, (log, before / BUCKET, before)).await
-    }
-
-    // ---- all conversations ----------------------------------------------------------------------
 
     /// Calls `each` with the conversations from a place in the ring on, until it says that it has
     /// enough.
@@ -233,7 +89,8 @@ impl Client {
 
     /// Asks one node for an answer.
     pub(super) async fn ping(&self) -> Result<()> {
-        self.run("ping", &self.cql.ping, ()).await
+        let said = self.session.execute_unpaged(&self.cql.ping, ()).await;
+        said.map(drop).map_err(|error| failed("ping", error))
     }
 
     /// Returns the number of nodes that the driver has connections to.
@@ -248,30 +105,6 @@ impl Client {
             Ok(token) => Ok(token.map_or(i64::MIN, |token| token.value())),
             Err(error) => Err(Failure::strange(error).during(operation)),
         }
-    }
-
-    // ---- requests -------------------------------------------------------------------------------
-
-    async fn run(
-        &self,
-        operation: &'static str,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<()> {
-        let done = self.session.execute_unpaged(statement, values).await;
-        done.map(drop).map_err(|error| failed(operation, error))
-    }
-
-    async fn all<R>(
-        &self,
-        operation: &'static str,
-        statement: &PreparedStatement,
-        values: impl SerializeRow + Sync,
-    ) -> Result<Vec<R>>
-    where
-        R: for<'a> DeserializeRow<'a, 'a> + Send,
-    {
-        self.try_all(statement, values).await.map_err(|failure| failure.during(operation))
     }
 
     async fn try_all<R>(
@@ -318,11 +151,141 @@ impl Client {
     }
 }
 
+/// One conversation, and what is done with it.
+#[derive(Clone, Copy)]
+pub(super) struct Conversation<'a> {
+    pub(super) client: &'a Client,
+    pub(super) operation: &'static str,
+    pub(super) key: &'a str,
+}
+
+impl Conversation<'_> {
+    /// Returns the head, where there is one.
+    pub(super) async fn head(&self, consistency: Consistency) -> Result<Option<Head>> {
+        Ok(self.look(&[], consistency).await?.0)
+    }
+
+    /// Returns the head, and the rows in these places, all of one moment.
+    pub(super) async fn look(
+        &self,
+        places: &[i64],
+        consistency: Consistency,
+    ) -> Result<(Option<Head>, Vec<Look>)> {
+        let rows = self.client.try_look(self.key, places, consistency).await;
+        let mut rows = rows.map_err(|failure| failure.during(self.operation))?;
+        Ok((take_head(self.operation, &mut rows)?, rows))
+    }
+
+    /// Returns the head, and the newest `n` of the messages beside it.
+    pub(super) async fn newest(&self, n: usize) -> Result<Option<Newest>> {
+        let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
+        let rows: Vec<NewestRow> = self.all(&self.client.cql.newest, (self.key, limit)).await?;
+        let mut rows = rows.into_iter();
+        let Some(first) = rows.next().filter(|first| first.position == HEAD) else {
+            return Ok(None);
+        };
+        let head = first.head(self.operation)?;
+        let rows = rows.map(|row| Row::new(row.position, row.at, row.payload)).collect();
+        Ok(Some(Newest { head, system: first.system, rows }))
+    }
+
+    /// Returns the version of the head, and the rows in these places, all of one moment.
+    pub(super) async fn pick(&self, places: &[i64]) -> Result<(Option<Uuid>, Vec<Pick>)> {
+        let places = [&[HEAD], places].concat();
+        let mut rows: Vec<Pick> = self.all(&self.client.cql.pick, (self.key, places)).await?;
+        let version = match rows.first() {
+            Some(first) if first.position == HEAD => rows.remove(0).version,
+            _ => None,
+        };
+        Ok((version, rows))
+    }
+
+    /// Returns the names of the slots, with the versions as they are written.
+    pub(super) async fn slots(&self) -> Result<Vec<(String, i64)>> {
+        self.all(&self.client.cql.slots, (self.key,)).await
+    }
+
+    /// Returns the messages beside the head at these positions, newest first.
+    pub(super) async fn beside(&self, range: Range<i64>) -> Result<Vec<Row>> {
+        self.all(&self.client.cql.beside, (self.key, range.start, range.end)).await
+    }
+
+    /// Returns the messages of a log at these positions, in no order.
+    pub(super) async fn of_log(&self, log: Uuid, range: Range<i64>) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for bucket in buckets(&range) {
+            let values = (log, bucket, range.start, range.end);
+            rows.append(&mut self.all(&self.client.cql.bucket, values).await?);
+        }
+        Ok(rows)
+    }
+
+    /// Puts messages into a log. Nobody sees them before a head says so, and putting them twice
+    /// changes nothing.
+    pub(super) async fn put(&self, log: Uuid, rows: &[(i64, CqlTimestamp, &[u8])]) -> Result<()> {
+        for rows in rows.chunk_by(|a, b| a.0 / BUCKET == b.0 / BUCKET) {
+            let mut rest = rows;
+            while !rest.is_empty() {
+                let mut bytes = 0;
+                let fits = |row: &&(i64, CqlTimestamp, &[u8])| {
+                    bytes += row.2.len();
+                    bytes <= MOST_BYTES_AT_ONCE
+                };
+                let count = rest.iter().take_while(fits).count().max(1);
+                let (now, later) = rest.split_at(count);
+                let mut batch = Batch::new(BatchType::Unlogged);
+                batch.set_consistency(self.client.consistency);
+                batch.set_request_timeout(Some(self.client.timeout));
+                batch.set_is_idempotent(true);
+                batch.statements.resize(count, self.client.cql.put.clone().into());
+                let values: Vec<_> = now
+                    .iter()
+                    .map(|(position, at, payload)| (log, position / BUCKET, position, at, payload))
+                    .collect();
+                let sent = self.client.session.batch(&batch, values).await;
+                sent.map_err(|error| failed(self.operation, error))?;
+                rest = later;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes whole buckets of a log.
+    pub(super) async fn drop_buckets(&self, log: Uuid, buckets: Range<i64>) -> Result<()> {
+        for bucket in buckets {
+            self.run(&self.client.cql.drop_bucket, (log, bucket)).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the messages before a position from its bucket.
+    pub(super) async fn drop_rows(&self, log: Uuid, before: i64) -> Result<()> {
+        self.run(&self.client.cql.drop_rows, (log, before / BUCKET, before)).await
+    }
+
+    async fn run(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<()> {
+        let done = self.client.session.execute_unpaged(statement, values).await;
+        done.map(drop).map_err(|error| failed(self.operation, error))
+    }
+
+    async fn all<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow + Sync,
+    ) -> Result<Vec<R>>
+    where
+        R: for<'a> DeserializeRow<'a, 'a> + Send,
+    {
+        let rows = self.client.try_all(statement, values).await;
+        rows.map_err(|failure| failure.during(self.operation))
+    }
+}
+
 /// Takes the head out of rows that were looked at: the newest come first, and nothing comes before
 /// it.
 pub(super) fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
     match rows.first() {
-        Some(first) if first.seq == HEAD => rows.remove(0).head(operation).map(Some),
+        Some(first) if first.position == HEAD => rows.remove(0).head(operation).map(Some),
         _ => Ok(None),
     }
 }

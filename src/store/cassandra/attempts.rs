@@ -1,22 +1,20 @@
 //! The attempts of an operation that loses where another writer changes the head first.
 
-use std::time::Duration;
-
+use super::ask::Conversation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::retry::Retry;
 
 pub(super) struct Attempts {
     operation: &'static str,
     retry: Retry,
-    lost: u32,
-    begun: bool,
+    begun: u32,
 }
 
 impl Attempts {
     /// Allows attempts for twice as long as an answer is waited for.
-    pub(super) fn of(operation: &'static str, timeout: Duration) -> Self {
-        let retry = Retry::within(timeout.saturating_mul(2));
-        Self { operation, retry, lost: 0, begun: false }
+    pub(super) fn of(conversation: &Conversation<'_>) -> Self {
+        let retry = Retry::within(conversation.client.timeout.saturating_mul(2));
+        Self { operation: conversation.operation, retry, begun: 0 }
     }
 
     /// Begins the next attempt, after a pause if there was one before.
@@ -25,14 +23,12 @@ impl Attempts {
     ///
     /// Where the time is up. What lost against others is not done.
     pub(super) async fn next(&mut self) -> Result<()> {
-        if !std::mem::replace(&mut self.begun, true) {
+        self.begun += 1;
+        if self.begun == 1 || self.retry.pause().await {
             return Ok(());
         }
-        self.lost += 1;
-        if self.retry.pause().await {
-            return Ok(());
-        }
-        let text = format!("cassandra: gave up after {} lost compare-and-set attempts", self.lost);
+        let lost = self.begun - 1;
+        let text = format!("cassandra: gave up after {lost} lost compare-and-set attempts");
         Err(Error::new(ErrorKind::Storage, self.operation, text))
     }
 }

@@ -1,6 +1,5 @@
 //! A change of one conversation: one conditional batch.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use scylla::client::session::Session;
@@ -11,10 +10,9 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
 use uuid::Uuid;
 
-use super::ask::{Client, Consistency, take_head};
+use super::ask::{Consistency, Conversation, take_head};
 use super::failure::Failure;
 use super::rows::Head;
-use super::statements::Statements;
 use crate::error::Result;
 use crate::store::retry::Retry;
 
@@ -22,8 +20,7 @@ use crate::store::retry::Retry;
 pub(super) struct HeadChange<'a> {
     /// The version of the head once the change is made; nil where the head is removed.
     pub(super) version: Uuid,
-    key: &'a str,
-    cql: &'a Statements,
+    of: Conversation<'a>,
     batch: Batch,
     values: Vec<Values<'a>>,
 }
@@ -49,28 +46,29 @@ pub(super) enum Active {
 type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
 
 impl<'a> HeadChange<'a> {
-    fn new(client: &'a Client, key: &'a str, version: Uuid) -> Self {
+    fn new(of: &Conversation<'a>, version: Uuid) -> Self {
+        let client = of.client;
         let mut batch = Batch::new(BatchType::Unlogged); // of one partition, so it is atomic
         batch.set_consistency(client.consistency);
         batch.set_serial_consistency(Some(client.serial));
         batch.set_request_timeout(Some(client.timeout));
         batch.set_is_idempotent(false);
         batch.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
-        Self { version, key, cql: &client.cql, batch, values: Vec::new() }
+        Self { version, of: *of, batch, values: Vec::new() }
     }
 
     /// Leads from the head `seen` to the head `next`, which gets a version of its own. What is left
     /// out of the system message stays.
     pub(super) fn set(
-        client: &'a Client,
-        key: &'a str,
+        of: &Conversation<'a>,
         seen: Option<&Head>,
         next: &mut Head,
         system: MaybeUnset<Option<&'a [u8]>>,
         active: &Active,
     ) -> Self {
         next.version = Uuid::new_v4();
-        let mut change = Self::new(client, key, next.version);
+        let mut change = Self::new(of, next.version);
+        let (cql, key) = (&of.client.cql, of.key);
         let Head { version, log, start, end, sealed, .. } = *next;
         // What keeps its value is left alone.
         let kept = |same: fn(&Head, &Head) -> bool| seen.is_some_and(|seen| same(seen, next));
@@ -84,7 +82,7 @@ impl<'a> HeadChange<'a> {
             Active::Now => {
                 let values =
                     (version, log, start, end, sealed, swept, ids, ended, life, system, key, seen);
-                change.add(&client.cql.set_now, values);
+                change.add(&cql.set_now, values);
                 return change;
             }
             Active::Kept => MaybeUnset::Unset,
@@ -92,19 +90,23 @@ impl<'a> HeadChange<'a> {
         };
         let values =
             (version, log, start, end, sealed, swept, ids, ended, life, system, active, key, seen);
-        change.add(&client.cql.set, values);
+        change.add(&cql.set, values);
         change
     }
 
     /// Removes a conversation and everything in it.
-    pub(super) fn remove(client: &'a Client, key: &'a str, seen: &Head) -> Self {
-        let mut change = Self::new(client, key, Uuid::nil());
-        change.add(&client.cql.remove, (key, seen.version));
-        change.forget_all();
+    pub(super) fn remove(of: &Conversation<'a>, seen: &Head) -> Self {
+        let mut change = Self::new(of, Uuid::nil());
+        change.add(&of.client.cql.remove, (of.key, seen.version));
+        change.add(&of.client.cql.forget_all, (of.key,));
         change
     }
 
-    fn add(&mut self, statement: &PreparedStatement, values: impl SerializeRow + Send + Sync + 'a) {
+    pub(super) fn add(
+        &mut self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow + Send + Sync + 'a,
+    ) {
         self.batch.append_statement(statement.clone());
         self.values.push(Box::new(values));
     }
@@ -114,53 +116,17 @@ impl<'a> HeadChange<'a> {
     /// Without a time it gets that of the node that makes the change.
     pub(super) fn keep(
         &mut self,
-        seq: i64,
+        position: i64,
         at: Option<CqlTimestamp>,
         payload: &'a [u8],
         is_first: bool,
     ) {
+        let Conversation { client, key, .. } = self.of;
         let attempt = unset_if(!is_first, self.version);
         match at {
-            Some(at) => self.add(&self.cql.keep, (self.key, seq, payload, attempt, at)),
-            None => self.add(&self.cql.keep_now, (self.key, seq, payload, attempt)),
+            Some(at) => self.add(&client.cql.keep, (key, position, payload, attempt, at)),
+            None => self.add(&client.cql.keep_now, (key, position, payload, attempt)),
         }
-    }
-
-    /// Adds the id of the append of these positions, and the version of the slots that it writes.
-    pub(super) fn remember(
-        &mut self,
-        place: i64,
-        id: &'a str,
-        positions: Range<i64>,
-        stamp: Option<i64>,
-    ) {
-        let values = (self.key, place, id, positions.start, positions.end, stamp, self.version);
-        self.add(&self.cql.remember, values);
-    }
-
-    /// Writes this slot.
-    pub(super) fn write(&mut self, place: i64, name: &'a str, stamp: i64, content: &'a [u8]) {
-        self.add(&self.cql.write, (self.key, place, name, stamp, content));
-    }
-
-    /// Removes the slot at this place.
-    pub(super) fn erase(&mut self, place: i64) {
-        self.add(&self.cql.erase, (self.key, place));
-    }
-
-    /// Removes the messages beside the head before a position.
-    pub(super) fn forget(&mut self, before: i64) {
-        self.add(&self.cql.forget, (self.key, before));
-    }
-
-    /// Removes all slots.
-    pub(super) fn forget_slots(&mut self) {
-        self.add(&self.cql.forget_slots, (self.key,));
-    }
-
-    /// Removes everything but the head.
-    pub(super) fn forget_all(&mut self) {
-        self.add(&self.cql.forget_all, (self.key,));
     }
 
     /// Makes the change, if nobody made another one since.
@@ -168,13 +134,14 @@ impl<'a> HeadChange<'a> {
     /// If the answer gets lost the change is sent again, and that is safe: the version which it
     /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made
     /// now.
-    pub(super) async fn make(&self, client: &Client, operation: &'static str) -> Result<Swap> {
+    pub(super) async fn make(&self) -> Result<Swap> {
+        let Conversation { client, operation, key } = self.of;
         let mut retry = Retry::within(client.timeout.saturating_mul(2));
         let mut in_doubt = false;
         loop {
             let failure = match self.send(&client.session).await {
                 Ok(true) => return Ok(Swap::Done),
-                Ok(false) => match client.try_look(self.key, &[], Consistency::Serial).await {
+                Ok(false) => match client.try_look(key, &[], Consistency::Serial).await {
                     Ok(mut rows) => {
                         let now = take_head(operation, &mut rows)?;
                         let made = match &now {

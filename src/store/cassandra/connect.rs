@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::record::places;
 use crate::store::common::in_runtime;
+use crate::store::payloads::Encoding;
 
 impl CassandraOptions {
     /// Opens the store at these addresses, `host:port` with commas between them.
@@ -58,8 +59,8 @@ impl CassandraOptions {
 async fn connect(options: &CassandraOptions, addresses: &str, nodes: &[&str]) -> Result<Session> {
     let time = options.connect_timeout;
     let mut builder = SessionBuilder::new().known_nodes(nodes).connection_timeout(time);
-    if let Some((name, password)) = &options.user {
-        builder = builder.user(name, password);
+    if let Some(name) = &options.user {
+        builder = builder.user(name, &options.password.0);
     }
     let session = tokio::time::timeout(time, builder.build()).await.map_err(|_| {
         let text = format!("cassandra: no answer from {addresses} within {time:?}");
@@ -85,7 +86,7 @@ async fn store(
     let shared = Shared {
         client,
         queues: Queues::default(),
-        codec: options.codec,
+        encoding: Encoding { codec: options.codec, media_beside: usize::MAX },
         limits: limits.with_ids(places(IDS.unsigned_abs())),
         place,
     };

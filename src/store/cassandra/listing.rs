@@ -65,8 +65,8 @@ impl CassandraStore {
         loop {
             let page = self.page(operation, after, LISTED_AT_ONCE, wanted).await?;
             for Listed { id, .. } in &page {
-                let conversation = self.conversation(id);
-                removed += u64::from(conversation.remove(operation, older_than).await?);
+                let conversation = self.conversation(operation, id);
+                removed += u64::from(conversation.remove(older_than).await?);
             }
             after = match page.into_iter().next_back() {
                 Some(last) => Some((last.place, last.id)),

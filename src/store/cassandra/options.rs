@@ -1,12 +1,13 @@
 //! The settings by which a store is opened.
 
-use std::fmt;
 use std::time::Duration;
 
 use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::store::common::Hidden;
+use crate::store::setters::setters;
 
 /// The settings by which a [`CassandraStore`](super::CassandraStore) is opened.
 ///
@@ -29,7 +30,7 @@ use crate::error::{Error, Result};
 /// # })?;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CassandraOptions {
     pub(super) codec: Codec,
     pub(super) keyspace: String,
@@ -38,8 +39,60 @@ pub struct CassandraOptions {
     pub(super) serial_consistency: SerialConsistency,
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
-    pub(super) user: Option<(String, String)>,
+    pub(super) user: Option<String>,
+    pub(super) password: Hidden<String>,
     pub(super) largest_batch: usize,
+}
+
+setters! {
+    CassandraOptions:
+
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    pub fn codec(codec: Codec) => codec = codec;
+
+    /// Sets the keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
+    pub fn keyspace(keyspace: impl Into<String>) => keyspace = keyspace.into();
+
+    /// Sets how a keyspace that is not there is replicated, in CQL, for example
+    /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
+    ///
+    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at
+    /// most.
+    pub fn replication(replication: impl Into<String>) => replication = Some(replication.into());
+
+    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless
+    /// set.
+    ///
+    /// With anything weaker, what one appends another may not read at once, and what was
+    /// acknowledged can be lost with a machine. Where all who use a conversation are in one data
+    /// centre, [`Consistency::LocalQuorum`] is as good and does not wait for the others.
+    pub fn consistency(consistency: Consistency) => consistency = consistency;
+
+    /// Sets which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
+    ///
+    /// [`SerialConsistency::LocalSerial`] is right where all who use a conversation are in one data
+    /// centre, and loses messages where they are not.
+    pub fn serial_consistency(consistency: SerialConsistency) => serial_consistency = consistency;
+
+    /// Sets how long to wait for an answer; 10 seconds unless set.
+    ///
+    /// A change that gets none is sent again until it gets one, for some three times as long,
+    /// before it is [`Unacknowledged`](crate::ErrorKind::Unacknowledged). What others overtake is
+    /// tried again for twice as long, with pauses, and is then an error and not done.
+    pub fn timeout(timeout: Duration) => timeout = timeout;
+
+    /// Sets how long to wait for the first connection; 10 seconds unless set.
+    pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
+
+    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append
+    /// of more is an error before anything is done.
+    ///
+    /// What is appended at once is one request and one change of the replicas, and takes with ids
+    /// and keys up to twice as much there. So with more than 8 MiB the server must take more than
+    /// its defaults: `native_transport_max_frame_size` and `max_mutation_size` twice this (which is
+    /// half of `commitlog_segment_size` unless set, so that four times this as a segment is
+    /// enough).
+    pub fn largest_batch(bytes: usize) => largest_batch = bytes;
 }
 
 impl CassandraOptions {
@@ -53,93 +106,15 @@ impl CassandraOptions {
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
             user: None,
+            password: Hidden::default(),
             largest_batch: 8 << 20,
         }
-    }
-
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
-
-    /// Sets the keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
-    #[must_use]
-    pub fn keyspace(mut self, keyspace: impl Into<String>) -> Self {
-        self.keyspace = keyspace.into();
-        self
-    }
-
-    /// Sets how a keyspace that is not there is replicated, in CQL, for example
-    /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
-    ///
-    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at
-    /// most.
-    #[must_use]
-    pub fn replication(mut self, replication: impl Into<String>) -> Self {
-        self.replication = Some(replication.into());
-        self
-    }
-
-    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless
-    /// set.
-    ///
-    /// With anything weaker, what one appends another may not read at once, and what was
-    /// acknowledged can be lost with a machine. Where all who use a conversation are in one data
-    /// centre, [`Consistency::LocalQuorum`] is as good and does not wait for the others.
-    #[must_use]
-    pub fn consistency(mut self, consistency: Consistency) -> Self {
-        self.consistency = consistency;
-        self
-    }
-
-    /// Sets which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
-    ///
-    /// [`SerialConsistency::LocalSerial`] is right where all who use a conversation are in one data
-    /// centre, and loses messages where they are not.
-    #[must_use]
-    pub fn serial_consistency(mut self, serial_consistency: SerialConsistency) -> Self {
-        self.serial_consistency = serial_consistency;
-        self
-    }
-
-    /// Sets how long to wait for an answer; 10 seconds unless set.
-    ///
-    /// A change that gets none is sent again until it gets one, for some three times as long,
-    /// before it is [`Unacknowledged`](crate::ErrorKind::Unacknowledged). What others overtake is
-    /// tried again for twice as long, with pauses, and is then an error and not done.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets how long to wait for the first connection; 10 seconds unless set.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
     }
 
     /// Sets the name and the password to connect with.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.user = Some((name.into(), password.into()));
-        self
-    }
-
-    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append
-    /// of more is an error before anything is done.
-    ///
-    /// What is appended at once is one request and one change of the replicas, and takes with ids
-    /// and keys up to twice as much there. So with more than 8 MiB the server must take more than
-    /// its defaults: `native_transport_max_frame_size` and `max_mutation_size` twice this (which is
-    /// half of `commitlog_segment_size` unless set, so that four times this as a segment is
-    /// enough).
-    #[must_use]
-    pub fn largest_batch(mut self, bytes: usize) -> Self {
-        self.largest_batch = bytes;
+        (self.user, self.password) = (Some(name.into()), Hidden(password.into()));
         self
     }
 
@@ -154,21 +129,5 @@ impl CassandraOptions {
         }
         let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
         Err(Error::invalid("open", text))
-    }
-}
-
-impl fmt::Debug for CassandraOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CassandraOptions")
-            .field("codec", &self.codec)
-            .field("keyspace", &self.keyspace)
-            .field("replication", &self.replication)
-            .field("consistency", &self.consistency)
-            .field("serial_consistency", &self.serial_consistency)
-            .field("timeout", &self.timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("user", &self.user.as_ref().map(|(name, _)| name))
-            .field("largest_batch", &self.largest_batch)
-            .finish()
     }
 }

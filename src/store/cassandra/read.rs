@@ -1,55 +1,27 @@
 //! One conversation, and reading it.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use scylla::value::MaybeUnset;
-
-use super::ask::{Client, Consistency, Newest};
+use super::ask::{Consistency, Conversation, Newest};
 use super::attempts::Attempts;
-use super::change::{Active, HeadChange};
 use super::rows::{Head, Pick, Row, slot_place};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
-use crate::record::{Records, Slot, Snapshot, Unreadable};
-use crate::store::common::{Rows, signed, unreadable_system, unsigned};
+use crate::record::{Slot, Snapshot};
+use crate::store::answer::Answer;
+use crate::store::common::{self, Rows, signed, unsigned};
 use crate::store::join::join_in_order;
+use crate::store::media::Found;
 
-pub(super) struct Conversation<'a> {
-    pub(super) client: &'a Client,
-    pub(super) key: &'a str,
-}
-
-impl<'a> Conversation<'a> {
-    /// Returns the head of a conversation that has not ended.
-    pub(super) async fn head(
-        &self,
-        operation: &'static str,
-        consistency: Consistency,
-    ) -> Result<Option<Head>> {
-        let head = self.client.head(operation, self.key, consistency).await?;
-        Ok(head.filter(|head| !head.ended))
-    }
-
-    /// Returns a change from the head `seen` to `next`.
-    pub(super) fn change(
-        &self,
-        seen: Option<&Head>,
-        next: &mut Head,
-        system: MaybeUnset<Option<&'a [u8]>>,
-        active: &Active,
-    ) -> HeadChange<'a> {
-        HeadChange::set(self.client, self.key, seen, next, system, active)
-    }
-
+impl Conversation<'_> {
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
         // Without `before`, the messages beside the head come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
         let (mut seen, mut confirms) = (None, false);
-        let mut attempts = Attempts::of("read", self.client.timeout);
+        let mut attempts = Attempts::of(self);
         loop {
             let confirming = std::mem::take(&mut confirms);
             // A second look at a row that seems to be gone is no lost race, and is not counted as a
@@ -57,13 +29,12 @@ impl<'a> Conversation<'a> {
             if !confirming {
                 attempts.next().await?;
             }
-            let newest = self.client.newest(self.key, beside);
+            let newest = self.newest(beside);
             let (newest, (version, picked)) = if read.is_plain() {
                 (newest.await?, (None, Vec::new()))
             } else {
                 let (newest, picked) =
-                    join_in_order(Box::pin(newest), Box::pin(self.client.pick(self.key, &places)))
-                        .await;
+                    join_in_order(Box::pin(newest), Box::pin(self.pick(&places))).await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {
@@ -74,11 +45,11 @@ impl<'a> Conversation<'a> {
             }
             let end = read.before.map_or(head.end, signed).min(head.end);
             let wanted = end.saturating_sub(n).max(head.start)..end;
-            rows.retain(|row| row.seq >= head.sealed && wanted.contains(&row.seq));
+            rows.retain(|row| row.position >= head.sealed && wanted.contains(&row.position));
             if read.before.is_none() {
-                rows.append(&mut self.sealed("read", &head, wanted.clone()).await?);
+                rows.append(&mut self.sealed(&head, wanted.clone()).await?);
             } else {
-                rows.append(&mut self.rows("read", &head, wanted.clone()).await?);
+                rows.append(&mut self.rows(&head, wanted.clone()).await?);
             }
             let (slots, picked) = part(picked, &read.slots);
             let mut single = Vec::new();
@@ -94,15 +65,23 @@ impl<'a> Conversation<'a> {
             let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start)
                 && single.len() as u64 == asked;
             if complete || seen == Some(head.version) {
-                let snapshot = snapshot(&head, system.as_deref(), rows, wanted)?;
-                if read.is_plain() {
-                    return Ok(snapshot);
-                }
                 let stretches = stretches.into_iter().map(|it| signed(it.start)..signed(it.end));
-                let (records, unreadable) = records(single, stretches);
-                return Ok(snapshot.with_picked(records, unreadable).with_slots(slots));
+                let snapshot = Snapshot {
+                    system: common::system("cassandra", system.as_deref().map(codec::decode))?,
+                    start: unsigned(head.start),
+                    end: unsigned(head.end),
+                    incarnation: Some(head.incarnation),
+                    ..Snapshot::default()
+                };
+                let answer = Answer {
+                    snapshot,
+                    newest: decoded(rows, [wanted]),
+                    picked: decoded(single, stretches),
+                    slots,
+                };
+                return Ok(answer.into_snapshot(read, &Found::new()));
             }
-            seen = self.head("read", Consistency::Serial).await?.map(|head| head.version);
+            seen = self.head(Consistency::Serial).await?.map(|head| head.version);
             confirms = !confirming && seen == Some(head.version);
         }
     }
@@ -111,38 +90,30 @@ impl<'a> Conversation<'a> {
     /// all there.
     async fn stretch(&self, head: &Head, stretch: &Range<u64>, picked: &[Row]) -> Result<Vec<Row>> {
         let range = signed(stretch.start)..signed(stretch.end);
-        let picked = picked.iter().filter(|row| range.contains(&row.seq) && row.seq >= head.sealed);
+        let picked = picked
+            .iter()
+            .filter(|row| range.contains(&row.position) && row.position >= head.sealed);
         let picked: Vec<Row> = picked.cloned().collect();
         if picked.len() as u64 == stretch.end - stretch.start {
             return Ok(picked);
         }
-        self.rows("read", head, range).await
+        self.rows(head, range).await
     }
 
     /// Returns the messages at these positions, in no order.
-    pub(super) async fn rows(
-        &self,
-        operation: &'static str,
-        head: &Head,
-        range: Range<i64>,
-    ) -> Result<Vec<Row>> {
-        let mut rows = self.sealed(operation, head, range.clone()).await?;
+    pub(super) async fn rows(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
+        let mut rows = self.sealed(head, range.clone()).await?;
         let beside = range.start.max(head.sealed)..range.end;
         if !beside.is_empty() {
-            rows.append(&mut self.client.beside(operation, self.key, beside).await?);
+            rows.append(&mut self.beside(beside).await?);
         }
         Ok(rows)
     }
 
     /// Returns those of them that lie in buckets.
-    async fn sealed(
-        &self,
-        operation: &'static str,
-        head: &Head,
-        range: Range<i64>,
-    ) -> Result<Vec<Row>> {
+    async fn sealed(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
         let sealed = range.start..range.end.min(head.sealed);
-        self.client.of_log(operation, head.log, sealed).await
+        self.of_log(head.log, sealed).await
     }
 }
 
@@ -158,45 +129,23 @@ fn places(read: &Read) -> Vec<i64> {
 
 /// Parts picked rows into the slots of these names and the messages.
 fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
-    let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.seq < 0);
+    let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.position < 0);
     let slots = slots.into_iter().filter_map(Pick::slot);
     let slots = slots.filter(|slot| names.iter().any(|name| name == slot.name()));
     (slots.collect(), rows.into_iter().map(Pick::row).collect())
 }
 
-fn snapshot(
-    head: &Head,
-    system: Option<&[u8]>,
-    rows: Vec<Row>,
-    wanted: Range<i64>,
-) -> Result<Snapshot> {
-    let system = system.map(codec::decode).transpose();
-    let (records, unreadable) = records(rows, [wanted]);
-    Ok(Snapshot {
-        system: system.map_err(|error| unreadable_system("cassandra", error))?.map(Arc::new),
-        records,
-        start: unsigned(head.start),
-        end: unsigned(head.end),
-        unreadable,
-        incarnation: Some(head.incarnation),
-        ..Snapshot::default()
-    })
-}
-
 /// Returns the messages of these rows at these positions; a position without a row is an error.
-fn records(
-    mut rows: Vec<Row>,
-    wanted: impl IntoIterator<Item = Range<i64>>,
-) -> (Records, Vec<Unreadable>) {
-    rows.sort_unstable_by_key(|row| row.seq);
+fn decoded(mut rows: Vec<Row>, wanted: impl IntoIterator<Item = Range<i64>>) -> Rows {
+    rows.sort_unstable_by_key(|row| row.position);
     let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
-    for seq in wanted.into_iter().flatten() {
-        match rows.next_if(|row| row.seq == seq) {
-            Some(row) => read.push_signed(seq, row.at.0, codec::decode(&row.payload)),
-            None => read.push_signed(seq, 0, Err(missing_row())),
+    for position in wanted.into_iter().flatten() {
+        match rows.next_if(|row| row.position == position) {
+            Some(row) => read.push_signed(position, row.at.0, codec::decode(&row.payload)),
+            None => read.push_signed(position, 0, Err(missing_row())),
         }
     }
-    read.into()
+    read
 }
 
 fn missing_row() -> Error {

@@ -1,6 +1,6 @@
 //! The rows of a partition of `conversation`, and the place of each thing in it.
 //!
-//! | `seq` | row |
+//! | `position` | row |
 //! |--:|---|
 //! | 2⁶³ − 1 | the head |
 //! | 0 and more | messages, by position |
@@ -88,7 +88,7 @@ macro_rules! rows {
         $(#[$documentation])*
         #[derive(scylla::DeserializeRow)]
         pub(super) struct $name {
-            pub(super) seq: i64,
+            pub(super) position: i64,
             version: Option<Uuid>,
             log: Option<Uuid>,
             incarnation: Option<i64>,
@@ -147,7 +147,7 @@ fn damaged(operation: &'static str) -> Error {
 /// A row that a read picks out: the head (of which the version is read), a message, or a slot.
 #[derive(scylla::DeserializeRow)]
 pub(super) struct Pick {
-    pub(super) seq: i64,
+    pub(super) position: i64,
     pub(super) version: Option<Uuid>,
     at: Option<CqlTimestamp>,
     payload: Option<Vec<u8>>,
@@ -158,20 +158,20 @@ pub(super) struct Pick {
 /// A message as a table holds it.
 #[derive(Clone, Debug, scylla::DeserializeRow)]
 pub(super) struct Row {
-    pub(super) seq: i64,
+    pub(super) position: i64,
     pub(super) at: CqlTimestamp,
     pub(super) payload: Vec<u8>,
 }
 
 impl Row {
-    pub(super) fn new(seq: i64, at: Option<CqlTimestamp>, payload: Option<Vec<u8>>) -> Self {
-        Self { seq, at: at.unwrap_or(CqlTimestamp(0)), payload: payload.unwrap_or_default() }
+    pub(super) fn new(position: i64, at: Option<CqlTimestamp>, payload: Option<Vec<u8>>) -> Self {
+        Self { position, at: at.unwrap_or(CqlTimestamp(0)), payload: payload.unwrap_or_default() }
     }
 }
 
 impl Pick {
     pub(super) fn row(self) -> Row {
-        Row::new(self.seq, self.at, self.payload)
+        Row::new(self.position, self.at, self.payload)
     }
 
     pub(super) fn slot(self) -> Option<Slot> {

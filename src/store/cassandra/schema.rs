@@ -17,8 +17,8 @@ const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)",
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (
         id text,
-        seq bigint,
-        -- the head, at seq 2^63 - 1
+        position bigint,
+        -- the head, at position 2^63 - 1
         version uuid,
         log uuid,
         incarnation bigint,
@@ -37,16 +37,16 @@ const TABLES: [&str; 3] = [
         -- an id of an append, at -64 to -1, or a slot, below
         name text,
         stamp bigint,
-        PRIMARY KEY (id, seq)
-    ) WITH CLUSTERING ORDER BY (seq DESC)"#,
+        PRIMARY KEY (id, position)
+    ) WITH CLUSTERING ORDER BY (position DESC)"#,
     "CREATE TABLE IF NOT EXISTS {}.message (
         log uuid,
         bucket bigint,
-        seq bigint,
+        position bigint,
         at timestamp,
         payload blob,
-        PRIMARY KEY ((log, bucket), seq)
-    ) WITH CLUSTERING ORDER BY (seq DESC)",
+        PRIMARY KEY ((log, bucket), position)
+    ) WITH CLUSTERING ORDER BY (position DESC)",
 ];
 
 /// The version of the tables.
@@ -95,7 +95,7 @@ impl Schema<'_> {
             let text = format!("cassandra: the cluster can't be looked at: {error}");
             Error::new(ErrorKind::Storage, "open", text).with_source(error)
         })?;
-        if !self.has("keyspaces", &[]).await? {
+        if !self.has("keyspaces WHERE keyspace_name = ?").await? {
             let replication = self.options.replication.clone();
             let create = format!(
                 "CREATE KEYSPACE IF NOT EXISTS {{}} WITH replication = {}",
@@ -111,7 +111,7 @@ impl Schema<'_> {
 
     /// Returns the version of the tables, 0 if there are none.
     async fn version(&self) -> Result<i32> {
-        if !self.has("tables", &["layout"]).await? {
+        if !self.has("tables WHERE keyspace_name = ? AND table_name = 'layout'").await? {
             return Ok(0);
         }
         let select = "SELECT version FROM {}.layout WHERE name = ?";
@@ -123,14 +123,9 @@ impl Schema<'_> {
     }
 
     /// Returns whether this keyspace, or this table of it, is there.
-    async fn has(&self, kind: &str, names: &[&str]) -> Result<bool> {
-        let columns = ["keyspace_name", "table_name"];
-        let names = [&[self.options.keyspace.as_str()], names].concat();
-        let is: Vec<_> =
-            columns.iter().zip(&names).map(|(name, _)| format!("{name} = ?")).collect();
-        let select =
-            format!("SELECT keyspace_name FROM system_schema.{kind} WHERE {}", is.join(" AND "));
-        Ok(self.query(&select, names).await?.rows_num() > 0)
+    async fn has(&self, what: &str) -> Result<bool> {
+        let select = format!("SELECT keyspace_name FROM system_schema.{what}");
+        Ok(self.query(&select, (self.options.keyspace.as_str(),)).await?.rows_num() > 0)
     }
 
     async fn query(&self, text: &str, values: impl SerializeRow) -> Result<QueryRowsResult> {

@@ -54,8 +54,8 @@ pub(super) fn in_keyspace(text: &str, keyspace: &str) -> String {
     text.replace("{}", &format!("\"{keyspace}\""))
 }
 
-// In these texts `{}` is the keyspace. `seq` 9223372036854775807 is `HEAD`, and what is below -64
-// is a slot: see `rows.rs`.
+// In these texts `{}` is the keyspace. `position` 9223372036854775807 is `HEAD`, and what is below
+// -64 is a slot: see `rows.rs`.
 //
 // `conversation` is changed under the condition on its version and in no other way: the replicas'
 // own clock for such changes orders them, and must not be mixed with another one.
@@ -63,26 +63,26 @@ pub(super) fn in_keyspace(text: &str, keyspace: &str) -> String {
 // A row of `message` is put with the earliest time there is, so that one that comes late, from
 // somebody who moves what others have removed meanwhile, stays removed.
 
-/// Looks at rows of a conversation, which come from the highest `seq` down.
+/// Looks at rows of a conversation, which come from the highest `position` down.
 const LOOK: &str = r#"SELECT
-    seq, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
+    position, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
     name, stamp, attempt
-    FROM {}.conversation WHERE id = ? AND seq IN ?"#;
+    FROM {}.conversation WHERE id = ? AND position IN ?"#;
 
 statements! {
     // Reading.
     look: LOOK,
     look_serial: LOOK,
     newest: r#"SELECT
-        seq, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
+        position, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
         system, at, payload
-        FROM {}.conversation WHERE id = ? AND seq >= 0 LIMIT ?"#,
-    pick: "SELECT seq, version, at, payload, name, stamp
-        FROM {}.conversation WHERE id = ? AND seq IN ?",
-    slots: "SELECT name, stamp FROM {}.conversation WHERE id = ? AND seq < -64",
-    beside: "SELECT seq, at, payload FROM {}.conversation WHERE id = ? AND seq >= ? AND seq < ?",
-    bucket: "SELECT seq, at, payload
-        FROM {}.message WHERE log = ? AND bucket = ? AND seq >= ? AND seq < ?",
+        FROM {}.conversation WHERE id = ? AND position >= 0 LIMIT ?"#,
+    pick: "SELECT position, version, at, payload, name, stamp
+        FROM {}.conversation WHERE id = ? AND position IN ?",
+    slots: "SELECT name, stamp FROM {}.conversation WHERE id = ? AND position < -64",
+    beside: "SELECT position, at, payload FROM {}.conversation WHERE id = ? AND position >= ? AND position < ?",
+    bucket: "SELECT position, at, payload
+        FROM {}.message WHERE log = ? AND bucket = ? AND position >= ? AND position < ?",
     ids: "SELECT id, token(id) AS place, active, ended
         FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1",
     ping: "SELECT key FROM system.local",
@@ -90,25 +90,25 @@ statements! {
     set: r#"UPDATE {}.conversation
         SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
             incarnation = ?, system = ?, active = ?
-        WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#,
+        WHERE id = ? AND position = 9223372036854775807 IF version = ?"#,
     set_now: r#"UPDATE {}.conversation
         SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
             incarnation = ?, system = ?, active = toTimestamp(now())
-        WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#,
-    remove: "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?",
-    keep: "INSERT INTO {}.conversation (id, seq, payload, attempt, at) VALUES (?, ?, ?, ?, ?)",
-    keep_now: "INSERT INTO {}.conversation (id, seq, payload, attempt, at)
+        WHERE id = ? AND position = 9223372036854775807 IF version = ?"#,
+    remove: "DELETE FROM {}.conversation WHERE id = ? AND position = 9223372036854775807 IF version = ?",
+    keep: "INSERT INTO {}.conversation (id, position, payload, attempt, at) VALUES (?, ?, ?, ?, ?)",
+    keep_now: "INSERT INTO {}.conversation (id, position, payload, attempt, at)
         VALUES (?, ?, ?, ?, toTimestamp(now()))",
-    remember: r#"INSERT INTO {}.conversation (id, seq, name, start, "end", stamp, attempt)
+    remember: r#"INSERT INTO {}.conversation (id, position, name, start, "end", stamp, attempt)
         VALUES (?, ?, ?, ?, ?, ?, ?)"#,
-    write: "INSERT INTO {}.conversation (id, seq, name, stamp, payload) VALUES (?, ?, ?, ?, ?)",
-    erase: "DELETE FROM {}.conversation WHERE id = ? AND seq = ?",
-    forget: "DELETE FROM {}.conversation WHERE id = ? AND seq >= 0 AND seq < ?",
-    forget_slots: "DELETE FROM {}.conversation WHERE id = ? AND seq < -64",
-    forget_all: "DELETE FROM {}.conversation WHERE id = ? AND seq < 9223372036854775807",
+    write: "INSERT INTO {}.conversation (id, position, name, stamp, payload) VALUES (?, ?, ?, ?, ?)",
+    erase: "DELETE FROM {}.conversation WHERE id = ? AND position = ?",
+    forget: "DELETE FROM {}.conversation WHERE id = ? AND position >= 0 AND position < ?",
+    forget_slots: "DELETE FROM {}.conversation WHERE id = ? AND position < -64",
+    forget_all: "DELETE FROM {}.conversation WHERE id = ? AND position < 9223372036854775807",
     // Buckets.
-    put: "INSERT INTO {}.message (log, bucket, seq, at, payload)
+    put: "INSERT INTO {}.message (log, bucket, position, at, payload)
         VALUES (?, ?, ?, ?, ?) USING TIMESTAMP 1",
     drop_bucket: "DELETE FROM {}.message WHERE log = ? AND bucket = ?",
-    drop_rows: "DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq >= 0 AND seq < ?",
+    drop_rows: "DELETE FROM {}.message WHERE log = ? AND bucket = ? AND position >= 0 AND position < ?",
 }

@@ -3,9 +3,8 @@
 use scylla::value::MaybeUnset;
 
 use super::BUCKET;
-use super::ask::{Consistency, buckets};
-use super::change::Active;
-use super::read::Conversation;
+use super::ask::{Consistency, Conversation, buckets};
+use super::change::{Active, HeadChange};
 use super::rows::Head;
 use crate::error::Result;
 
@@ -21,20 +20,22 @@ impl Conversation<'_> {
         let to = (head.end - BUCKET) / BUCKET * BUCKET;
         // What is copied must be all there is: every message has come to every replica that is
         // asked.
-        let confirmed = self.head("append", Consistency::Serial).await?;
+        let confirmed = self.head(Consistency::Serial).await?;
         if confirmed.is_none_or(|confirmed| confirmed.version != head.version) {
             return Ok(());
         }
         for bucket in buckets(&(from..to)) {
             let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
-            let mut rows = self.rows("append", head, range).await?;
-            rows.sort_unstable_by_key(|row| row.seq);
-            let rows: Vec<_> = rows.iter().map(|row| (row.seq, row.at, &*row.payload)).collect();
-            self.client.put("append", head.log, &rows).await?;
+            let mut rows = self.rows(head, range).await?;
+            rows.sort_unstable_by_key(|row| row.position);
+            let rows: Vec<_> =
+                rows.iter().map(|row| (row.position, row.at, &*row.payload)).collect();
+            self.put(head.log, &rows).await?;
         }
         let mut next = Head { sealed: to, ..head.clone() };
-        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
-        change.forget(to);
-        change.make(self.client, "append").await.map(drop)
+        let mut change =
+            HeadChange::set(self, Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
+        change.add(&self.client.cql.forget, (self.key, to));
+        change.make().await.map(drop)
     }
 }

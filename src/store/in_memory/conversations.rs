@@ -126,18 +126,15 @@ impl Conversations {
     ) -> (Vec<MemoryId>, Option<MemoryId>) {
         let order = self.order.read();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut next =
-            order.range::<MemoryId, _>((from, Bound::Unbounded)).take(AT_ONCE).peekable();
+        let next = order.range::<MemoryId, _>((from, Bound::Unbounded)).take(AT_ONCE);
         let (mut found, mut last) = (Vec::new(), None);
-        while let Some((id, conversation)) = next.next() {
+        for (id, conversation) in next {
             if ended(conversation) {
                 found.push(id.clone());
             }
-            if next.peek().is_none() {
-                last = Some(id.clone());
-            }
+            last = Some(id);
         }
-        (found, last)
+        (found, last.cloned())
     }
 
     /// Returns the next ids in the order of their bytes that begin with this text.

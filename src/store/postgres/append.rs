@@ -18,13 +18,13 @@ use deadpool_postgres::tokio_postgres::types::Type;
 use super::ask::{LockedQuery, Parameter, Query, value};
 use super::connect::Connections;
 use super::schema::{Tables, key, key_of};
-use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{
-    Payloads, appended, check_expected, signed, slot_version, times_of_records, unsigned,
+    appended, check_expected, signed, slot_version, times_of_records, unsigned,
 };
+use crate::store::payloads::Payloads;
 
 /// The most times that an append is tried again. With the row locked it is done or refused, unless
 /// there is none.
@@ -36,6 +36,9 @@ const IDS: usize = 64;
 /// The most that one message to the server may hold, less some room for the rest of it.
 const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;
 
+/// What goes with the bytes of media: their hash and their place, each with its length.
+const BESIDE_BYTES: usize = 32 + 8 + 2 * 4;
+
 /// The largest slot: those of more than some KB are better messages.
 const MOST_SLOT: usize = 64 << 20;
 
@@ -45,12 +48,11 @@ pub(super) const LIMITS: Limits =
 /// Appends, and takes the messages out of the append once they are stored.
 pub(super) async fn append(
     connections: &Connections,
-    codec: Codec,
     id: &MemoryId,
     append: &mut Append,
 ) -> Result<Appended> {
     append.check(&LIMITS)?;
-    let payloads = Payloads::of("postgres", codec, &append.messages)?;
+    let payloads = Payloads::of("postgres", connections.encoding, &append.messages)?;
     check_size(&payloads, append)?;
     let mut lost_races = 0;
     let done = loop {
@@ -80,7 +82,8 @@ pub(super) async fn append(
 /// Refuses a batch that is too large: it would end the session.
 fn check_size(payloads: &Payloads, append: &Append) -> Result<()> {
     let bytes: usize = payloads.sizes(&append.slots).sum();
-    if bytes + 8 * payloads.sizes(&append.slots).count() > MOST_BYTES {
+    let beside = payloads.beside.len() * BESIDE_BYTES;
+    if bytes + 8 * payloads.sizes(&append.slots).count() + beside > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
         return Err(Error::new(ErrorKind::Storage, "append", text));
     }
@@ -116,7 +119,11 @@ async fn try_append(
         .unzip();
     let since = append.since.as_ref();
     let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
-    let parameters: [Parameter<'_>; 16] = [
+    let beside = || payloads.beside.iter();
+    let hashes: Vec<&[u8]> = beside().map(|it| &it.sha256.0[..]).collect();
+    let places: Vec<i64> = beside().map(|it| signed(it.place)).collect();
+    let bytes: Vec<&[u8]> = beside().map(|it| &it.bytes[..]).collect();
+    let parameters: [Parameter<'_>; 19] = [
         (&id.as_str().as_bytes(), Type::BYTEA),
         (&now, Type::INT8),
         (&payloads.messages, Type::BYTEA_ARRAY),
@@ -133,7 +140,12 @@ async fn try_append(
         (&version.map(|version| version.to_bits().cast_signed()), Type::INT8),
         (&expecting, Type::BYTEA_ARRAY),
         (&expected, Type::INT8_ARRAY),
+        (&hashes, Type::BYTEA_ARRAY),
+        (&places, Type::INT8_ARRAY),
+        (&bytes, Type::BYTEA_ARRAY),
     ];
+    let keeps = !hashes.is_empty();
+    let parameters = if keeps { &parameters[..] } else { &parameters[..WITHOUT_MEDIA] };
     let tables = &connections.tables;
     let lock = locked.then(|| {
         let (conversation, key) = (&tables.conversation, key_of(id));
@@ -141,7 +153,7 @@ async fn try_append(
     });
     // What is expected to be there already must not be created.
     let begins = append.creates() && append.check_on_nothing().is_ok();
-    let query = Query::often(statement(tables, begins), &parameters);
+    let query = Query::often(statement(tables, begins, keeps), parameters);
     let rows = connections.ask("append", &LockedQuery { lock, query }).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
@@ -170,20 +182,29 @@ const VERSION: &str = "$14";
 /// The slots that are expected to be so: their names and versions.
 const CHECKED: &str = "$15";
 const VERSIONS: &str = "$16";
+/// The media that are kept beside: their hashes, the places of their messages, and their bytes.
+const HASHES: &str = "$17";
+const PLACES: &str = "$18";
+const BYTES: &str = "$19";
+
+/// The number of the parameters of a statement without media.
+const WITHOUT_MEDIA: usize = 16;
 
 /// Returns the statement, whose answer is where the conversation ends now, or nothing. It begins a
-/// conversation if there is none, or else does nothing then.
-fn statement(tables: &Tables, begins: bool) -> String {
+/// conversation if there is none, or else does nothing then. Without media it is one without their
+/// part, which would cost every append something.
+fn statement(tables: &Tables, begins: bool, keeps: bool) -> String {
     let Tables { message, slot, append, .. } = tables;
     let (key, extended) = (key(CONVERSATION), extend(tables, begins));
+    let kept = if keeps { keep(tables) } else { String::new() };
     format!(
         r#"WITH extended AS ({extended} RETURNING key, "end", ids), system AS (
-            INSERT INTO {message} AS m (conversation, seq, at, payload)
+            INSERT INTO {message} AS m (conversation, position, at, payload)
             SELECT key, -1, {NOW}, {SYSTEM} FROM extended WHERE {SYSTEM} IS NOT NULL
-            ON CONFLICT (conversation, seq) DO UPDATE
+            ON CONFLICT (conversation, position) DO UPDATE
             SET at = excluded.at, payload = excluded.payload
         ), messages AS (
-            INSERT INTO {message} (conversation, seq, at, payload)
+            INSERT INTO {message} (conversation, position, at, payload)
             SELECT key, "end" - cardinality({PAYLOADS}) + i - 1, batch.at, payload
             FROM extended, unnest({PAYLOADS}, {TIMES}) WITH ORDINALITY AS batch (payload, at, i)
         ), written AS (
@@ -204,8 +225,22 @@ fn statement(tables: &Tables, begins: bool) -> String {
         ), forgotten AS (
             DELETE FROM {append} AS a USING extended
             WHERE {ID} IS NOT NULL AND a.conversation = {key} AND a.number <= extended.ids - {IDS}
-        )
+        ){kept}
         SELECT "end" FROM extended"#
+    )
+}
+
+/// Returns the part of the statement that keeps media; the bytes of those that are there already
+/// are not written again.
+fn keep(tables: &Tables) -> String {
+    let media = &tables.media;
+    format!(
+        r#", kept AS (
+            INSERT INTO {media} AS m (conversation, hash, last, bytes)
+            SELECT key, hash, "end" - cardinality({PAYLOADS}) + place, bytes
+            FROM extended, unnest({HASHES}, {PLACES}, {BYTES}) AS beside (hash, place, bytes)
+            ON CONFLICT (conversation, hash) DO UPDATE SET last = greatest(m.last, excluded.last)
+        )"#
     )
 }
 
@@ -283,9 +318,8 @@ impl State {
             let stamp: Option<i64> = value(row, 3)?;
             match (value::<&str>(row, 0)?, stamp) {
                 ("known", version) => {
-                    let mut known = appended(positions, version.map(slot_version));
-                    known.repeated = true;
-                    state.known = Some(known);
+                    let known = appended(positions, version.map(slot_version));
+                    state.known = Some(Appended { repeated: true, ..known });
                 }
                 ("slot", Some(version)) => {
                     let name: &[u8] = value(row, 4)?;

@@ -18,8 +18,10 @@ use super::options::PostgresOptions;
 use super::schema::Tables;
 use super::tls::Security;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::BoxFuture;
 use crate::store::Figures;
 use crate::store::observe::Watch;
+use crate::store::payloads::Encoding;
 use crate::store::retry::Retry;
 
 /// A pool of connections, and the times to wait.
@@ -35,6 +37,8 @@ pub(super) struct Connections {
     /// True as long as statements may be prepared.
     prepares: AtomicBool,
     pub(super) tables: Tables,
+    pub(super) encoding: Encoding,
+    pub(super) place: String,
     runtime: Handle,
     connect_timeout: Duration,
     pub(super) timeout: Duration,
@@ -114,26 +118,28 @@ impl Drop for Lease<'_> {
 
 impl Connections {
     /// Returns the connections to this address, none of which is made before it is needed.
-    pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
+    pub(super) fn to(address: &str, options: &PostgresOptions) -> Result<Self> {
+        let config = config(address)?;
+        let place = place(&config);
         let idle = Hook::sync_fn(|_, metrics| {
             let text = "it was idle for too long";
             if metrics.last_used() < IDLE { Ok(()) } else { Err(HookError::message(text)) }
         });
-        let (config, security) = options.security(config)?;
+        let (config, security) = Security::of(config, options)?;
         let pool = Pool::builder(security.manager(config))
             .max_size(options.connections.max(1))
             .queue_mode(QueueMode::Lifo) // the one that idled least
             .pre_recycle(idle)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
-        Self::over(pool, security, tables, options)
+        Self::over(pool, security, place, options)
     }
 
     /// Returns the connections of this pool.
     pub(super) fn over(
         pool: Pool,
         security: Security,
-        tables: Tables,
+        place: String,
         options: &PostgresOptions,
     ) -> Result<Self> {
         let runtime = Handle::try_current().map_err(|error| {
@@ -146,7 +152,9 @@ impl Connections {
             security,
             connection_lost: AtomicBool::new(false),
             prepares: AtomicBool::new(options.prepare),
-            tables,
+            tables: Tables::new(&options.schema, &options.prefix)?,
+            encoding: Encoding { codec: options.codec, media_beside: options.media_beside },
+            place,
             runtime,
             connect_timeout: options.connect_timeout,
             timeout: options.timeout,
@@ -161,7 +169,21 @@ impl Connections {
         operation: &'static str,
         request: &R,
     ) -> Result<R::Answer> {
-        let mut retry = Retry::within(self.timeout);
+        self.ask_within(&mut self.time(), operation, request).await
+    }
+
+    /// Returns the time of an operation of several requests, which begins now.
+    pub(super) fn time(&self) -> Retry {
+        Retry::within(self.timeout)
+    }
+
+    /// Asks the server within what is left of this time.
+    pub(super) async fn ask_within<R: Request>(
+        &self,
+        retry: &mut Retry,
+        operation: &'static str,
+        request: &R,
+    ) -> Result<R::Answer> {
         let mut lost_answers = 0;
         loop {
             let client = match self.get(operation, retry.left()).await {
@@ -197,16 +219,16 @@ impl Connections {
                 Verdict::ReadOnly => lease.close(),
                 _ => lease.done(),
             }
-            let again = match verdict {
+            let (again, reason) = match verdict {
                 Verdict::NotPrepared => {
                     self.prepares.store(false, Ordering::Relaxed);
-                    prepares
+                    (prepares, Some("not prepared"))
                 }
                 // A new connection may lead to another server; if it leads to this one again,
                 // trying again is in vain.
-                Verdict::ReadOnly => is_old,
-                Verdict::InTheWay => retry.pause().await,
-                Verdict::Undone => false,
+                Verdict::ReadOnly => (is_old, Some("read-only")),
+                Verdict::InTheWay => (retry.pause().await, None),
+                Verdict::Undone => (false, None),
                 Verdict::Unknown => {
                     self.connection_lost.store(true, Ordering::Relaxed);
                     if R::CHANGES {
@@ -214,17 +236,16 @@ impl Connections {
                         return Err(fail_unacknowledged(operation, &text).with_source(error));
                     }
                     lost_answers += 1;
-                    lost_answers <= MOST_LOST && retry.pause().await
+                    let again = lost_answers <= MOST_LOST && retry.pause().await;
+                    (again, Some("connection lost"))
                 }
             };
             if !again {
                 return Err(fail(operation, error));
             }
-            match verdict {
-                Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
-                Verdict::ReadOnly => self.watch.retried(operation, "read-only"),
-                Verdict::InTheWay | Verdict::Undone => self.watch.lost_race(operation),
-                Verdict::Unknown => self.watch.retried(operation, "connection lost"),
+            match reason {
+                Some(reason) => self.watch.retried(operation, reason),
+                None => self.watch.lost_race(operation),
             }
         }
     }
@@ -277,6 +298,14 @@ impl Connections {
         }
     }
 
+    pub(super) fn watched<'a, T>(
+        &'a self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.watch.operation(operation, work)
+    }
+
     pub(super) fn figures(&self) -> Figures {
         let status = self.pool.status();
         Figures {
@@ -290,7 +319,7 @@ impl Connections {
 
 /// Reads an address, and refuses early what the driver would refuse late or misread. No error here
 /// quotes the address: there may be a password in it.
-pub(super) fn config(address: &str) -> Result<Config> {
+fn config(address: &str) -> Result<Config> {
     let refuse = |text: String| Err(Error::invalid("open", format!("postgres: {text}")));
     let is_url = ["postgres://", "postgresql://"].iter().any(|start| address.starts_with(start));
     if !is_url && address.contains("://") {
@@ -311,7 +340,7 @@ pub(super) fn config(address: &str) -> Result<Config> {
 }
 
 /// Returns the place that an address leads to, without its password.
-pub(super) fn place(config: &Config) -> String {
+fn place(config: &Config) -> String {
     let (mut places, ports) = (Vec::new(), config.get_ports());
     for (i, host) in config.get_hosts().iter().enumerate() {
         let port = ports.get(i).or_else(|| ports.first()).unwrap_or(&5432);

@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) async fn create(connections: &Connections) -> Result<()> {
     let (tables, patience) = (&connections.tables, connections.timeout);
     let mut lease = connections.lease("open").await?;
+    let failed = |error| failed(tables, error);
     let work = async {
         let Some(client) = lease.client() else { return Ok(()) };
         if are_there(&***client, tables).await? {
@@ -25,7 +26,8 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
         }
         // Each statement is to see what others committed before it, whatever the default is.
         let level = IsolationLevel::ReadCommitted;
-        let transaction = client.build_transaction().isolation_level(level).start().await?;
+        let transaction =
+            client.build_transaction().isolation_level(level).start().await.map_err(failed)?;
         // The limits hold until the end of the transaction: a session that waits for a table keeps
         // all others from it meanwhile.
         let lock = format!(
@@ -33,87 +35,71 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
             SELECT pg_advisory_xact_lock(x'6d70726d'::int)",
             patience.as_millis().clamp(1, i32::MAX as u128)
         );
-        transaction.batch_execute(&lock).await?;
+        transaction.batch_execute(&lock).await.map_err(failed)?;
         if !are_there(&*transaction, tables).await? {
-            create_schema(&*transaction, tables).await?;
-            transaction.batch_execute(&tables.sql_of_tables()).await?;
+            // A user may be allowed to create tables and no schema.
+            if first_row(&*transaction, tables, &tables.find_schema()).await?.is_none() {
+                let schema = format!("CREATE SCHEMA {}", tables.quoted_schema());
+                transaction.batch_execute(&schema).await.map_err(failed)?;
+            }
+            transaction.batch_execute(&tables.sql_of_tables()).await.map_err(failed)?;
         }
-        Ok(transaction.commit().await?)
+        transaction.commit().await.map_err(failed)
     };
     let Ok(done) = timeout(patience, work).await else {
         let text = format!("postgres: no answer within {patience:?}");
         return Err(Error::new(ErrorKind::Storage, "open", text));
     };
     lease.done();
-    done.map_err(|error: TxError| error.into_error(tables))
+    done
 }
 
 /// Returns whether the tables are there; refuses those that are not of this version.
-async fn are_there(client: &impl GenericClient, tables: &Tables) -> Result<bool, TxError> {
-    if first_row(client, &tables.find_version()).await?.is_none() {
+async fn are_there(client: &impl GenericClient, tables: &Tables) -> Result<bool> {
+    if first_row(client, tables, &tables.find_version()).await?.is_none() {
         return Ok(false);
     }
-    let version = first_row(client, &format!("SELECT version FROM {}", tables.version)).await?;
+    let version =
+        first_row(client, tables, &format!("SELECT version FROM {}", tables.version)).await?;
     match version.as_ref().and_then(|row| u32::from_str(row.get(0)?).ok()) {
         Some(CURRENT) => Ok(true),
-        Some(version) => Err(TxError::Version(version)),
-        None => Err(TxError::Foreign),
+        Some(version) => {
+            let text = format!(
+                "postgres: the tables are of version {version}, and this program knows versions up \
+                 to {CURRENT}"
+            );
+            Err(Error::new(ErrorKind::Storage, "open", text))
+        }
+        None => Err(foreign(tables)),
     }
-}
-
-/// Creates the schema if there is none: a user may be allowed to create tables and no schema.
-async fn create_schema(client: &impl GenericClient, tables: &Tables) -> Result<(), TxError> {
-    if first_row(client, &tables.find_schema()).await?.is_none() {
-        client.batch_execute(&format!("CREATE SCHEMA {}", tables.quoted_schema())).await?;
-    }
-    Ok(())
 }
 
 async fn first_row(
     client: &impl GenericClient,
+    tables: &Tables,
     sql: &str,
-) -> Result<Option<SimpleQueryRow>, driver::Error> {
-    let messages = client.simple_query(sql).await?;
+) -> Result<Option<SimpleQueryRow>> {
+    let messages = client.simple_query(sql).await.map_err(|error| failed(tables, error))?;
     Ok(messages.into_iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     }))
 }
 
-/// An error while the tables are looked at or created.
-enum TxError {
-    Driver(driver::Error),
-    Version(u32),
-    Foreign,
-}
-
-impl From<driver::Error> for TxError {
-    fn from(error: driver::Error) -> Self {
-        Self::Driver(error)
-    }
-}
-
-impl TxError {
-    fn into_error(self, tables: &Tables) -> Error {
-        let refuse = |text| Error::new(ErrorKind::Storage, "open", text);
-        let foreign = format!(
-            "postgres: there are other tables of the names of these in the schema {}; choose another \
-             schema or prefix",
-            tables.quoted_schema()
-        );
-        match self {
-            Self::Driver(error)
-                if [Some(&SqlState::DUPLICATE_TABLE), Some(&SqlState::UNDEFINED_COLUMN)]
-                    .contains(&error.code()) =>
-            {
-                refuse(foreign).with_source(error)
-            }
-            Self::Driver(error) => fail("open", error),
-            Self::Foreign => refuse(foreign),
-            Self::Version(version) => refuse(format!(
-                "postgres: the tables are of version {version}, and this program knows versions up to \
-                 {CURRENT}"
-            )),
+fn failed(tables: &Tables, error: driver::Error) -> Error {
+    match error.code() {
+        Some(&(SqlState::DUPLICATE_TABLE | SqlState::UNDEFINED_COLUMN)) => {
+            foreign(tables).with_source(error)
         }
+        _ => fail("open", error),
     }
+}
+
+fn foreign(tables: &Tables) -> Error {
+    let text = format!(
+        "postgres: there are other tables of the names of these in the schema {}; choose another \
+         schema or prefix",
+        tables.quoted_schema()
+    );
+    Error::new(ErrorKind::Storage, "open", text)
 }

@@ -21,17 +21,21 @@ const AT_ONCE: usize = 64;
 
 /// Evicts what is before a position; returns how many messages.
 pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64) -> Result<u64> {
-    let Tables { conversation, message, .. } = &connections.tables;
+    let tables = &connections.tables;
+    let Tables { conversation, message, .. } = tables;
     let (key, before) = (key_of(id), signed(before));
     let evict = Transaction {
         first: format!(
             r#"UPDATE {conversation} SET start = least({before}, "end")
             WHERE key = {key} AND start < least({before}, "end")"#
         ),
-        then: vec![format!(
-            "DELETE FROM {message} WHERE conversation = {key} AND seq >= 0
-            AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
-        )],
+        then: vec![
+            forget_media(tables, &key),
+            format!(
+                "DELETE FROM {message} WHERE conversation = {key} AND position >= 0
+                AND position < (SELECT start FROM {conversation} WHERE key = {key})"
+            ),
+        ],
     };
     let counts = connections.ask("evict", &evict).await?;
     Ok(counts.last().copied().unwrap_or(0))
@@ -39,7 +43,8 @@ pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64)
 
 /// Removes all messages and slots: what comes then is another incarnation.
 pub(super) async fn clear(connections: &Connections, id: &MemoryId) -> Result<()> {
-    let Tables { conversation, message, slot, .. } = &connections.tables;
+    let tables = &connections.tables;
+    let Tables { conversation, message, slot, .. } = tables;
     let (key, incarnation) = (key_of(id), Incarnation::random().to_bits().cast_signed());
     let clear = Transaction {
         first: format!(
@@ -49,38 +54,58 @@ pub(super) async fn clear(connections: &Connections, id: &MemoryId) -> Result<()
         then: vec![
             format!(
                 "DELETE FROM {message} WHERE conversation = {key}
-                AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
+                AND position < (SELECT start FROM {conversation} WHERE key = {key})"
             ),
             format!("DELETE FROM {slot} WHERE conversation = {key}"),
+            forget_media(tables, &key),
         ],
     };
     connections.ask("clear", &clear).await.map(drop)
 }
 
-/// Deletes these conversations; returns how many there were.
-pub(super) async fn delete(
+/// Returns the statement that deletes the media to which no message refers any more.
+fn forget_media(tables: &Tables, key: &str) -> String {
+    let Tables { conversation, media, .. } = tables;
+    format!(
+        "DELETE FROM {media} WHERE conversation = {key}
+        AND last < (SELECT start FROM {conversation} WHERE key = {key})"
+    )
+}
+
+pub(super) async fn delete_one(connections: &Connections, id: &MemoryId) -> Result<bool> {
+    let one = one_of(std::slice::from_ref(id));
+    Ok(delete(connections, "delete", &one, None).await? > 0)
+}
+
+fn one_of(ids: &[MemoryId]) -> String {
+    format!("IN ({})", ids.iter().map(key_of).collect::<Vec<_>>().join(", "))
+}
+
+/// Deletes these conversations, or those of them that are inactive still, and that are not locked;
+/// returns how many went.
+async fn delete(
     connections: &Connections,
     operation: &'static str,
-    ids: &[MemoryId],
+    these: &str,
+    older_than: Option<i64>,
 ) -> Result<u64> {
-    let Tables { conversation, .. } = &connections.tables;
-    let keys = ids.iter().map(key_of).collect::<Vec<_>>().join(", ");
+    let Tables { conversation, message, .. } = &connections.tables;
+    let some = older_than.map(|older_than| {
+        format!(
+            "IN (SELECT key FROM {conversation} WHERE key {these} AND active < {older_than}
+            FOR UPDATE SKIP LOCKED)"
+        )
+    });
     let delete = Transaction {
-        first: format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
-        then: vec![delete_messages(&connections.tables, &format!("IN ({keys})"))],
+        first: format!("DELETE FROM {conversation} WHERE key {}", some.as_deref().unwrap_or(these)),
+        // Slots, ids and media go with their conversation.
+        then: vec![format!(
+            "DELETE FROM {message} AS m WHERE m.conversation {these}
+            AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
+        )],
     };
     let counts = connections.ask(operation, &delete).await?;
     Ok(counts.first().copied().unwrap_or(0))
-}
-
-/// Returns the statement that deletes the messages of those of these conversations that are gone.
-/// (Slots and ids go with their conversation.)
-fn delete_messages(tables: &Tables, of_these: &str) -> String {
-    let Tables { conversation, message, .. } = tables;
-    format!(
-        "DELETE FROM {message} AS m WHERE m.conversation {of_these}
-        AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-    )
 }
 
 pub(super) async fn delete_prefix(connections: &Connections, prefix: &str) -> Result<u64> {
@@ -93,7 +118,7 @@ pub(super) async fn delete_prefix(connections: &Connections, prefix: &str) -> Re
         }
         let mut parts = vec![&page[..]];
         while let Some(part) = parts.pop() {
-            let done = delete(connections, "delete_prefix", part).await;
+            let done = delete(connections, "delete_prefix", &one_of(part), None).await;
             parts.extend(deleted.add(part, done)?);
         }
         after = page.into_iter().last();
@@ -118,27 +143,12 @@ pub(super) async fn purge_inactive(
         let Some(newest) = keys.last() else { return deleted.all() };
         let mut parts = vec![&keys[..]];
         while let Some(part) = parts.pop() {
-            let done = purge(connections, &part.join(","), older_than).await;
+            let these = format!("= ANY ('{{{}}}'::uuid[])", part.join(","));
+            let done = delete(connections, "purge_inactive", &these, Some(older_than)).await;
             parts.extend(deleted.add(part, done)?);
         }
         last = Some((*newest).to_owned());
     }
-}
-
-/// Deletes those of these conversations that are inactive still, and that are not locked.
-async fn purge(connections: &Connections, keys: &str, older_than: i64) -> Result<u64> {
-    let Tables { conversation, .. } = &connections.tables;
-    let purge = Transaction {
-        first: format!(
-            "DELETE FROM {conversation} WHERE key IN (
-                SELECT key FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[])
-                AND active < {older_than} FOR UPDATE SKIP LOCKED
-            )"
-        ),
-        then: vec![delete_messages(&connections.tables, &format!("= ANY ('{{{keys}}}'::uuid[])"))],
-    };
-    let counts = connections.ask("purge_inactive", &purge).await?;
-    Ok(counts.first().copied().unwrap_or(0))
 }
 
 /// The number of conversations that were deleted. They may be of any length: if a batch takes too

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::tokio_postgres::Config;
-
 #[cfg(feature = "postgres-tls")]
 use super::certificates::Certificates;
 use super::schema::Tables;
-use super::tls::Security;
 use crate::codec::Codec;
 use crate::error::Result;
+use crate::store::payloads::Encoding;
+use crate::store::setters::setters;
 
 /// Options by which a [`PostgresStore`](super::PostgresStore) is opened.
 ///
@@ -31,6 +30,7 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     pub(super) codec: Codec,
+    pub(super) media_beside: usize,
     pub(super) schema: String,
     pub(super) prefix: String,
     pub(super) connections: usize,
@@ -43,8 +43,10 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> Self {
+        let Encoding { codec, media_beside } = Encoding::default();
         Self {
-            codec: Codec::Json,
+            codec,
+            media_beside,
             schema: "memory_prompt".to_owned(),
             prefix: String::new(),
             connections: 10,
@@ -57,37 +59,27 @@ impl Default for PostgresOptions {
     }
 }
 
-impl PostgresOptions {
+setters! {
+    PostgresOptions:
+
     /// Sets the codec in which new messages are written; [`Codec::Json`] unless set. Every codec is
     /// read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
+    pub fn codec(codec: Codec) => codec = codec;
+
+    /// Sets the size in bytes from which on media are kept beside their messages, each once in a
+    /// conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    pub fn media_beside(bytes: usize) => media_beside = bytes;
 
     /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created if
     /// there is none.
-    #[must_use]
-    pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
+    pub fn schema(schema: impl Into<String>) => schema = schema.into();
 
     /// Sets a prefix of the names of the tables; none unless set. For a schema that holds other
     /// tables.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
+    pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
     /// Sets the most connections there are at once, at least one; 10 unless set.
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
-    }
+    pub fn max_connections(connections: usize) => connections = connections;
 
     /// Sets the time to wait for a connection, be it a new one or one of the pool's; 5 seconds
     /// unless set. It is part of the [timeout](Self::timeout), within which a server that refuses,
@@ -95,11 +87,7 @@ impl PostgresOptions {
     ///
     /// A connection that was idle for 30 seconds is replaced by a new one: a firewall may have
     /// forgotten it.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
+    pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
     /// Sets the time that an operation may take, with all that it waits for and all that is
     /// repeated until the server is back; 10 seconds unless set.
@@ -109,42 +97,29 @@ impl PostgresOptions {
     /// says so before is not done, and an [`ErrorKind::Storage`](crate::ErrorKind::Storage): it
     /// waited for another transaction's lock, or, since it is to evict or delete millions of
     /// messages, it takes longer than this.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+    pub fn timeout(timeout: Duration) => timeout = timeout;
 
     /// Prepares statements once a connection, or none if this is `false`; it does unless set.
     ///
     /// Set it to `false` behind a pooler that gives each transaction another session and knows no
     /// prepared statements: pgbouncer before 1.21, or with `max_prepared_statements = 0`. There the
     /// name of a statement may be that of another program's, in another session.
-    #[must_use]
-    pub fn prepare(mut self, prepare: bool) -> Self {
-        self.prepare = prepare;
-        self
-    }
+    pub fn prepare(prepare: bool) => prepare = prepare;
 
     /// Sets the authority that signs the server's certificate, in PEM; unless set, those count that
     /// the operating system trusts. The connections are encrypted then, as with `sslmode=require`
     /// in the address.
     #[cfg(feature = "postgres-tls")]
-    #[must_use]
-    pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.certificates.authority = Some(pem.into());
-        self
-    }
+    pub fn authority(pem: impl Into<Vec<u8>>) => certificates.authority = Some(pem.into());
 
     /// Sets the client's own certificate and its key, in PEM, for a server that asks for one. The
     /// connections are encrypted then.
     #[cfg(feature = "postgres-tls")]
-    #[must_use]
-    pub fn certificate(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.certificates.own = Some((certificate.into(), key.into()));
-        self
-    }
+    pub fn certificate(certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) =>
+        certificates.own = Some((certificate.into(), key.into()));
+}
 
+impl PostgresOptions {
     /// Returns the statements that create the tables, for a tool that migrates, or for a role that
     /// may.
     ///
@@ -162,16 +137,5 @@ impl PostgresOptions {
     /// (part of) a name.
     pub fn sql(&self) -> Result<String> {
         Ok(Tables::new(&self.schema, &self.prefix)?.sql())
-    }
-
-    #[cfg(feature = "postgres-tls")]
-    pub(super) fn security(&self, config: Config) -> Result<(Config, Security)> {
-        Security::of(config, &self.certificates)
-    }
-
-    #[cfg(not(feature = "postgres-tls"))]
-    #[expect(clippy::unused_self, reason = "with the feature there are certificates")]
-    pub(super) fn security(&self, config: Config) -> Result<(Config, Security)> {
-        Security::of(config)
     }
 }

@@ -1,6 +1,6 @@
-//! Reading: one statement, which is one moment.
+//! Reading: one statement, which is one moment, and one more for media that are kept beside.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
@@ -11,8 +11,12 @@ use super::schema::{Tables, key};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
+use crate::message::Sha256;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::common::{Rows, signed, slot_version, unreadable_system, unsigned};
+use crate::store::answer::{Answer, Search};
+use crate::store::common::{signed, slot_version, system, unsigned};
+use crate::store::media::Found;
+use crate::store::retry::Retry;
 
 /// Reads what is asked for.
 pub(super) async fn read(
@@ -38,12 +42,38 @@ pub(super) async fn read(
     } else {
         Query::often(format!("{newest} {}", extras(&connections.tables)), &parameters)
     };
-    let rows = connections.ask("read", &query).await?;
-    let mut found = Reply::default();
-    for row in &rows {
-        found.add_row(row)?;
+    let (mut time, mut search) = (connections.time(), Search::of(read));
+    loop {
+        let answer = answer(&connections.ask_within(&mut time, "read", &query).await?)?;
+        let found = find_media(connections, &mut time, id, search.wanted(&answer)).await?;
+        if let Some(snapshot) = search.end(answer, found) {
+            return Ok(snapshot);
+        }
     }
-    Ok(found.into(read))
+}
+
+/// Returns the bytes of media of these hashes, as far as they are there.
+async fn find_media(
+    connections: &Connections,
+    time: &mut Retry,
+    id: &MemoryId,
+    hashes: BTreeSet<Sha256>,
+) -> Result<Found> {
+    if hashes.is_empty() {
+        return Ok(Found::new());
+    }
+    let (media, key) = (&connections.tables.media, key("$1"));
+    let sql =
+        format!("SELECT hash, bytes FROM {media} WHERE conversation = {key} AND hash = ANY ($2)");
+    let hashes: Vec<&[u8]> = hashes.iter().map(|it| &it.0[..]).collect();
+    let parameters: [Parameter<'_>; 2] =
+        [(&id.as_str().as_bytes(), Type::BYTEA), (&hashes, Type::BYTEA_ARRAY)];
+    let rows = connections.ask_within(time, "read", &Query::often(sql, &parameters)).await?;
+    let found = |row: &Row| {
+        let hash = value::<&[u8]>(row, 0)?.try_into().map_err(|_| foreign())?;
+        Ok((Sha256(hash), value(row, 1)?))
+    };
+    rows.iter().map(found).collect()
 }
 
 fn newest(tables: &Tables) -> String {
@@ -52,10 +82,10 @@ fn newest(tables: &Tables) -> String {
     format!(
         r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
         UNION ALL
-        SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
+        SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND position = -1
         UNION ALL
-        (SELECT 'message', seq, at, payload FROM {message}
-        WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
+        (SELECT 'message', position, at, payload FROM {message}
+        WHERE conversation = {key} AND position >= 0 AND position < $2 ORDER BY position DESC LIMIT $3)"#
     )
 }
 
@@ -68,56 +98,36 @@ fn extras(tables: &Tables) -> String {
         SELECT 'slot', version, length(name), name || content FROM {slot}
         WHERE conversation = {key} AND name = ANY ($4)
         UNION ALL
-        SELECT 'picked', seq, at, payload FROM {message}
-        WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
+        SELECT 'picked', position, at, payload FROM {message}
+        WHERE conversation = {key} AND position >= 0 AND position = ANY ($5)"
     )
 }
 
-/// The answer to a read, as far as it was taken in.
-#[derive(Default)]
-struct Reply {
-    snapshot: Snapshot,
-    newest: Rows,
-    picked: Rows,
-    slots: Vec<Slot>,
-}
-
-impl Reply {
-    fn add_row(&mut self, row: &Row) -> Result<()> {
+fn answer(rows: &[Row]) -> Result<Answer> {
+    let mut answer = Answer::default();
+    for row in rows {
         let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;
         match value::<&str>(row, 0)? {
             "conversation" => {
-                (self.snapshot.start, self.snapshot.end) = (unsigned(a), unsigned(b));
+                (answer.snapshot.start, answer.snapshot.end) = (unsigned(a), unsigned(b));
                 let bits = payload.try_into().map(u64::from_be_bytes).map_err(|_| foreign())?;
-                self.snapshot.incarnation = Some(Incarnation::from_bits(bits));
+                answer.snapshot.incarnation = Some(Incarnation::from_bits(bits));
             }
             "system" => {
-                let message = codec::decode(payload);
-                let message = message.map_err(|error| unreadable_system("postgres", error))?;
-                self.snapshot.system = Some(Arc::new(message));
+                answer.snapshot.system = system("postgres", Some(codec::decode(payload)))?;
             }
             "slot" => {
                 let name = usize::try_from(b).ok().and_then(|name| payload.split_at_checked(name));
                 let (name, content) = name.ok_or_else(foreign)?;
                 let name = str::from_utf8(name).map_err(|_| foreign())?;
-                self.slots.push(Slot::new(name, slot_version(a), content));
+                answer.slots.push(Slot::new(name, slot_version(a), content));
             }
-            "picked" => self.picked.push_signed(a, b, codec::decode(payload)),
-            _ => self.newest.push_signed(a, b, codec::decode(payload)),
+            "picked" => answer.picked.push_signed(a, b, codec::decode(payload)),
+            _ => answer.newest.push_signed(a, b, codec::decode(payload)),
         }
-        Ok(())
     }
-
-    fn into(self, read: &Read) -> Snapshot {
-        let mut snapshot = self.snapshot;
-        (snapshot.records, snapshot.unreadable) = self.newest.into();
-        if read.is_plain() {
-            return snapshot;
-        }
-        let (picked, unreadable) = self.picked.into();
-        snapshot.with_picked(picked, unreadable).with_slots(self.slots)
-    }
+    Ok(answer)
 }
 
 pub(super) fn foreign() -> Error {

@@ -18,6 +18,7 @@ pub(super) struct Tables {
     pub(super) message: String,
     pub(super) slot: String,
     pub(super) append: String,
+    pub(super) media: String,
     history: String,
     /// The table that says that the others are ours, and of which version.
     pub(super) version: String,
@@ -44,6 +45,7 @@ impl Tables {
             message: table("message"),
             slot: table("slot"),
             append: table(APPEND),
+            media: table("media"),
             history: table("history"),
             version: table("memory_prompt"),
         })
@@ -76,7 +78,7 @@ impl Tables {
 
     /// Returns the statements that create the tables, in a schema that is there.
     pub(super) fn sql_of_tables(&self) -> String {
-        let Self { conversation, message, slot, append, history, version, .. } = self;
+        let Self { conversation, message, slot, append, media, history, version, .. } = self;
         format!(
             r#"CREATE TABLE {version} (version integer NOT NULL);
 INSERT INTO {version} VALUES ({CURRENT});
@@ -94,16 +96,16 @@ WITH (fillfactor = 70); -- every append writes a new version of the row, for whi
 CREATE INDEX ON {conversation} (substr(id, 1, 512), key); -- no append changes what it is about
 CREATE TABLE {message} (
     conversation uuid NOT NULL,
-    seq          bigint NOT NULL, -- the system message is at -1
+    position     bigint NOT NULL, -- the system message is at -1
     at           bigint NOT NULL,
     payload      bytea NOT NULL,
-    PRIMARY KEY (conversation, seq)
+    PRIMARY KEY (conversation, position)
 );
 CREATE VIEW {history} AS
 SELECT c.key,
        CASE WHEN position(decode('00', 'hex') IN c.id) = 0
             THEN convert_from(c.id, 'UTF8') ELSE encode(c.id, 'escape') END AS id,
-       m.seq,
+       m.position,
        to_timestamp(m.at / 1000.0) AS at,
        CASE WHEN substr(m.payload, 1, 1) <> decode('b1', 'hex')
             THEN convert_from(m.payload, 'UTF8')::json END AS payload
@@ -126,6 +128,14 @@ CREATE TABLE {append} (
     number       bigint NOT NULL, -- those that are long past are forgotten
     PRIMARY KEY (conversation, id)
 );
+CREATE TABLE {media} (
+    conversation uuid NOT NULL REFERENCES {conversation} ON DELETE CASCADE,
+    hash         bytea NOT NULL, -- SHA-256
+    last         bigint NOT NULL, -- the newest position that refers to it
+    bytes        bytea NOT NULL,
+    PRIMARY KEY (conversation, hash)
+);
+ALTER TABLE {media} ALTER bytes SET STORAGE EXTERNAL; -- pictures can't be compressed any further
 "#
         )
     }

@@ -6,8 +6,7 @@ use deadpool_postgres::tokio_postgres::{CancelToken, Config, NoTls};
 #[cfg(feature = "postgres-tls")]
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-#[cfg(feature = "postgres-tls")]
-use super::certificates::Certificates;
+use super::options::PostgresOptions;
 #[cfg(not(feature = "postgres-tls"))]
 use crate::error::Error;
 use crate::error::Result;
@@ -24,7 +23,8 @@ impl Security {
     /// Finds what an address and the options ask for. If neither does, nothing is encrypted: a
     /// server's certificate that no known authority signed would be refused.
     #[cfg(feature = "postgres-tls")]
-    pub(super) fn of(mut config: Config, certificates: &Certificates) -> Result<(Config, Self)> {
+    pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
+        let certificates = &options.certificates;
         let asked = config.get_ssl_mode() == SslMode::Require;
         if !asked && !certificates.are_given() {
             return Ok((config, Self::Plain));
@@ -35,7 +35,7 @@ impl Security {
 
     /// Finds what an address asks for.
     #[cfg(not(feature = "postgres-tls"))]
-    pub(super) fn of(config: Config) -> Result<(Config, Self)> {
+    pub(super) fn of(config: Config, _: &PostgresOptions) -> Result<(Config, Self)> {
         if config.get_ssl_mode() == SslMode::Require {
             let text = "postgres: the address asks for TLS, which needs the feature `postgres-tls`";
             return Err(Error::invalid("open", text));

@@ -1,17 +1,20 @@
--- KEYS: token, state, log, slots, versions, known, ids, expiring.
+-- KEYS: token, state, log, slots, versions, known, media, shown, ids, expiring.
 -- ARGV: that of the token, id of the conversation, 'begins' | 'changes' | 'nothing' (what it does
 -- where there is no conversation, or where there is one, or neither), expected end, now, milliseconds to live,
--- system message, incarnation of what begins, how many messages there are, messages. If there is more to it:
+-- system message, incarnation of what begins, how many messages there are, messages, how many media there
+-- are; and of each of these the hash, how many messages stand before the last one that refers to it, the
+-- bytes. If there is more to it:
 -- id of the append, where what begins is restored, time of activity, incarnation and newest position that
 -- were seen, version of what is written to slots, how many times there are, times; and of each slot the
 -- name, 'set' | 'remove', the expected version or '-' for none, the content. What is '' is not there.
 -- Returns where the batch begins and ends, as text: behind a tab, and before the version, where the id is
 -- known. Or a number: the end that was not expected; -1 if what was seen is no more; -1 - i if the slot i
 -- is another one.
-local state, log, slots, versions, known, ids, expiring = unpack(KEYS, 2)
+local state, log, slots, versions, known, media, shown, ids, expiring = unpack(KEYS, 2)
 local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 2, 8)
 local payload = 9
-local more = payload + ARGV[payload]
+local medium = payload + ARGV[payload] + 1
+local more = medium + 3 * ARGV[medium]
 local append, start, latest, seen, newest, version = unpack(ARGV, more + 1, more + 6)
 local time = more + 7
 local timed = tonumber(ARGV[time] or 0)
@@ -44,13 +47,18 @@ if effect == 'nothing' or new and effect ~= 'begins' then return text(first) .. 
 -- comes first, and then nothing is. What lies there without a state is what a server left that evicts keys.
 if new then
   redis.call('ZADD', ids, 0, id)
-  redis.call('UNLINK', log, slots, versions, known)
+  redis.call('UNLINK', log, slots, versions, known, media, shown)
 end
 local last = first
 for i = 1, tonumber(ARGV[payload]) do
   local at = timed > 0 and ARGV[time + i] or now
   redis.call('XADD', log, text(last) .. '-1', 'at', at, 'payload', ARGV[payload + i])
   last = last + 1
+end
+for i = medium + 1, more, 3 do
+  redis.call('HSETNX', media, ARGV[i], ARGV[i + 2])
+  -- Positions ascend: no other one that refers to it is newer.
+  redis.call('ZADD', shown, text(first + ARGV[i + 1]), ARGV[i])
 end
 for i = slot, #ARGV, 4 do
   if ARGV[i + 1] == 'set' then
@@ -76,7 +84,9 @@ if ttl ~= '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local expires = text(now + ttl)
-  for _, key in ipairs({state, log, slots, versions, known}) do redis.call('PEXPIREAT', key, expires) end
+  for _, key in ipairs({state, log, slots, versions, known, media, shown}) do
+    redis.call('PEXPIREAT', key, expires)
+  end
   redis.call('ZADD', expiring, expires, id)
   -- Two go for one that comes, so that the ids of what has expired do not pile up.
   for _, gone in ipairs(redis.call('ZRANGEBYSCORE', expiring, '-inf', '(' .. text(now), 'LIMIT', 0, 2)) do
@@ -84,7 +94,7 @@ if ttl ~= '' then
     redis.call('ZREM', expiring, gone)
   end
 elseif redis.call('PERSIST', state) == 1 or new then
-  for _, key in ipairs({log, slots, versions, known}) do redis.call('PERSIST', key) end
+  for _, key in ipairs({log, slots, versions, known, media, shown}) do redis.call('PERSIST', key) end
   redis.call('ZREM', expiring, id)
 end
 return finish(positions)

@@ -8,11 +8,13 @@ use redis::Value;
 use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, Expected, Limits, MemoryId, SlotChange};
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict, times_of_records};
+use crate::store::common::{appended, conflict, times_of_records};
 use crate::store::exists;
+use crate::store::media::Beside;
+use crate::store::payloads::Payloads;
 
 /// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
 const MOST: usize = 512 << 20;
@@ -21,12 +23,10 @@ const MOST: usize = 512 << 20;
 const IDS: usize = 64;
 
 /// Something that the script of appends does to a conversation.
-#[derive(Default)]
 pub(super) struct ScriptCall<'a> {
     pub(super) messages: &'a [Message],
-    pub(super) expected: Option<u64>,
     /// All that goes with the messages.
-    pub(super) append: Option<&'a Append>,
+    pub(super) append: &'a Append,
     /// The first position of a conversation that was kept elsewhere, and its incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
 }
@@ -45,7 +45,7 @@ impl ScriptCall<'_> {
     ) -> Result<Appended> {
         let version = SlotVersion::random();
         let args = self.args(shared, id, version)?;
-        let keys = shared.keys.append(id);
+        let keys = shared.keys.change(id);
         match shared.link.change(operation, &APPEND, &keys, &args.0).await? {
             Value::Int(why) => Err(self.refused(id, why)),
             done => {
@@ -57,27 +57,27 @@ impl ScriptCall<'_> {
 
     /// Returns the arguments of the script, in the order in which it names them.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
-        let payloads = Payloads::of("redis", shared.codec, self.messages)?;
+        let payloads = Payloads::of("redis", shared.encoding, self.messages)?;
         self.check_size(&payloads)?;
-        let Payloads { system, messages } = payloads;
+        let Payloads { system, messages, beside } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
         let mut args = Args::with_capacity(messages.len() + 16);
         args.text(id.as_str().to_owned());
         args.bytes(self.effect().as_bytes());
-        args.optional(self.expected);
+        args.optional(self.append.expected);
         args.optional(Some(millis(SystemTime::now())));
         args.optional(shared.ttl);
         args.0.push(system.unwrap_or_default().into()); // no payload is empty
         args.optional(Some(begins));
         args.optional(Some(messages.len()));
         args.0.extend(messages.into_iter().map(Cow::Owned));
-        if let Some(append) = self.append {
-            self.more(&mut args, append, version);
+        args.optional(Some(beside.len()));
+        for Beside { sha256, place, bytes } in beside {
+            args.0.push(Cow::Owned(sha256.0.to_vec()));
+            args.optional(Some(place));
+            args.0.push(Cow::Owned(bytes));
         }
-        Ok(args)
-    }
-
-    fn more<'a>(&self, args: &mut Args<'a>, append: &'a Append, version: SlotVersion) {
+        let append = self.append;
         args.bytes(append.id.as_deref().unwrap_or_default().as_bytes());
         args.optional(self.restored.map(|(start, _)| start));
         args.optional(append.active.map(millis));
@@ -97,24 +97,23 @@ impl ScriptCall<'_> {
             });
             args.bytes(change.content.as_deref().unwrap_or_default());
         }
+        Ok(args)
     }
 
     fn effect(&self) -> &'static str {
-        match self.append.filter(|_| self.restored.is_none()) {
-            Some(append) if append.is_empty() => "nothing",
-            Some(append) if !append.creates() => "changes",
-            _ => "begins",
+        if self.restored.is_some() || !self.messages.is_empty() || self.append.creates() {
+            "begins"
+        } else if self.append.is_empty() {
+            "nothing"
+        } else {
+            "changes"
         }
-    }
-
-    fn slots(&self) -> &[SlotChange] {
-        self.append.map_or(&[], |append| &append.slots)
     }
 
     /// Refuses a batch that is too large: a server closes the connection on whoever sends more than
     /// it takes.
     fn check_size(&self, payloads: &Payloads) -> Result<()> {
-        let bytes: usize = payloads.sizes(self.slots()).sum();
+        let bytes: usize = payloads.sizes(&self.append.slots).sum();
         if bytes > MOST {
             let text = format!("redis: the batch has {bytes} bytes, and may have {MOST}");
             return Err(Error::invalid("append", text));
@@ -126,14 +125,13 @@ impl ScriptCall<'_> {
         let before = done.strip_prefix('\t');
         let mut words = before.unwrap_or(done).split(' ');
         let mut position = || words.next()?.parse::<u64>().ok();
-        let mut appended = Appended::new(position()?..position()?);
-        (appended.recognised, appended.repeated) = (true, before.is_some());
-        appended.version = match (before, words.next()) {
+        let positions = position()?..position()?;
+        let version = match (before, words.next()) {
             (Some(_), None | Some("")) => None,
             (Some(_), Some(version)) => Some(version.parse().ok()?),
-            (None, _) => self.append.filter(|it| it.writes_slots()).map(|_| version),
+            (None, _) => self.append.writes_slots().then_some(version),
         };
-        Some(appended)
+        Some(Appended { repeated: before.is_some(), ..appended(positions, version) })
     }
 
     /// Returns the error of a change that was not made, by the number that the script returned.
@@ -143,15 +141,14 @@ impl ScriptCall<'_> {
         }
         let slot = why
             .checked_neg()
-            .and_then(|i| self.slots().get(usize::try_from(i).ok()?.checked_sub(2)?));
+            .and_then(|i| self.append.slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
         match (slot, u64::try_from(why)) {
             (Some(slot), _) => slot.conflict(),
-            (None, Ok(end)) => conflict("redis", self.expected.unwrap_or_default(), end),
+            (None, Ok(end)) => conflict("redis", self.append.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
                 // The only other reason: the conversation that was seen is gone. The error is that
                 // of an append to nothing.
-                let since = self.append.and_then(|append| append.since);
-                let seen = Append { since, ..Append::default() };
+                let seen = Append { since: self.append.since, ..Append::default() };
                 seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))
             }
         }

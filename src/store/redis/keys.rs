@@ -29,33 +29,23 @@ impl Keys {
         format!("{}:version", self.prefix)
     }
 
-    /// Returns the key of a hash with the fields `start`, `end`, `incarnation`, `active` and
-    /// `system`.
-    pub(super) fn state(&self, id: &MemoryId) -> String {
-        self.of(id, "state")
-    }
-
-    /// Returns the key of a stream with an entry a message.
-    pub(super) fn log(&self, id: &MemoryId) -> String {
-        self.of(id, "log")
-    }
-
-    /// Returns the key of a hash with the version of each slot.
-    pub(super) fn versions(&self, id: &MemoryId) -> String {
-        self.of(id, "versions")
+    /// Returns the key of one thing that a conversation has.
+    pub(super) fn of(&self, id: &MemoryId, what: &str) -> String {
+        self.of_shard(shard(id), &format!("{what}:{id}"))
     }
 
     /// Returns the keys of all that a conversation has: its state, its log, the contents of its
-    /// slots, their versions, and a list of the ids of appends, each with what that came to.
-    pub(super) fn conversation(&self, id: &MemoryId) -> [String; 5] {
+    /// slots, their versions, a list of the ids of appends, each with what that came to, the bytes
+    /// of its media, and a sorted set of these by the newest position that refers to them.
+    pub(super) fn conversation(&self, id: &MemoryId) -> [String; 7] {
         let place = self.of_shard(shard(id), "");
         let key = |what| [place.as_str(), what, ":", id.as_str()].concat();
-        ["state", "log", "slots", "versions", "known"].map(key)
+        ["state", "log", "slots", "versions", "known", "media", "shown"].map(key)
     }
 
-    /// Returns the keys of an append: a token, all that the conversation has, and the lists that it
+    /// Returns the keys of a change: a token, all that the conversation has, and the lists that it
     /// is in.
-    pub(super) fn append(&self, id: &MemoryId) -> Vec<String> {
+    pub(super) fn change(&self, id: &MemoryId) -> Vec<String> {
         let shard = shard(id);
         let mut keys = vec![self.token(shard)];
         keys.extend(self.conversation(id));
@@ -76,10 +66,6 @@ impl Keys {
     /// Returns a key for a change that is made now, and for no other.
     pub(super) fn token(&self, shard: u8) -> String {
         self.of_shard(shard, &format!("done:{}", MemoryId::random()))
-    }
-
-    fn of(&self, id: &MemoryId, what: &str) -> String {
-        self.of_shard(shard(id), &format!("{what}:{id}"))
     }
 
     fn of_shard(&self, shard: u8, rest: &str) -> String {
@@ -167,7 +153,7 @@ mod tests {
         let keys = Keys::new("chat").unwrap();
         for id in ["", "{", "}", "{}", "{a}b", "}{", "a\0b"] {
             let id = MemoryId::from(id);
-            let (log, shard) = (keys.log(&id), format!("{:02x}", shard(&id)));
+            let (log, shard) = (keys.of(&id, "log"), format!("{:02x}", shard(&id)));
             // As the cluster specification finds it.
             let begin = log.find('{').unwrap() + 1;
             let end = begin + log[begin..].find('}').unwrap();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, cmd, pipe};
+use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::time::timeout;
 
 use super::connect::{Connection, Connector};
@@ -60,7 +60,7 @@ static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.
 enum Request<'a> {
     Command(&'a Cmd),
     /// A read of one moment.
-    Read(Pipeline, &'a Wanted<'a>),
+    Read(&'a Wanted<'a>),
     /// A script that changes something, once: the first of its keys is its token.
     Change {
         script: &'a Script,
@@ -76,11 +76,8 @@ impl Link {
     }
 
     /// Reads all of one moment.
-    pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
-        // A transaction and not a script: Lua turns each entry into tables and back, which takes
-        // five times as long as to find it.
-        let request = Request::Read(wanted.transaction(), wanted);
-        self.request(operation, &request).await.map(|(value, _)| value)
+    pub(super) async fn read(&self, wanted: &Wanted<'_>) -> Result<Value> {
+        self.request("read", &Request::Read(wanted)).await.map(|(value, _)| value)
     }
 
     /// Makes a change once, however often it must be asked for. The first of the keys is its token.
@@ -195,8 +192,10 @@ impl Request<'_> {
     ) -> RedisResult<(Value, usize)> {
         match self {
             Self::Command(command) => Ok((command.query_async(connection).await?, 0)),
-            Self::Read(transaction, wanted) => {
-                match transaction.query_async(connection).await {
+            Self::Read(wanted) => {
+                // A transaction and not a script: Lua turns each entry into tables and back, which
+                // takes five times as long as to find it.
+                match wanted.transaction().query_async(connection).await {
                     // A slot of a cluster has moved or is moving, where the driver finds the way
                     // for a single command and not for a transaction; or the memory is full, where
                     // the server queues no command, a read neither.

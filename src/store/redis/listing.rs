@@ -80,7 +80,8 @@ impl Shared {
     /// Returns those of these ids whose conversation has not expired.
     async fn that_exist(&self, ids: Vec<MemoryId>) -> Result<Vec<MemoryId>> {
         let exists = async |id: MemoryId| {
-            let exists = self.link.ask("ids", cmd("EXISTS").arg(self.keys.state(&id))).await?;
+            let exists =
+                self.link.ask("ids", cmd("EXISTS").arg(self.keys.of(&id, "state"))).await?;
             Ok::<_, Error>((exists != Value::Int(0)).then_some(id))
         };
         let ids = try_join_all(ids.into_iter().map(exists)).await?;

@@ -1,5 +1,6 @@
 //! One conversation on a server.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,16 +8,19 @@ use std::sync::Arc;
 use redis::cmd;
 
 use super::append::{ScriptCall, limits};
-use super::keys::shard;
 use super::link::{CLEAR, EVICT};
 use super::read::Reply;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
-use crate::message::Message;
+use crate::message::{Message, Sha256};
 use crate::record::{Incarnation, SlotVersion, Snapshot};
-use crate::store::common::must_end_at;
+use crate::store::answer::Search;
+use crate::store::media::Found;
+
+/// The number of media that are brought by one command, so that they do not hold up the server.
+const MEDIA_AT_ONCE: usize = 64;
 
 /// One conversation of a [`RedisStore`](super::RedisStore).
 #[derive(Clone)]
@@ -32,15 +36,7 @@ impl RedisMemory {
 
     /// Returns the key of the stream that the messages are in.
     pub fn log_key(&self) -> String {
-        self.shared.keys.log(&self.id)
-    }
-
-    /// Returns the token of a new change, and the keys of the conversation.
-    fn keys(&self) -> Vec<String> {
-        let keys = &self.shared.keys;
-        let mut all = vec![keys.token(shard(&self.id))];
-        all.extend(keys.conversation(&self.id));
-        all
+        self.shared.keys.of(&self.id, "log")
     }
 
     /// Returns the answers to a read, all of one moment.
@@ -48,15 +44,15 @@ impl RedisMemory {
     /// Many entries are read in pages, so that they do not hold up the server. Entries do not
     /// change, so pages make one whole unless some were forgotten meanwhile: then it begins again,
     /// with larger pages.
-    async fn find(&self, operation: &'static str, read: &Read) -> Result<Reply> {
+    async fn find(&self, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
         'anew: loop {
-            let mut found = self.page(operation, read.before, n.min(at_once), Some(read)).await?;
+            let mut found = self.page(read.before, n.min(at_once), Some(read)).await?;
             let mut full = found.rows.len() == at_once;
             while full && found.rows.len() < n {
-                let oldest = found.rows.last().map(|row| row.seq);
+                let oldest = found.rows.last().map(|row| row.position);
                 let page = at_once.min(n - found.rows.len());
-                let older = self.page(operation, oldest, page, None).await?;
+                let older = self.page(oldest, page, None).await?;
                 if (older.incarnation, older.start) != (found.incarnation, found.start) {
                     at_once *= 10;
                     continue 'anew;
@@ -68,19 +64,43 @@ impl RedisMemory {
         }
     }
 
-    async fn page(
-        &self,
-        operation: &'static str,
-        before: Option<u64>,
-        n: usize,
-        more: Option<&Read>,
-    ) -> Result<Reply> {
-        let mut wanted = Wanted::newest(&self.shared.keys, &self.id, before, n);
-        if let Some(read) = more {
-            wanted = wanted.with(read);
+    /// Returns what is wanted, of one moment.
+    ///
+    /// Bytes of media come with further commands, and are what their hash says, whenever that is.
+    /// If some are lacking, records may have been evicted before: then all is read again, until
+    /// that was not the reason.
+    async fn snapshot(&self, read: &Read) -> Result<Snapshot> {
+        let mut search = Search::of(read);
+        loop {
+            let answer = self.find(read).await?.decode(read)?;
+            let found = self.media(search.wanted(&answer)).await?;
+            if let Some(snapshot) = search.end(answer, found) {
+                return Ok(snapshot);
+            }
         }
-        let reply = self.shared.link.read(operation, &wanted).await?;
-        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected(operation))
+    }
+
+    /// Returns the media of these hashes, as far as they are there.
+    async fn media(&self, hashes: BTreeSet<Sha256>) -> Result<Found> {
+        let hashes: Vec<_> = hashes.into_iter().collect();
+        let mut found = Found::new();
+        for some in hashes.chunks(MEDIA_AT_ONCE) {
+            let mut command = cmd("HMGET");
+            command.arg(self.shared.keys.of(&self.id, "media"));
+            for hash in some {
+                command.arg(&hash.0);
+            }
+            let values = self.shared.link.ask("read", &command).await?;
+            let values: Vec<Option<Vec<u8>>> = parse("read", values)?;
+            found.extend(some.iter().zip(values).filter_map(|(hash, it)| Some((*hash, it?))));
+        }
+        Ok(found)
+    }
+
+    async fn page(&self, before: Option<u64>, n: usize, more: Option<&Read>) -> Result<Reply> {
+        let wanted = Wanted::of(&self.shared.keys, &self.id, before, n, more);
+        let reply = self.shared.link.read(&wanted).await?;
+        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected("read"))
     }
 }
 
@@ -95,11 +115,8 @@ impl AsyncChatMemory for RedisMemory {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
         self.shared.link.watch.operation("append", async move {
-            if batch.is_empty() {
-                let end = self.find("append", &Read::default()).await?.end;
-                return must_end_at("redis", expected, end);
-            }
-            let change = ScriptCall { messages: batch, expected, ..ScriptCall::default() };
+            let append = &Append { expected, ..Append::default() };
+            let change = ScriptCall { messages: batch, append, restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             batch.clear();
             Ok(appended.positions)
@@ -109,30 +126,30 @@ impl AsyncChatMemory for RedisMemory {
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         self.shared.link.watch.operation("read", async move {
             let read = Read { before, n, ..Read::default() };
-            self.find("read", &read).await?.snapshot(&read)
+            self.snapshot(&read).await
         })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.link.watch.operation("evict", async move {
-            let args = [before.to_string()];
-            let evicted = self.shared.link.change("evict", &EVICT, &self.keys(), &args).await?;
+            let (keys, args) = (self.shared.keys.change(&self.id), [before.to_string()]);
+            let evicted = self.shared.link.change("evict", &EVICT, &keys, &args).await?;
             parse("evict", evicted)
         })
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
         self.shared.link.watch.operation("clear", async move {
+            let keys = self.shared.keys.change(&self.id);
             let args = [Incarnation::random().to_string()];
-            self.shared.link.change("clear", &CLEAR, &self.keys(), &args).await.map(|_| ())
+            self.shared.link.change("clear", &CLEAR, &keys, &args).await.map(drop)
         })
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.link.watch.operation("append", async move {
             append.check(&self.limits())?;
-            let (messages, expected) = (append.messages.as_slice(), append.expected);
-            let change = ScriptCall { messages, expected, append: Some(append), restored: None };
+            let change = ScriptCall { messages: &append.messages, append, restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             append.messages.clear();
             Ok(appended)
@@ -142,14 +159,14 @@ impl AsyncChatMemory for RedisMemory {
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
         self.shared.link.watch.operation("read", async move {
             read.check()?;
-            self.find("read", read).await?.snapshot(read)
+            self.snapshot(read).await
         })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
         self.shared.link.watch.operation("slots", async move {
             let mut command = cmd("HGETALL");
-            command.arg(self.shared.keys.versions(&self.id));
+            command.arg(self.shared.keys.of(&self.id, "versions"));
             let found = self.shared.link.ask("slots", &command).await?;
             let found: Vec<(String, String)> = parse("slots", found)?;
             let slots = found.into_iter().map(|(name, version)| Ok((name, version.parse()?)));

@@ -1,6 +1,5 @@
 //! The settings by which a store is opened, and its opening.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,8 +18,12 @@ use super::link::Link;
 use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "redis-tls")]
+use crate::store::common::Hidden;
 use crate::store::common::in_runtime;
 use crate::store::observe::Watch;
+use crate::store::payloads::Encoding;
+use crate::store::setters::setters;
 
 /// The settings by which a [`RedisStore`] is opened.
 ///
@@ -39,43 +42,38 @@ use crate::store::observe::Watch;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RedisOptions {
     pub(super) codec: Codec,
+    pub(super) media_beside: usize,
     pub(super) prefix: String,
     pub(super) ttl: Option<Duration>,
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) replicas: Option<(usize, Duration)>,
     #[cfg(feature = "redis-tls")]
-    pub(super) certificates: Option<redis::TlsCertificates>,
+    pub(super) certificates: Option<Hidden<redis::TlsCertificates>>,
 }
 
-impl RedisOptions {
+setters! {
+    RedisOptions:
+
     /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
+    pub fn codec(codec: Codec) => codec = codec;
+
+    /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
+    /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    pub fn media_beside(bytes: usize) => media_beside = bytes;
 
     /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes
     /// have nothing to do with each other. It may hold neither `{` nor `}`.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
+    pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
     /// Sets how long after its last append a conversation expires, as if it were deleted then;
     /// never unless set.
     ///
     /// The last append decides: one through a store without a TTL lets the conversation live.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
+    pub fn ttl(ttl: Duration) => ttl = Some(ttl);
 
     /// Sets how long an operation may take, with all that is repeated until the server is back; 10
     /// seconds unless set. Longer than a restart, or than a replica needs to take over, makes these
@@ -86,18 +84,10 @@ impl RedisOptions {
     /// address. A server that takes no changes, since it is a replica (now), is asked again where
     /// its address leads, until the time is up. Over a [connection of your own](Self::over) the
     /// first is an error when the time is up, and the second at once.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+    pub fn timeout(timeout: Duration) => timeout = timeout;
 
     /// Sets how long it may take to connect; 5 seconds unless set.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
+    pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
     /// Lets each change return only when so many replicas have it (`WAIT`), and be
     /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited
@@ -107,11 +97,7 @@ impl RedisOptions {
     /// reads don't wait. Those of one conversation go over the same one, which keeps their order;
     /// so do those of every eighth conversation or so. Over a [connection of your own](Self::over)
     /// there is but that one, for all.
-    #[must_use]
-    pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
-        self.replicas = Some((replicas, time));
-        self
-    }
+    pub fn replicas(replicas: usize, time: Duration) => replicas = Some((replicas, time));
 
     /// Sets the authority that signs the server's certificate, and the client's own, for
     /// `rediss://`. Unless set, those count that the operating system trusts.
@@ -119,12 +105,11 @@ impl RedisOptions {
     /// If the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
     /// becomes ring.
     #[cfg(feature = "redis-tls")]
-    #[must_use]
-    pub fn certificates(mut self, certificates: redis::TlsCertificates) -> Self {
-        self.certificates = Some(certificates);
-        self
-    }
+    pub fn certificates(certificates: redis::TlsCertificates) =>
+        certificates = Some(Hidden(certificates));
+}
 
+impl RedisOptions {
     /// Opens the store on the server at this address.
     ///
     /// # Errors
@@ -136,7 +121,7 @@ impl RedisOptions {
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
         let client = match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            Some(Hidden(certificates)) => Client::build_with_tls(info, certificates.clone()),
             None => Client::open(info),
         };
         #[cfg(not(feature = "redis-tls"))]
@@ -216,7 +201,8 @@ impl RedisOptions {
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
-        let shared = Shared { link, keys, codec: self.codec, ttl };
+        let encoding = Encoding { codec: self.codec, media_beside: self.media_beside };
+        let shared = Shared { link, keys, encoding, ttl };
         shared.check_version().await?;
         Ok(RedisStore { shared: Arc::new(shared) })
     }
@@ -252,7 +238,7 @@ impl RedisOptions {
             .max_retry_wait(200);
         #[cfg(feature = "redis-tls")]
         let builder = match &self.certificates {
-            Some(certificates) => builder.certs(certificates.clone()),
+            Some(Hidden(certificates)) => builder.certs(certificates.clone()),
             None => builder,
         };
         builder.build()
@@ -278,19 +264,6 @@ fn unusable(error: &RedisError) -> Error {
 
 /// The number of changes that wait for replicas at the same time.
 const WAITING: usize = 8;
-
-impl fmt::Debug for RedisOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisOptions")
-            .field("codec", &self.codec)
-            .field("prefix", &self.prefix)
-            .field("ttl", &self.ttl)
-            .field("timeout", &self.timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("replicas", &self.replicas)
-            .finish_non_exhaustive()
-    }
-}
 
 #[cfg(test)]
 mod tests {

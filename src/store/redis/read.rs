@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::common::{Rows, unreadable_system};
+use crate::store::answer::Answer;
+use crate::store::common::{self, Rows};
 
 /// The answers to a read, before messages are decoded.
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(super) struct Reply {
 }
 
 pub(super) struct Row {
-    pub(super) seq: u64,
+    pub(super) position: u64,
     at: u64,
     payload: Option<Vec<u8>>,
 }
@@ -67,27 +68,20 @@ impl Reply {
         Some(found)
     }
 
-    pub(super) fn snapshot(self, read: &Read) -> Result<Snapshot> {
+    pub(super) fn decode(self, read: &Read) -> Result<Answer> {
         let Self { start, end, incarnation, system, rows, slots, single } = self;
-        let system = system.map(|payload| codec::decode(&payload).map(Arc::new)).transpose();
-        let system = system.map_err(|error| unreadable_system("redis", error))?;
+        let system = common::system("redis", system.map(|payload| codec::decode(&payload)))?;
         let last = read.before.unwrap_or(end).min(end).max(start);
         let first = last.saturating_sub(read.n as u64).max(start);
         let mut newest = Rows::default();
         add_rows(&mut newest, rows.into_iter().rev().collect(), first..last)?;
-        let (records, unreadable) = newest.into();
-        let snapshot =
-            Snapshot { system, records, start, end, unreadable, incarnation, extra: None };
-        if read.is_plain() {
-            return Ok(snapshot);
-        }
         let (mut single, mut picked) = (single.into_iter().peekable(), Rows::default());
         for stretch in read.stretches(start..end) {
-            let of_it = std::iter::from_fn(|| single.next_if(|row| row.seq < stretch.end));
+            let of_it = std::iter::from_fn(|| single.next_if(|row| row.position < stretch.end));
             add_rows(&mut picked, of_it.collect(), stretch.clone())?;
         }
-        let (picked, unreadable) = picked.into();
-        Ok(snapshot.with_picked(picked, unreadable).with_slots(slots))
+        let snapshot = Snapshot { system, start, end, incarnation, ..Snapshot::default() };
+        Ok(Answer { snapshot, newest, picked, slots })
     }
 }
 
@@ -103,11 +97,11 @@ fn add_rows(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()>
         let text = "redis: the entry is gone; does the server evict keys?";
         Arc::new(Error::new(ErrorKind::Storage, "read", text))
     });
-    let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
-    for seq in positions.clone() {
-        match rows.next_if(|row| row.seq == seq) {
-            Some(row) => all.push(seq, row.at, row.decode().map_err(Arc::new)),
-            None => all.push(seq, 0, Err(Arc::clone(&missing))),
+    let mut rows = rows.into_iter().filter(|row| positions.contains(&row.position)).peekable();
+    for position in positions.clone() {
+        match rows.next_if(|row| row.position == position) {
+            Some(row) => all.push(position, row.at, row.decode().map_err(Arc::new)),
+            None => all.push(position, 0, Err(Arc::clone(&missing))),
         }
     }
     Ok(())
@@ -117,8 +111,8 @@ impl Row {
     fn parse(entry: Value) -> Option<Self> {
         let [id, fields] = <[Value; 2]>::try_from(array(entry)?).ok()?;
         let id = bytes(id)?;
-        let seq = str::from_utf8(&id).ok()?.split('-').next()?.parse().ok()?;
-        let mut row = Self { seq, at: 0, payload: None };
+        let position = str::from_utf8(&id).ok()?.split('-').next()?.parse().ok()?;
+        let mut row = Self { position, at: 0, payload: None };
         let mut fields = array(fields)?.into_iter();
         while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
             match bytes(name)?.as_slice() {

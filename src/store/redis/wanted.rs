@@ -19,28 +19,31 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Wants the newest `count` entries before a position.
-    pub(super) fn newest(keys: &Keys, id: &MemoryId, before: Option<u64>, count: usize) -> Self {
+    /// Wants the newest `count` entries before a position, and with a read its slots and single
+    /// records.
+    pub(super) fn of(
+        keys: &Keys,
+        id: &MemoryId,
+        before: Option<u64>,
+        count: usize,
+        read: Option<&'a Read>,
+    ) -> Self {
         let newest = match before.map(|before| before.checked_sub(1)) {
             None => "+".to_owned(),
-            Some(Some(seq)) => entry(seq),
+            Some(Some(position)) => entry(position),
             // No entry has the id `0-0`, and it stands before all of them.
             Some(None) => "0-0".to_owned(),
         };
-        let [state, log, slots, versions, _] = keys.conversation(id);
+        let [state, log, slots, versions, ..] = keys.conversation(id);
         let keys = [state, log, slots, versions];
-        Self { keys, newest, count, names: Vec::new(), stretches: Vec::new() }
-    }
-
-    /// Wants the slots and the single records of this read too.
-    pub(super) fn with(mut self, read: &'a Read) -> Self {
-        for name in &read.slots {
-            if !self.names.contains(&name.as_str()) {
-                self.names.push(name);
+        let mut names: Vec<&str> = Vec::new();
+        for name in read.into_iter().flat_map(|read| &read.slots) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
             }
         }
-        self.stretches = read.stretches(0..u64::MAX);
-        self
+        let stretches = read.map_or_else(Vec::new, |read| read.stretches(0..u64::MAX));
+        Self { keys, newest, count, names, stretches }
     }
 
     /// Returns the names of the slots, each once.
@@ -78,6 +81,6 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn entry(seq: u64) -> String {
-    format!("{seq}-1")
+fn entry(position: u64) -> String {
+    format!("{position}-1")
 }

@@ -10,119 +10,52 @@ use super::extras;
 use super::failure::TxError;
 use super::read::{Found, find};
 use super::schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
+use super::writer::run;
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
-use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{
-    Payloads, appended, check_expected, conflict, must_end_at, signed, times_of_records, unsigned,
-};
+use crate::store::common::{appended, check_expected, signed, times_of_records, unsigned};
+use crate::store::media::Beside;
+use crate::store::payloads::{Encoding, Payloads};
 
-/// Messages as they are written. All that can be done beforehand is, so that others wait for the
-/// rest alone.
-pub(super) struct Batch {
+/// An append as it is written. All that can be done beforehand is, so that others wait for the rest
+/// alone.
+pub(super) struct PreparedAppend {
     id: MemoryId,
     codec: Codec,
     payloads: Payloads,
-    expected: Option<u64>,
     now: i64,
     /// The time of each payload, or no times: it is then now.
     times: Vec<i64>,
-    /// The time when the conversation was last active, in place of now.
-    active: Option<i64>,
-}
-
-impl Batch {
-    pub(super) fn new(
-        id: &MemoryId,
-        codec: Codec,
-        messages: &[Message],
-        expected: Option<u64>,
-    ) -> Result<Self> {
-        Ok(Self {
-            id: id.clone(),
-            codec,
-            payloads: Payloads::of("sqlite", codec, messages)?,
-            expected,
-            now: signed(millis(SystemTime::now())),
-            times: Vec::new(),
-            active: None,
-        })
-    }
-
-    /// Appends them in the transaction that is open; returns the key of the conversation, and their
-    /// positions.
-    pub(super) fn write(&self, connection: &Connection) -> Result<(i64, Range<u64>), TxError> {
-        let Self { id, codec, now, .. } = self;
-        let system = self.payloads.system.as_deref().map(|payload| Payload(*codec, payload));
-        let count = signed(self.payloads.messages.len());
-        let extended = connection
-            .prepare_cached(EXTEND)?
-            .query_row(
-                params![id.as_str(), count, now, system, self.expected.map(signed), self.active],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()?;
-        let (key, end): (i64, i64) = if let Some(extended) = extended {
-            extended
-        } else {
-            // Either there is no such conversation yet, or it ends elsewhere.
-            if let Some(found) = find(connection, id)? {
-                let expected = self.expected.unwrap_or(u64::MAX);
-                return Err(conflict("sqlite", expected, unsigned(found.end)).into());
-            }
-            must_end_at("sqlite", self.expected, 0)?;
-            let (active, new) = (self.active.unwrap_or(*now), Incarnation::random());
-            (begin(connection, id, 0..count, active, system, new)?, count)
-        };
-        if end > MOST_MESSAGES || key > MOST_CONVERSATIONS {
-            return Err(too_many("append"));
-        }
-        let first = end - count;
-        let mut insert = connection.prepare_cached(INSERT)?;
-        for (i, payload) in self.payloads.messages.iter().enumerate() {
-            let key = first_key(key).wrapping_add(first).wrapping_add(signed(i));
-            let at = self.times.get(i).unwrap_or(now);
-            insert.execute(params![key, at, Payload(*codec, payload)])?;
-        }
-        Ok((key, unsigned(first)..unsigned(end)))
-    }
-}
-
-/// Messages, and all that goes with them.
-pub(super) struct PreparedAppend {
-    batch: Batch,
-    /// The rest of the append, without its messages.
+    /// The append without its messages.
     rest: Append,
     is_empty: bool,
     creates: bool,
 }
 
 impl PreparedAppend {
-    pub(super) fn new(id: &MemoryId, codec: Codec, append: &mut Append) -> Result<Self> {
-        let mut batch = Batch::new(id, codec, &append.messages, append.expected)?;
-        batch.times = times_of_records(append).map(signed).collect();
-        batch.active = append.active.map(|active| signed(millis(active)));
+    pub(super) fn new(id: &MemoryId, encoding: Encoding, append: &mut Append) -> Result<Self> {
+        let payloads = Payloads::of("sqlite", encoding, &append.messages)?;
+        let times = times_of_records(append).map(signed).collect();
         let (is_empty, creates) = (append.is_empty(), append.creates());
         let messages = std::mem::take(&mut append.messages);
         let rest = append.clone();
         append.messages = messages;
-        Ok(Self { batch, rest, is_empty, creates })
+        let now = signed(millis(SystemTime::now()));
+        let (id, codec) = (id.clone(), encoding.codec);
+        Ok(Self { id, codec, payloads, now, times, rest, is_empty, creates })
     }
 
     /// Makes all of it in the transaction that is open, or none of it: what it was to come to if
     /// this fails is undone with the transaction, or with its savepoint.
     pub(super) fn make(&self, connection: &Connection) -> Result<Appended, TxError> {
         let Append { id, slots, since, .. } = &self.rest;
-        if id.is_none() && slots.is_empty() && since.is_none() && self.creates {
-            let (_, positions) = self.batch.write(connection)?;
-            return Ok(appended(positions, None));
-        }
-        if let Some(done) = self.look(connection)? {
+        let is_plain = id.is_none() && slots.is_empty() && since.is_none() && self.creates;
+        if !is_plain && let Some(done) = self.look(connection)? {
             return Ok(done);
         }
-        let (key, positions) = self.batch.write(connection)?;
+        let (key, positions) = self.write(connection)?;
         let mut version = None;
         for change in slots {
             if let Some(content) = &change.content {
@@ -139,11 +72,48 @@ impl PreparedAppend {
         Ok(appended)
     }
 
+    /// Appends the messages; returns the key of the conversation, and their positions.
+    fn write(&self, connection: &Connection) -> Result<(i64, Range<u64>), TxError> {
+        let Self { id, codec, now, rest, .. } = self;
+        let system = self.payloads.system.as_deref().map(|payload| Payload(*codec, payload));
+        let count = signed(self.payloads.messages.len());
+        let active = rest.active.map(|active| signed(millis(active)));
+        let extended = connection
+            .prepare_cached(EXTEND)?
+            .query_row(
+                params![id.as_str(), count, now, system, rest.expected.map(signed), active],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        let (key, end): (i64, i64) = if let Some(extended) = extended {
+            extended
+        } else {
+            // Either there is no such conversation yet, or it ends elsewhere, which is an error.
+            self.look(connection)?;
+            let (active, new) = (active.unwrap_or(*now), Incarnation::random());
+            (begin(connection, id, 0..count, active, system, new)?, count)
+        };
+        if end > MOST_MESSAGES || key > MOST_CONVERSATIONS {
+            return Err(too_many("append"));
+        }
+        let first = end - count;
+        let mut insert = connection.prepare_cached(INSERT)?;
+        for (i, payload) in self.payloads.messages.iter().enumerate() {
+            let key = first_key(key).wrapping_add(first).wrapping_add(signed(i));
+            let at = self.times.get(i).unwrap_or(now);
+            insert.execute(params![key, at, Payload(*codec, payload)])?;
+        }
+        for Beside { sha256, place, bytes } in &self.payloads.beside {
+            extras::keep_media(connection, key, &sha256.0, first + signed(*place), bytes)?;
+        }
+        Ok((key, unsigned(first)..unsigned(end)))
+    }
+
     /// Compares the conversation with what is expected. Returns what the append comes to if
     /// nothing is to be changed.
     fn look(&self, connection: &Connection) -> Result<Option<Appended>, TxError> {
         let Append { id, slots, .. } = &self.rest;
-        let found = find(connection, &self.batch.id)?;
+        let found = find(connection, &self.id)?;
         if let (Some(found), Some(id)) = (&found, id)
             && let Some(known) = extras::known(connection, found.key, id)?
         {
@@ -173,7 +143,7 @@ pub(super) fn begin(
 ) -> rusqlite::Result<i64> {
     let incarnation = incarnation.to_bits().cast_signed();
     let new = params![id.as_str(), positions.start, positions.end, active, system, incarnation];
-    connection.prepare_cached(CREATE)?.execute(new)?;
+    run(connection, CREATE, new)?;
     Ok(connection.last_insert_rowid())
 }
 

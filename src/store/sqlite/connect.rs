@@ -16,8 +16,8 @@ use super::options::{Durability, SqliteOptions};
 use super::schema;
 use super::writer::{Writer, deferred, in_transaction};
 use crate::error::{Error, Result};
-use crate::store::Figures;
 use crate::store::observe::Watch;
+use crate::store::payloads::Encoding;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
@@ -26,9 +26,10 @@ pub(super) struct Connections {
     readers: Option<Readers>,
     writer: Writer,
     /// The file, if it is written to.
-    opened: Option<Arc<Opened>>,
-    place: FileName,
-    watch: Watch,
+    opened: Arc<Opened>,
+    pub(super) place: FileName,
+    pub(super) encoding: Encoding,
+    pub(super) watch: Watch,
 }
 
 struct Readers {
@@ -40,7 +41,7 @@ struct Readers {
 struct Reader {
     connection: Connection,
     /// The file, if it is only read.
-    opened: Option<Opened>,
+    opened: Opened,
 }
 
 /// The number of statements that a connection keeps prepared: as many as there are here.
@@ -77,9 +78,10 @@ impl Connections {
         };
         let connection = open().map_err(|error: TxError| error.during("open", &place))?;
         let writer = Writer::new(connection);
-        let opened = (!options.read_only).then(|| Arc::new(Opened::with_log(&path)));
+        let opened = if options.read_only { Opened::default() } else { Opened::with_log(&path) };
+        let (encoding, watch) = (options.encoding, Watch::new("sqlite"));
         let readers = Some(Readers { path, options, idle: Mutex::default() });
-        Ok(Self { readers, writer, opened, place, watch: Watch::new("sqlite") })
+        Ok(Self { readers, writer, opened: Arc::new(opened), place, encoding, watch })
     }
 
     /// Takes one connection for everything.
@@ -95,8 +97,8 @@ impl Connections {
         };
         prepare().map_err(|error: TxError| error.during("open", &place))?;
         let writer = Writer::new(connection);
-        let watch = Watch::new("sqlite");
-        Ok(Self { readers: None, writer, opened: None, place, watch })
+        let (encoding, watch) = (options.encoding, Watch::new("sqlite"));
+        Ok(Self { readers: None, writer, opened: Arc::default(), place, encoding, watch })
     }
 
     /// Reads in a transaction, so that all of it is of one moment.
@@ -107,8 +109,9 @@ impl Connections {
     ) -> Result<T> {
         let read = || {
             let Some(readers) = &self.readers else { return self.writer.read(work) };
-            self.must_be_there()?;
-            let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
+            self.opened.must_be_there()?;
+            let reader =
+                readers.idle().map_or_else(|| open_reader(&readers.path, &readers.options), Ok)?;
             let result = in_transaction(&reader.connection, deferred, &mut work);
             let mut idle = readers.idle.lock();
             if idle.len() < MOST_IDLE && reader.connection.is_autocommit() {
@@ -127,9 +130,9 @@ impl Connections {
         operation: &'static str,
         mut work: impl FnMut(&Connection) -> Result<T, TxError> + Send + 'static,
     ) -> Result<T> {
-        let opened = self.opened.clone();
+        let opened = Arc::clone(&self.opened);
         let work = move |connection: &Connection| {
-            opened.as_ref().map_or(Ok(()), |opened| opened.must_be_there())?;
+            opened.must_be_there()?;
             work(connection)
         };
         self.watch.blocking(operation, || {
@@ -149,21 +152,10 @@ impl Connections {
             Ok(())
         };
         self.watch.blocking("vacuum", || {
-            let vacuumed = self.must_be_there().and_then(|()| self.writer.exclusively(vacuum));
+            let vacuumed =
+                self.opened.must_be_there().and_then(|()| self.writer.exclusively(vacuum));
             vacuumed.map_err(|error| error.during("vacuum", &self.place))
         })
-    }
-
-    fn must_be_there(&self) -> Result<(), TxError> {
-        self.opened.as_ref().map_or(Ok(()), |opened| opened.must_be_there())
-    }
-
-    pub(super) fn figures(&self) -> Figures {
-        self.watch.figures()
-    }
-
-    pub(super) fn place(&self) -> &FileName {
-        &self.place
     }
 }
 
@@ -171,12 +163,8 @@ impl Readers {
     /// Returns a reader that does nothing, and that reads the file which is there now.
     fn idle(&self) -> Option<Reader> {
         let mut idle = self.idle.lock();
-        idle.retain(|reader| reader.opened.as_ref().is_none_or(Opened::is_there));
+        idle.retain(|reader| reader.opened.is_there());
         idle.pop()
-    }
-
-    fn open(&self) -> Result<Reader, TxError> {
-        open_reader(&self.path, &self.options)
     }
 }
 
@@ -184,7 +172,7 @@ impl Readers {
 /// version, or put another file there.
 fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, TxError> {
     let connection = connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let opened = options.read_only.then(|| Opened::now(path));
+    let opened = if options.read_only { Opened::now(path) } else { Opened::default() };
     schema::must_be_there(&connection)?;
     Ok(Reader { connection, opened })
 }

@@ -4,10 +4,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::TxError;
 use super::schema::{MOST_MESSAGES, first_key};
+use super::writer::run;
 use crate::error::{Error, ErrorKind};
 use crate::memory::Appended;
+use crate::message::Sha256;
 use crate::record::{Slot, SlotVersion};
 use crate::store::common::{appended, signed, slot_version, unsigned};
+use crate::store::media::Found;
 
 /// The number of append ids that a conversation recognises.
 pub(super) const IDS: usize = 64;
@@ -18,12 +21,12 @@ pub(super) fn slots(
     key: i64,
     names: &[String],
 ) -> Result<Vec<Slot>, TxError> {
-    let mut slot = connection.prepare_cached(SLOT)?;
     let mut slots = Vec::new();
     for (i, name) in names.iter().enumerate() {
         if names[..i].contains(name) {
             continue;
         }
+        let mut slot = connection.prepare_cached(SLOT)?;
         let mut rows = slot.query(params![key, name])?;
         if let Some(row) = rows.next()? {
             let content = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
@@ -58,17 +61,46 @@ pub(super) fn set_slot(
     name: &str,
     version: SlotVersion,
     content: &[u8],
+) -> rusqlite::Result<usize> {
+    let version = version.to_bits().cast_signed();
+    run(connection, SET_SLOT, params![key, name, version, content])
+}
+
+pub(super) fn remove_slot(
+    connection: &Connection,
+    key: i64,
+    name: &str,
+) -> rusqlite::Result<usize> {
+    run(connection, REMOVE_SLOT, params![key, name])
+}
+
+/// Keeps the bytes of media once, whichever message refers to them.
+pub(super) fn keep_media(
+    connection: &Connection,
+    key: i64,
+    hash: &[u8],
+    position: i64,
+    bytes: &[u8],
 ) -> rusqlite::Result<()> {
-    let slot = params![key, name, version.to_bits().cast_signed(), content];
-    connection.prepare_cached(SET_SLOT)?.execute(slot).map(drop)
+    if run(connection, REFER, params![key, hash, position])? == 0 {
+        run(connection, KEEP, params![key, hash, position, bytes])?;
+    }
+    Ok(())
 }
 
-pub(super) fn remove_slot(connection: &Connection, key: i64, name: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(REMOVE_SLOT)?.execute(params![key, name]).map(drop)
-}
-
-pub(super) fn clear(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached(CLEAR_SLOTS)?.execute([key]).map(drop)
+/// Returns the bytes of media of these hashes, as far as they are there.
+pub(super) fn media(
+    connection: &Connection,
+    key: i64,
+    hashes: impl IntoIterator<Item = Sha256>,
+) -> rusqlite::Result<Found> {
+    let mut found = Found::new();
+    for hash in hashes {
+        let mut media = connection.prepare_cached(MEDIA)?;
+        let bytes = media.query_row(params![key, hash.0], |row| row.get(0)).optional()?;
+        found.extend(bytes.map(|bytes| (hash, bytes)));
+    }
+    Ok(found)
 }
 
 /// Returns what the append of this id came to, if it is one of the newest.
@@ -84,9 +116,7 @@ pub(super) fn known(
         .query_row(params![first, last_key(first), id], |row| {
             let positions = unsigned(row.get(0)?)..unsigned(row.get(1)?);
             let version: Option<i64> = row.get(2)?;
-            let mut known = appended(positions, version.map(slot_version));
-            known.repeated = true;
-            Ok(known)
+            Ok(Appended { repeated: true, ..appended(positions, version.map(slot_version)) })
         })
         .optional()
 }
@@ -110,9 +140,8 @@ pub(super) fn remember(
     let (positions, version) = (&appended.positions, appended.version);
     let version = version.map(|version| version.to_bits().cast_signed());
     let row = params![next, id, signed(positions.start), signed(positions.end), version];
-    connection.prepare_cached(REMEMBER)?.execute(row)?;
-    let old = next.wrapping_sub(signed(IDS));
-    connection.prepare_cached(FORGET_IDS)?.execute([first, old])?;
+    run(connection, REMEMBER, row)?;
+    run(connection, FORGET_IDS, [first, next.wrapping_sub(signed(IDS))])?;
     Ok(())
 }
 
@@ -126,10 +155,12 @@ const SLOTS: &str = "SELECT name, version FROM slot WHERE conversation = ?1 ORDE
 const SET_SLOT: &str = "
     INSERT OR REPLACE INTO slot (conversation, name, version, content) VALUES (?1, ?2, ?3, ?4)";
 const REMOVE_SLOT: &str = "DELETE FROM slot WHERE conversation = ?1 AND name = ?2";
-const CLEAR_SLOTS: &str = "DELETE FROM slot WHERE conversation = ?1";
 const KNOWN: &str =
     "SELECT first, past, version FROM appended WHERE key BETWEEN ?1 AND ?2 AND id = ?3 LIMIT 1";
 const NEWEST_ID: &str = "SELECT max(key) FROM appended WHERE key BETWEEN ?1 AND ?2";
 const REMEMBER: &str =
     "INSERT INTO appended (key, id, first, past, version) VALUES (?1, ?2, ?3, ?4, ?5)";
 const FORGET_IDS: &str = "DELETE FROM appended WHERE key BETWEEN ?1 AND ?2";
+const REFER: &str = "UPDATE media SET last = max(last, ?3) WHERE conversation = ?1 AND hash = ?2";
+const KEEP: &str = "INSERT INTO media (conversation, hash, last, bytes) VALUES (?1, ?2, ?3, ?4)";
+const MEDIA: &str = "SELECT bytes FROM media WHERE conversation = ?1 AND hash = ?2";

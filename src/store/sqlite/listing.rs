@@ -1,7 +1,7 @@
 //! Ids in the order of their bytes, by the index that keeps them unique.
 
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, ToSql, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
 
 use super::failure::TxError;
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) fn with_prefix(
         _ => (FROM, prefix),
     };
     let mut ids = connection.prepare_cached(sql)?;
-    let mut rows = ids.query(params![from, Bound::all_with(prefix), signed(n)])?;
+    let mut rows = ids.query(params![from, behind(prefix), signed(n)])?;
     let mut ids = Vec::new();
     while let Some(row) = rows.next()? {
         ids.push(MemoryId::from(row.get::<_, String>(0)?));
@@ -41,9 +41,9 @@ pub(super) fn slots(
     // No name is empty, so that all come after this one.
     let (id, name) = after.map_or(("", ""), |(id, name)| (id.as_str(), name));
     let from = id.max(prefix);
-    let (past, behind) = (Bound::all_with(prefix), Bound::all_with(names));
+    let (past, past_names) = (behind(prefix), behind(names));
     let mut slots = connection.prepare_cached(SLOTS)?;
-    let mut rows = slots.query(params![from, past, names, behind, id, name, signed(n)])?;
+    let mut rows = slots.query(params![from, past, names, past_names, id, name, signed(n)])?;
     let mut slots = Vec::new();
     while let Some(row) = rows.next()? {
         let (id, name) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
@@ -53,34 +53,17 @@ pub(super) fn slots(
     Ok(slots)
 }
 
-/// The first text behind all that have a prefix: the prefix with its last character that can be one
-/// higher, or, in the order of SQLite, bytes that are no text.
-#[derive(Debug, PartialEq)]
-enum Bound {
-    Text(String),
-    AllTexts,
-}
-
-impl Bound {
-    fn all_with(prefix: &str) -> Self {
-        let mut chars = prefix.chars();
-        while let Some(last) = chars.next_back() {
-            // Behind U+D7FF comes U+E000: what lies between is no character.
-            if let Some(next) = (last..=char::MAX).nth(1) {
-                return Self::Text(chars.as_str().to_owned() + next.encode_utf8(&mut [0; 4]));
-            }
+/// Returns the first text behind all that have a prefix: the prefix with its last character that
+/// can be one higher, or, in the order of SQLite, bytes that are no text.
+fn behind(prefix: &str) -> Value {
+    let mut chars = prefix.chars();
+    while let Some(last) = chars.next_back() {
+        // Behind U+D7FF comes U+E000: what lies between is no character.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            return Value::Text(chars.as_str().to_owned() + next.encode_utf8(&mut [0; 4]));
         }
-        Self::AllTexts
     }
-}
-
-impl ToSql for Bound {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-            Self::AllTexts => ToSqlOutput::Owned(Value::Blob(Vec::new())),
-        })
-    }
+    Value::Blob(Vec::new())
 }
 
 const FROM: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
@@ -110,7 +93,7 @@ mod tests {
         super::super::schema::prepare(&connection).map_err(|_| "refused").unwrap();
         for sql in [FROM, AFTER] {
             let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let plan = plan.query_map(params!["", Bound::all_with("a"), 1], |row| row.get(3));
+            let plan = plan.query_map(params!["", behind("a"), 1], |row| row.get(3));
             let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
             let expected = "SEARCH conversation USING COVERING INDEX \
                             sqlite_autoindex_conversation_1 (id>? AND id<?)";
@@ -123,9 +106,9 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         super::super::schema::prepare(&connection).map_err(|_| "refused").unwrap();
         let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {SLOTS}")).unwrap();
-        let (past, behind) = (Bound::all_with("a"), Bound::all_with("turn:"));
+        let (past, past_names) = (behind("a"), behind("turn:"));
         let plan = plan
-            .query_map(params!["a", past, "turn:", behind, "", "", 1], |row| row.get(3))
+            .query_map(params!["a", past, "turn:", past_names, "", "", 1], |row| row.get(3))
             .unwrap();
         let plan: Vec<String> = plan.map(Result::unwrap).collect();
         for step in [
@@ -149,10 +132,10 @@ mod tests {
             ("a\u{10ffff}", "b"),
             ("aé\u{10ffff}\u{10ffff}", "aê"),
         ] {
-            assert_eq!(Bound::all_with(prefix), Bound::Text(past.to_owned()), "{prefix:?}");
+            assert_eq!(behind(prefix), Value::Text(past.to_owned()), "{prefix:?}");
         }
         for prefix in ["", "\u{10ffff}", "\u{10ffff}\u{10ffff}"] {
-            assert_eq!(Bound::all_with(prefix), Bound::AllTexts, "{prefix:?}");
+            assert_eq!(behind(prefix), Value::Blob(Vec::new()), "{prefix:?}");
         }
     }
 }

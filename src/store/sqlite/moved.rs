@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::failure::TxError;
 
 /// Files as they were when they were opened.
+#[derive(Default)]
 pub(super) struct Opened(Vec<(PathBuf, File)>);
 
 /// The file that a path leads to.

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::codec::Codec;
+use crate::store::payloads::Encoding;
+use crate::store::setters::setters;
 
 /// The crashes that an append survives once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum Durability {
 /// ```
 #[derive(Clone)]
 pub struct SqliteOptions {
-    pub(super) codec: Codec,
+    pub(super) encoding: Encoding,
     pub(super) durability: Durability,
     pub(super) busy_timeout: Duration,
     pub(super) read_only: bool,
@@ -47,38 +49,21 @@ pub struct SqliteOptions {
 
 type OnConnect = Arc<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync>;
 
-impl SqliteOptions {
-    pub(super) fn new() -> Self {
-        Self {
-            codec: Codec::Json,
-            durability: Durability::Full,
-            busy_timeout: Duration::from_secs(5),
-            read_only: false,
-            secure_delete: false,
-            on_connect: None,
-        }
-    }
+setters! {
+    SqliteOptions:
 
     /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
+    pub fn codec(codec: Codec) => encoding.codec = codec;
+
+    /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
+    /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
     /// Sets what an append that returned survives; [`Durability::Full`] unless set.
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
+    pub fn durability(durability: Durability) => durability = durability;
 
     /// Sets how long to wait for other processes that write; 5 seconds unless set.
-    #[must_use]
-    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
-        self
-    }
+    pub fn busy_timeout(timeout: Duration) => busy_timeout = timeout;
 
     /// Opens the file for reading alone: it must exist, and every change is an error.
     ///
@@ -95,20 +80,25 @@ impl SqliteOptions {
     /// let store = SqliteStore::options().over(connection)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
-        self
-    }
+    pub fn read_only(read_only: bool) => read_only = read_only;
 
     /// Writes zeros over what is deleted; off unless set, since it costs as much as writing it did.
     ///
     /// The log keeps the bytes for a while: see
     /// [what is left of what was deleted](super#what-is-left-of-what-was-deleted).
-    #[must_use]
-    pub fn secure_delete(mut self, secure_delete: bool) -> Self {
-        self.secure_delete = secure_delete;
-        self
+    pub fn secure_delete(secure_delete: bool) => secure_delete = secure_delete;
+}
+
+impl SqliteOptions {
+    pub(super) fn new() -> Self {
+        Self {
+            encoding: Encoding::default(),
+            durability: Durability::Full,
+            busy_timeout: Duration::from_secs(5),
+            read_only: false,
+            secure_delete: false,
+            on_connect: None,
+        }
     }
 
     /// Does this with each connection that is opened, before anything else is: keys, extensions,
@@ -129,7 +119,8 @@ impl SqliteOptions {
 impl fmt::Debug for SqliteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteOptions")
-            .field("codec", &self.codec)
+            .field("codec", &self.encoding.codec)
+            .field("media_beside", &self.encoding.media_beside)
             .field("durability", &self.durability)
             .field("busy_timeout", &self.busy_timeout)
             .field("read_only", &self.read_only)

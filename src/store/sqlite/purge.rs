@@ -13,6 +13,7 @@ use super::connect::Connections;
 use super::failure::TxError;
 use super::listing;
 use super::read::find;
+use super::writer::run;
 use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
@@ -36,7 +37,7 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
     let purge = move |connection: &Connection, key: &i64| {
         let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
         if gone {
-            delete(connection, *key)?;
+            run(connection, DELETE, [*key])?;
         }
         Ok(gone)
     };
@@ -69,7 +70,8 @@ fn all<T: Clone + Send + 'static>(
                 .write(operation, move |connection| some(connection, &these, &delete))?;
             deleted += gone;
             left = &left[seen..];
-            rest(began);
+            // The file is left to others, even to those that look for it every tenth of a second.
+            thread::sleep(began.elapsed() / 4);
         }
         if page.len() < AT_ONCE {
             return Ok(deleted);
@@ -97,24 +99,15 @@ fn some<T>(
     Ok((seen, gone))
 }
 
-/// Deletes a conversation: a trigger deletes what belongs to it.
-fn delete(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached(DELETE)?.execute([key]).map(drop)
-}
-
 /// Deletes a conversation by its id; returns whether there was one.
 pub(super) fn delete_by_id(connection: &Connection, id: &MemoryId) -> Result<bool, TxError> {
     let Some(found) = find(connection, id)? else { return Ok(false) };
-    delete(connection, found.key)?;
+    run(connection, DELETE, [found.key])?;
     Ok(true)
-}
-
-/// Leaves the file to others: also to programs that look for it every tenth of a second.
-fn rest(began: Instant) {
-    thread::sleep(began.elapsed() / 4);
 }
 
 const INACTIVE: &str =
     "SELECT key FROM conversation WHERE key > ?1 AND active < ?2 ORDER BY key LIMIT ?3";
 const IS_INACTIVE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND active < ?2";
+/// A trigger deletes what belongs to it.
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";

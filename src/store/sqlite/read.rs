@@ -1,7 +1,6 @@
 //! Reads: what a conversation holds, all of one moment.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -15,7 +14,8 @@ use crate::memory::{MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
-use crate::store::common::{Rows, signed, unreadable_system, unsigned};
+use crate::store::answer::Answer;
+use crate::store::common::{self, Rows, signed, unsigned};
 
 /// The row of a conversation, without its system message.
 pub(super) struct Found {
@@ -68,30 +68,27 @@ pub(super) fn snapshot(
         return Ok(Snapshot::default());
     };
     let found = Found::from_row(row)?;
-    let mut snapshot = Snapshot {
-        system: system(row.get_ref(5)?)?,
+    let system = row.get_ref(5)?;
+    let system = (system != ValueRef::Null).then(|| decode(system));
+    let snapshot = Snapshot {
+        system: common::system("sqlite", system)?,
         start: unsigned(found.start),
         end: unsigned(found.end),
         incarnation: Some(found.incarnation()),
         ..Snapshot::default()
     };
+    let mut answer = Answer { snapshot, ..Answer::default() };
     let before = read.before.map_or(found.end, signed).min(found.end);
     if read.n > 0 && before > found.start {
-        let mut rows = Rows::default();
-        add_rows(&mut rows, connection, &found, found.start..before, read.n)?;
-        (snapshot.records, snapshot.unreadable) = rows.into();
+        add_rows(&mut answer.newest, connection, &found, found.start..before, read.n)?;
     }
-    if read.is_plain() {
-        return Ok(snapshot);
-    }
-    let mut picked = Rows::default();
-    for stretch in read.stretches(snapshot.start..snapshot.end) {
+    for stretch in read.stretches(found.positions()) {
         let stretch = signed(stretch.start)..signed(stretch.end);
-        add_rows(&mut picked, connection, &found, stretch, usize::MAX)?;
+        add_rows(&mut answer.picked, connection, &found, stretch, usize::MAX)?;
     }
-    let (records, unreadable) = picked.into();
-    let slots = extras::slots(connection, found.key, &read.slots)?;
-    Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
+    answer.slots = extras::slots(connection, found.key, &read.slots)?;
+    let media = extras::media(connection, found.key, answer.hashes(read))?;
+    Ok(answer.into_snapshot(read, &media))
 }
 
 /// Takes the newest `n` rows at these positions.
@@ -110,8 +107,8 @@ fn add_rows(
         signed(n),
     ])?;
     while let Some(row) = found.next()? {
-        let seq = row.get::<_, i64>(0)?.wrapping_sub(first);
-        rows.push_signed(seq, row.get(1)?, decode(row.get_ref(2)?));
+        let position = row.get::<_, i64>(0)?.wrapping_sub(first);
+        rows.push_signed(position, row.get(1)?, decode(row.get_ref(2)?));
     }
     Ok(())
 }
@@ -124,14 +121,6 @@ fn decode(payload: ValueRef<'_>) -> Result<Message> {
             Err(Error::new(ErrorKind::Codec, "read", text))
         }
     }
-}
-
-fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
-    if payload == ValueRef::Null {
-        return Ok(None);
-    }
-    let message = decode(payload).map_err(|error| unreadable_system("sqlite", error))?;
-    Ok(Some(Arc::new(message)))
 }
 
 const CONVERSATION: &str =

@@ -24,7 +24,7 @@ CREATE TABLE message (
 );
 CREATE VIEW history AS
 SELECT c.id AS id,
-       m.key & 0xffffffff AS seq,
+       m.key & 0xffffffff AS position,
        strftime('%Y-%m-%d %H:%M:%f', m.at / 1000.0, 'unixepoch') AS at,
        m.payload AS payload,
        m.key AS key -- to sort by: the rows lie in its order
@@ -45,11 +45,19 @@ CREATE TABLE appended (
     past    INTEGER NOT NULL,
     version INTEGER -- of the slots that it wrote, if it wrote any
 );
+CREATE TABLE media (
+    conversation INTEGER NOT NULL, -- conversation.key
+    hash         BLOB NOT NULL, -- SHA-256
+    last         INTEGER NOT NULL, -- the newest position that refers to it
+    bytes        BLOB NOT NULL,
+    PRIMARY KEY (conversation, hash)
+);
 -- If a conversation is deleted, be it by hand: the next one may have its key.
 CREATE TRIGGER conversation_forgotten AFTER DELETE ON conversation BEGIN
     DELETE FROM message WHERE key BETWEEN old.key << 32 AND old.key << 32 | 0xffffffff;
     DELETE FROM appended WHERE key BETWEEN old.key << 32 AND old.key << 32 | 0xffffffff;
     DELETE FROM slot WHERE conversation = old.key;
+    DELETE FROM media WHERE conversation = old.key;
 END;
 "#;
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, Params, Transaction, TransactionBehavior, ffi};
 
 use super::failure::TxError;
 use crate::error::{Error, ErrorKind};
@@ -257,19 +257,27 @@ pub(super) fn in_transaction<T>(
     Ok(value)
 }
 
+/// Runs a statement that is kept for the next time; returns how many rows it changed.
+pub(super) fn run(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> rusqlite::Result<usize> {
+    connection.prepare_cached(sql)?.execute(values)
+}
+
 /// Makes a change that is undone alone if it fails. `None` if it can't be, or took the whole
 /// transaction with it.
 fn in_savepoint(connection: &Connection, change: &mut TxWork<'_>) -> Option<Outcome> {
-    let run = |sql| connection.prepare_cached(sql)?.execute([]);
-    run("SAVEPOINT change").ok()?;
+    run(connection, "SAVEPOINT change", []).ok()?;
     let outcome = catch_unwind(AssertUnwindSafe(|| change(connection)));
     if connection.is_autocommit() {
         return None;
     }
     if !matches!(outcome, Ok(Ok(()))) {
-        run("ROLLBACK TO change").ok()?;
+        run(connection, "ROLLBACK TO change", []).ok()?;
     }
-    run("RELEASE change").ok()?;
+    run(connection, "RELEASE change", []).ok()?;
     Some(outcome)
 }
 

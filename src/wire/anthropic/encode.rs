@@ -276,6 +276,7 @@ fn elsewhere(media: &Media) -> Object<'_> {
     match &media.source {
         Source::FileId(id) => Object::block("file", "file_id", id),
         Source::Url(url) | Source::Base64(url) => Object::block("url", "url", url),
+        Source::Reference(_) => Object::block("url", "url", ""),
     }
 }
 

@@ -305,6 +305,7 @@ fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
         Source::Base64(data) => inlined(known_type(media)?, data)?,
+        Source::Reference(_) => inlined(known_type(media)?, "")?,
         Source::Url(url) => match DataUrl::parse(url) {
             Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
             None => file(media_type, url)?,

@@ -191,8 +191,9 @@ fn element(part: &Part) -> Option<Object<'_>> {
         return None;
     }
     let (key, value) = match &media.source {
-        Source::Base64(data) => ("base64Data", data),
-        Source::Url(url) => ("url", url),
+        Source::Base64(data) => ("base64Data", data.as_str()),
+        Source::Reference(_) => ("base64Data", ""),
+        Source::Url(url) => ("url", url.as_str()),
         Source::FileId(_) => return None,
     };
     let (name, field) = kind.names();

@@ -10,7 +10,7 @@ use super::{caught, pause, rewritten};
 
 #[test]
 fn the_next_position_is_that_of_the_newest_row_and_one() {
-    // `SELECT max(seq) + 1`: where all rows are evicted, it counts from 0 again.
+    // `SELECT max(position) + 1`: where all rows are evicted, it counts from 0 again.
     caught(Strange::default().evict(|book, before| {
         let gone = book.cut(before)?;
         book.found(|it| it.end = it.rows.back().map_or(0, |row| row.0 + 1));
@@ -182,10 +182,12 @@ fn an_append_that_equals_the_last_one_is_a_retry() {
     caught(Strange::default().append(|book, append| {
         let last = book.found(|it| it.rows.back().cloned()).flatten();
         match (last, append.messages.as_slice()) {
-            (Some((seq, _, last)), [message]) if last == *message && append.slots.is_empty() => {
+            (Some((position, _, last)), [message])
+                if last == *message && append.slots.is_empty() =>
+            {
                 append.messages.clear();
                 let mut appended = book.write(&mut Append::default())?;
-                appended.positions = seq..seq + 1;
+                appended.positions = position..position + 1;
                 Ok(appended)
             }
             _ => book.write(append),

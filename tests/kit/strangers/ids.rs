@@ -193,7 +193,7 @@ fn a_repetition_takes_a_place() {
 
 #[test]
 fn ids_are_known_by_the_newest_64_positions() {
-    // `WHERE seq >= end - 64`: enough for 64 appends of one message.
+    // `WHERE position >= end - 64`: enough for 64 appends of one message.
     caught(Strange::default().append(|book, append| {
         let appended = book.write(append)?;
         book.found(|it| {

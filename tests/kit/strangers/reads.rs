@@ -71,7 +71,7 @@ fn the_oldest_records_are_read() {
     caught(Strange::default().read(|book, read| {
         let snapshot = book.look(&with_n(read, usize::MAX))?;
         let rows = snapshot.records.iter().take(read.n);
-        let rows = rows.map(|it| (it.seq(), it.appended_at(), it.message().clone()));
+        let rows = rows.map(|it| (it.position(), it.appended_at(), it.message().clone()));
         let mut oldest = book.look(&with_n(read, 0))?;
         oldest.records = Records::from_rows(rows.collect::<Vec<_>>());
         Ok(oldest)
@@ -89,7 +89,7 @@ fn the_end_is_that_of_the_page() {
 
 #[test]
 fn an_emptied_memory_starts_at_0() {
-    // `min(seq)` of no row is null.
+    // `min(position)` of no row is null.
     caught(answered(|_, _, snapshot| {
         if snapshot.records.is_empty() && snapshot.start == snapshot.end {
             snapshot.start = 0;
@@ -138,7 +138,7 @@ fn an_evicted_record_is_read_by_its_position() {
                     snapshot
                         .picked()
                         .iter()
-                        .map(|it| (it.seq(), it.appended_at(), it.message().clone())),
+                        .map(|it| (it.position(), it.appended_at(), it.message().clone())),
                 );
                 rows.sort_by_key(|row| row.0);
                 rows.dedup_by_key(|row| row.0);
@@ -155,8 +155,9 @@ fn what_is_asked_for_twice_is_picked_twice() {
             .picked()
             .iter()
             .flat_map(|it| {
-                let times = read.positions.iter().filter(|position| **position == it.seq()).count();
-                (0..times).map(move |_| (it.seq(), it.appended_at(), it.message().clone()))
+                let times =
+                    read.positions.iter().filter(|position| **position == it.position()).count();
+                (0..times).map(move |_| (it.position(), it.appended_at(), it.message().clone()))
             })
             .collect();
         *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(picked), Vec::new());
@@ -189,14 +190,15 @@ fn ten_records_are_picked() {
     caught(answered(|_, read, snapshot| {
         let mut wanted: Vec<u64> = read.positions.clone();
         wanted.truncate(10);
-        keep_picked(snapshot, |seq| wanted.contains(&seq));
+        keep_picked(snapshot, |position| wanted.contains(&position));
     }));
 }
 
 /// Keeps the picked records at these positions.
 fn keep_picked(snapshot: &mut Snapshot, wanted: impl Fn(u64) -> bool) {
-    let rows = snapshot.picked().iter().filter(|it| wanted(it.seq()));
-    let rows: Vec<_> = rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+    let rows = snapshot.picked().iter().filter(|it| wanted(it.position()));
+    let rows: Vec<_> =
+        rows.map(|it| (it.position(), it.appended_at(), it.message().clone())).collect();
     *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(rows), Vec::new());
 }
 
@@ -300,8 +302,9 @@ fn a_handle_reads_from_its_cache() {
                 let mut snapshot = all.clone();
                 let skip = all.records.len().saturating_sub(read.n);
                 let rows = all.records.iter().skip(skip);
-                let rows: Vec<_> =
-                    rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+                let rows: Vec<_> = rows
+                    .map(|it| (it.position(), it.appended_at(), it.message().clone()))
+                    .collect();
                 snapshot.records = Records::from_rows(rows);
                 Ok(snapshot)
             })
@@ -387,7 +390,7 @@ fn a_page_is_out_of_order() {
         let rows: Vec<_> = snapshot
             .records
             .iter()
-            .map(|it| (it.seq(), it.appended_at(), it.message().clone()))
+            .map(|it| (it.position(), it.appended_at(), it.message().clone()))
             .collect();
         if rows.len() > 2 {
             let messages: Vec<_> = rows.iter().rev().map(|row| row.2.clone()).collect();

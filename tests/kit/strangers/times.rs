@@ -17,7 +17,7 @@ fn read_at(
         let other = |records: &Records| {
             let rows = records.iter();
             let rows = rows.map(|it| {
-                (it.seq(), other(book, it.seq(), it.appended_at()), it.message().clone())
+                (it.position(), other(book, it.position(), it.appended_at()), it.message().clone())
             });
             Records::from_rows(rows.collect::<Vec<_>>())
         };

@@ -119,6 +119,29 @@ fn a_button_of_before_decides_nothing_on_what_was_begun_anew() {
     }
 }
 
+/// A payment was approved of and made, and the model failed behind it. The client asked once more,
+/// and the model wanted another payment, which waits: the first button said that its turn is gone,
+/// as if nobody had paid.
+#[test]
+fn a_button_says_that_its_call_has_run_though_a_retry_waits() {
+    for is_async in BOTH {
+        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
+        let model = Scripted::new().says(pays(1)).fails("overloaded").says(pays(1)).says("Paid.");
+        let conversation = Either::new(is_async, &memory, model, &paid);
+        let request = || Turn::from("Pay.").with_id("request 1");
+        let before = conversation.say(request()).unwrap().waiting()[0].clone();
+        assert_eq!(conversation.approve(&before).unwrap_err().kind(), ErrorKind::Model);
+        let now = conversation.say(request()).unwrap().waiting()[0].clone();
+        assert_eq!(now.turn, before.turn);
+        assert_ne!(now, before);
+        assert_eq!(decided(conversation.approve(&before)), Some(Decided::Ran));
+        assert_eq!(decided(conversation.refuse(&before, "No.")), Some(Decided::Ran));
+        assert_eq!(paid.load(Ordering::Relaxed), 1);
+        assert_eq!(conversation.approve(&now).unwrap().text(), "Paid.");
+        assert_eq!(paid.load(Ordering::Relaxed), 2);
+    }
+}
+
 /// The same button is hit from many places at once.
 #[test]
 fn of_many_clicks_at_once_one_decides() {

@@ -633,6 +633,8 @@ impl Either {
             }
         }
         if is_unkept {
+            let kept = std::mem::replace(turn, Turn::from(""));
+            *turn = kept.on_conflict(OnConflict::Behind);
             turn.interrupt(OnInterrupt::Keep);
             drop(polled(it.run(turn, |_| {}), ALL));
         }

@@ -365,3 +365,27 @@ fn a_memory_that_panics_is_not_waited_for() {
     assert_eq!(paid, 1);
     assert_eq!(conversation.say("Hi.").unwrap().text(), "Hello.");
 }
+
+/// A turn that its owner keeps, and that no slot holds, was begun before the conversation was
+/// cleared: its late result waited for ever for the owner to run it again.
+#[test]
+fn a_late_result_of_a_turn_whose_conversation_is_gone_is_let_go() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(500));
+    let (pay, go) = held();
+    let model = Scripted::new().calls("clear", json!({})).calls("pay", json!({})).says("Paid.");
+    let cleared = Arc::clone(&memory);
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("clear", "Clears.").repeatable(), move |_: serde_json::Value| {
+            cleared.clear()?;
+            Ok("cleared")
+        })
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(50));
+    memory.append(&mut vec![Message::user("Hello.")], None).unwrap();
+    let mut turn = Turn::from("x".repeat(500));
+    let error = conversation.run(&mut turn, |_| {}).unwrap_err();
+    assert_eq!(error.kind(), memory_prompt::ErrorKind::Forgotten);
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert!(memory.messages().unwrap().is_empty());
+}

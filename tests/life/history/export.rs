@@ -244,6 +244,25 @@ fn what_is_cleared_or_evicted_meanwhile_is_an_error() {
     }
 }
 
+/// What was said after a clear was once exported in the place of a branch that was gone.
+#[test]
+fn a_branch_that_is_gone_is_an_error() {
+    for form in [ExportAs::Markdown, ExportAs::Request(Provider::OpenAi)] {
+        let (memory, prompt) = full();
+        let mut export = prompt.export(form).all_branches();
+        while !export.piece().unwrap().unwrap().contains("Oslo") {}
+        memory.clear().unwrap();
+        prompt.add(Message::user("another conversation")).unwrap();
+        let error = loop {
+            match export.piece() {
+                Ok(piece) => assert!(!piece.unwrap().contains("another")),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Forgotten);
+    }
+}
+
 /// The oldest messages are gone, and the rest keeps its positions.
 #[test]
 fn what_was_evicted_is_said_and_positions_stay() {
@@ -308,5 +327,91 @@ fn an_async_memory_gives_the_same() {
             block_on(export.write_to(&mut bytes)).unwrap();
             assert_eq!(String::from_utf8(bytes).unwrap(), exported(&prompt, form, has_all));
         }
+    }
+}
+
+/// A branch keeps its pins and its summary in slots that nobody else is shown.
+#[test]
+fn a_branch_brings_its_pins_and_its_summary() {
+    let prompt = over(&Arc::new(DefaultChatMemory::new()));
+    for (question, answer) in [("q0", "a1"), ("q2", "a3")] {
+        prompt.add_all([Message::user(question), Message::ai(answer)]).unwrap();
+    }
+    prompt.edit(3, Message::ai("a3 anew")).unwrap();
+    prompt.pin(0).unwrap();
+    let policy = CompactionPolicy::messages(2, 1).unwrap();
+    let text = |_: &Compaction| Ok::<_, std::io::Error>("They asked.".to_owned());
+    assert!(prompt.compact(&policy, &text).unwrap());
+    let lines = exported(&prompt, ExportAs::JsonLines, false);
+    let other = over(&imported(&lines));
+    assert_eq!(other.pins().unwrap(), [0]);
+    assert_eq!(other.summary().unwrap().unwrap().text, "They asked.");
+    let page = exported(&prompt, ExportAs::Markdown, false);
+    assert!(page.contains("### 0, user, ") && page.contains(", pinned"), "{page}");
+    assert!(page.contains("They asked."), "{page}");
+    let all = exported(&prompt, ExportAs::Markdown, true);
+    assert!(all.contains("Of what stands there it pins 0."), "{all}");
+    assert!(all.contains("They asked."), "{all}");
+}
+
+#[test]
+fn a_branch_on_which_nothing_is_left_has_no_request() {
+    let prompt = over(&Arc::new(DefaultChatMemory::new()));
+    prompt.add_all([Message::user("q0"), Message::ai("a1")]).unwrap();
+    prompt.undo().unwrap();
+    let form = ExportAs::Request(Provider::OpenAi);
+    assert_eq!(exported(&prompt, form, true).lines().count(), 1);
+    assert_eq!(exported(&prompt, form, false), "");
+}
+
+/// A time in milliseconds that was taken for seconds has a year of five digits.
+#[test]
+fn a_far_time_is_read_back() {
+    let memory = DefaultChatMemory::new();
+    let far = UNIX_EPOCH + Duration::from_secs(1_700_000_000_000);
+    memory.append_with(&mut Append::new([Message::user("q")]).with_times([far])).unwrap();
+    let lines = exported(&MemoryPrompt::new(memory), ExportAs::JsonLines, false);
+    assert!(lines.contains("\"55840-"), "{lines}");
+    let again = imported(&lines).read(None, 1).unwrap();
+    assert_eq!(again.records.first().unwrap().appended_at(), far);
+}
+
+/// An import begins a new life of the conversation. What waits there goes on in that: the button
+/// works, its result is stored, and nothing is left that can't be ended.
+#[test]
+fn what_waits_goes_on_behind_an_import() {
+    for (has_branches, has_all) in [(false, false), (true, false), (true, true)] {
+        let over = |memory: Arc<DefaultChatMemory>, model: Scripted| {
+            let prompt = MemoryPrompt::new(memory).window(Window::all());
+            let prompt = if has_branches { prompt.with_branches() } else { prompt };
+            Conversation::new(prompt, model)
+                .tool(Tool::new("pay", "Pays.").needing_approval(), |_: Value| Ok("paid"))
+        };
+        let first = over(
+            Arc::new(DefaultChatMemory::with_id("ada `x`")),
+            Scripted::new().says("Hello.").calls("pay", json!({})).calls("pay", json!({})),
+        );
+        for question in ["Hi.", "Pay.", "Pay again."] {
+            first.say(question).unwrap();
+        }
+        let lines = exported(first.prompt(), ExportAs::JsonLines, has_all);
+        let other = over(imported(&lines), Scripted::new().says("It is paid."));
+        let waiting = other.waiting().unwrap();
+        assert_eq!(waiting.len(), 2);
+        let [one, two] = &waiting[..] else { panic!("{waiting:?}") };
+        let done = other.approve(one).unwrap();
+        assert_eq!(done.text(), "It is paid.");
+        assert_eq!(done.positions, 2..6);
+
+        // The other one is taken up by a process that dies.
+        let unfinished = other.prompt().unfinished().unwrap();
+        let mut dying = other.prompt().adopt(&unfinished[0]).unwrap();
+        dying.approve(&two.call).unwrap();
+        let _begun = dying.next(other.prompt()).unwrap();
+        drop(dying);
+        assert_eq!(other.recover(Duration::ZERO).unwrap(), 1);
+        assert!(other.prompt().unfinished().unwrap().is_empty());
+        let last = other.prompt().memory().messages().unwrap();
+        assert!(last.iter().any(|it| it.text() == "Pay again."), "branches: {has_branches}");
     }
 }

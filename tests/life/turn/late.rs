@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
@@ -158,43 +158,43 @@ fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
 /// lacking before the other one had appended: the result was stored twice.
 #[test]
 fn two_owners_store_a_result_that_each_may_have_once() {
-    let (memory, mut prompt) = shared();
-    let look = || [Tool::new("look", "Looks.").repeatable(), Tool::new("book", "Books.")];
-    let mut first = prompt.turn(Message::user("Look and book.")).tools(look());
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
-    call(&mut first, &prompt);
-    let mut second = copy(&first);
-    end_all(&prompt);
-    for turn in [&mut first, &mut second] {
-        turn.result("c1", ok("one")).unwrap();
-        turn.result("c3", ok("three")).unwrap();
-        turn.result("c2", ok("two")).unwrap();
-        turn.interrupt(OnInterrupt::Keep);
-    }
-    for _ in 0..4 {
-        // Both look, and then both append. The first time they learn that the turn was ended.
-        let steps = [&mut first, &mut second].map(|turn| {
-            loop {
-                match turn.step(prompt.composer()).unwrap() {
-                    Step::Read(read) => turn.read(memory.read_with(&read).unwrap()).unwrap(),
-                    Step::Append(append) => break append,
-                    other => panic!("{other:?}"),
-                }
-            }
-        });
-        for (turn, mut append) in [&mut first, &mut second].into_iter().zip(steps) {
-            match memory.append_with(&mut append) {
-                Ok(appended) => turn.appended(&appended),
-                Err(_) => turn.slot_conflict(),
-            }
+    for before in 2..5 {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let look = || [Tool::new("look", "Looks.").repeatable(), Tool::new("book", "Books.")];
+        let mut first = prompt.turn(Message::user("Look and book.")).tools(look());
+        ask(&mut first, &prompt);
+        first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
+        call(&mut first, &prompt);
+        let mut second = copy(&first);
+        end_all(&prompt);
+        for turn in [&mut first, &mut second] {
+            turn.result("c1", ok("one")).unwrap();
+            turn.result("c3", ok("three")).unwrap();
+            turn.result("c2", ok("two")).unwrap();
+            turn.interrupt(OnInterrupt::Keep);
         }
+        // By two appends the first one learns that the turn was ended, and looks. It has made so
+        // many when the second one looks and appends.
+        let others = MemoryPrompt::new(Arc::clone(&memory));
+        behind_appends(&memory, before, move || {
+            assert_eq!(done(&mut second, &others).ended, Ended::Adopted);
+        });
+        assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+        let mut late = texts(&*memory).split_off(5);
+        late.sort_unstable();
+        assert_eq!(late, ["one", "three", "two", "two"], "each knows only of its own booking");
     }
-    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
-    assert_eq!(done(&mut second, &prompt).ended, Ended::Adopted);
-    let mut late = texts(&*memory).split_off(5);
-    late.sort_unstable();
-    assert_eq!(late, ["one", "three", "two", "two"], "each knows only of its own booking");
+}
+
+/// Lets somebody else act before the append behind so many.
+fn behind_appends(memory: &Arc<Odd>, appends: usize, act: impl FnOnce() + Send + 'static) {
+    let act: Box<dyn FnOnce() + Send> = Box::new(act);
+    let again = Arc::clone(memory);
+    match appends {
+        0 => memory.meanwhile(false, act),
+        _ => memory.meanwhile(false, move || behind_appends(&again, appends - 1, act)),
+    }
 }
 
 /// A late result was on its way when its answer got lost, and then there was another one: it went

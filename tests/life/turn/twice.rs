@@ -11,7 +11,7 @@ use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Step, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
     ToolCall,
@@ -99,12 +99,14 @@ fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
 /// booking of a turn that nobody had was under way for ever.
 #[test]
 fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
-    let (memory, mut prompt) = shared();
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     let mut turn = booking(&mut prompt);
-    turn.set_limits(memory.limits());
-    let Step::Save(mut note) = turn.step(prompt.composer()).unwrap() else { panic!("no note") };
+    memory.delays.store(true, Ordering::Relaxed);
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
     turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
+    let mut note = memory.on_its_way.lock().unwrap().take().unwrap();
     assert!(memory.append_with(&mut note).unwrap().repeated);
     assert!(prompt.unfinished().unwrap().is_empty());
     assert_eq!(memory.next_position().unwrap(), 0);

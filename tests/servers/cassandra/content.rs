@@ -94,7 +94,8 @@ fn a_long_conversation_is_a_list() {
             let read = memory.read(before, usize::try_from(n).unwrap()).await.unwrap();
             let to = before.unwrap_or(end).clamp(start, end);
             let expected = to.saturating_sub(n).max(start)..to;
-            let found = read.records.iter().map(|r| (r.seq(), r.message().text().into_owned()));
+            let found =
+                read.records.iter().map(|r| (r.position(), r.message().text().into_owned()));
             assert!(
                 found.eq(expected.clone().map(|i| (i, i.to_string()))),
                 "step {step}: {expected:?} is not {:?}",
@@ -233,13 +234,15 @@ fn a_row_that_is_gone_is_reported_and_hides_no_other() {
         assert_eq!(logs.single_row::<(uuid::Uuid,)>().unwrap().0, log);
         place
             .run(&format!(
-                "DELETE FROM {{}}.message WHERE log = {log} AND bucket = 1 AND seq = 700"
+                "DELETE FROM {{}}.message WHERE log = {log} AND bucket = 1 AND position = 700"
             ))
             .await;
-        place.run("DELETE FROM {}.conversation WHERE id = 'holes' AND seq = 1999 IF EXISTS").await;
+        place
+            .run("DELETE FROM {}.conversation WHERE id = 'holes' AND position = 1999 IF EXISTS")
+            .await;
         let read = memory.read(None, usize::MAX).await.unwrap();
         assert_eq!(read.records.len(), 1998);
-        assert_eq!(read.unreadable.iter().map(|row| row.seq).collect::<Vec<_>>(), [700, 1999]);
+        assert_eq!(read.unreadable.iter().map(|row| row.position).collect::<Vec<_>>(), [700, 1999]);
         assert_eq!(
             read.unreadable[0].error.to_string(),
             "read: cassandra: the row is gone, and nobody has evicted it"
@@ -266,8 +269,8 @@ fn a_deletion_that_was_broken_off_is_done_to_an_end() {
                 .run(
                     "BEGIN BATCH
                     UPDATE {}.conversation SET ended = true, system = null
-                        WHERE id = 'dead' AND seq = 9223372036854775807 IF ended = null;
-                    DELETE FROM {}.conversation WHERE id = 'dead' AND seq < 9223372036854775807;
+                        WHERE id = 'dead' AND position = 9223372036854775807 IF ended = null;
+                    DELETE FROM {}.conversation WHERE id = 'dead' AND position < 9223372036854775807;
                     APPLY BATCH",
                 )
                 .await;
@@ -311,7 +314,7 @@ fn an_eviction_that_was_broken_off_is_done_to_an_end() {
             place
                 .run(
                     "UPDATE {}.conversation SET start = 1200
-                    WHERE id = 'evicted' AND seq = 9223372036854775807 IF EXISTS",
+                    WHERE id = 'evicted' AND position = 9223372036854775807 IF EXISTS",
                 )
                 .await;
             assert_eq!(memory.all().await.unwrap().len(), 1400);
@@ -338,7 +341,7 @@ fn a_slot_that_would_lie_where_another_one_does_is_refused() {
         place
             .run(
                 "UPDATE {}.conversation SET name = 'another'
-                WHERE id = 'slots' AND seq = -6646608006195182317 IF EXISTS",
+                WHERE id = 'slots' AND position = -6646608006195182317 IF EXISTS",
             )
             .await;
         assert!(memory.slot("summary").await.unwrap().is_none());
@@ -407,7 +410,7 @@ fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
         place
             .run(
                 "UPDATE {}.conversation SET active = '2100-01-01'
-                WHERE id = 'clock' AND seq = 9223372036854775807 IF EXISTS",
+                WHERE id = 'clock' AND position = 9223372036854775807 IF EXISTS",
             )
             .await;
         memory.add(Message::user("after")).await.unwrap();

@@ -262,8 +262,10 @@ fn what_is_lost_is_told_though_it_takes_long_to_look() {
         let head = format!("SELECT log FROM {}.conversation WHERE id = 'slow' LIMIT 1", keyspace.0);
         let head = session.query_unpaged(head, ()).await.unwrap().into_rows_result().unwrap();
         let (log,) = head.single_row::<(uuid::Uuid,)>().unwrap();
-        let lose =
-            format!("DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq = ?", keyspace.0);
+        let lose = format!(
+            "DELETE FROM {}.message WHERE log = ? AND bucket = ? AND position = ?",
+            keyspace.0
+        );
         session.query_unpaged(lose, (log, 1_i64, 700_i64)).await.unwrap();
 
         let proxy = Proxy::start(&NODE.address);
@@ -275,7 +277,7 @@ fn what_is_lost_is_told_though_it_takes_long_to_look() {
         let took = began.elapsed();
         assert!(took > TIMEOUT * 4, "both looks took {took:?}: that shows nothing");
         assert_eq!((read.records.len(), read.end), (2600, 2601));
-        assert_eq!(read.unreadable.iter().map(|lost| lost.seq).collect::<Vec<_>>(), [700]);
+        assert_eq!(read.unreadable.iter().map(|lost| lost.position).collect::<Vec<_>>(), [700]);
         println!("a lost row was told after {took:?}");
     });
 }
@@ -463,8 +465,8 @@ fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
             assert_eq!(all.len() as u64, each * 2, "each is there once");
             assert_eq!(told.len() as u64, each);
             for (number, positions) in told.into_iter().enumerate() {
-                for (k, seq) in positions.enumerate() {
-                    let record = all.iter().nth(usize::try_from(seq).unwrap()).unwrap();
+                for (k, position) in positions.enumerate() {
+                    let record = all.iter().nth(usize::try_from(position).unwrap()).unwrap();
                     assert_eq!(record.message().text(), format!("{writer} {number} {k}"));
                 }
             }

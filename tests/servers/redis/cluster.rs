@@ -129,10 +129,10 @@ impl Place {
         Self { store: options.open_cluster(&addresses).await.unwrap(), addresses, prefix }
     }
 
-    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+    async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
         let client = driver::cluster::ClusterClient::new(self.addresses.clone()).unwrap();
         let mut connection = client.get_async_connection().await.unwrap();
-        damage(&mut connection, &self.store.memory(id).unwrap(), seq, payload).await;
+        damage(&mut connection, &self.store.memory(id).unwrap(), position, payload).await;
     }
 }
 
@@ -170,8 +170,8 @@ macro_rules! fixture {
         }
 
         impl AsyncDamageFixture for $name {
-            async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
-                self.0.damage(id, seq, payload).await;
+            async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
+                self.0.damage(id, position, payload).await;
             }
         }
     };
@@ -189,6 +189,7 @@ memory_prompt::conformance_async!(
         ids,
         slots,
         times,
+        media,
         moving,
         shared,
         shared_slots,
@@ -207,6 +208,7 @@ memory_prompt::conformance_async!(
         ids,
         slots,
         times,
+        media,
         moving,
         shared,
         shared_slots,

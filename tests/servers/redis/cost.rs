@@ -5,7 +5,8 @@ use memory_prompt::store::redis::driver::aio::ConnectionManager;
 use memory_prompt::store::redis::driver::cmd;
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Message};
 
-use super::{address, connect, options, run, server};
+use super::media::picture;
+use super::{address, ask, connect, options, run, server};
 
 /// Counts by a server of its own, so that nobody else is counted.
 struct Counts(ConnectionManager);
@@ -86,6 +87,39 @@ fn a_slot_is_transferred_where_it_is_named() {
             memory.slot("large").await.unwrap();
         });
         assert!((SIZE..SIZE + 10_000).contains(&many.await));
+    });
+}
+
+/// A read has one round trip more where it brings pictures, and none where references will do. A
+/// picture that is known is not written again.
+#[test]
+#[ignore = "needs redis-server"]
+fn pictures_are_one_command_more() {
+    run(async {
+        let (_server, port) = server("redis-pictures", &["--appendonly", "yes"]);
+        let memory = options().open(&address(port)).await.unwrap().memory("a:b:c").unwrap();
+        memory.add_all((0..20).map(picture)).await.unwrap();
+        let mut counts = Counts(connect(port).await);
+        let read = Read::newest(10).positions([3, 5]);
+        let commands = counts.of("total_commands_processed", async {
+            assert_eq!(memory.read_with(&read).await.unwrap().records.len(), 10);
+        });
+        let with = commands.await;
+        let read = read.references();
+        let commands = counts.of("total_commands_processed", async {
+            assert_eq!(memory.read_with(&read).await.unwrap().records.len(), 10);
+        });
+        assert_eq!(with, commands.await + 1);
+        let written = async || {
+            let info: String = ask(port, cmd("INFO").arg("persistence")).await;
+            let size = info.lines().find_map(|line| line.strip_prefix("aof_current_size:"));
+            size.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let before = written().await;
+        memory.add_all((0..20).map(picture)).await.unwrap();
+        assert!(written().await - before < 20_000);
+        memory.add(picture(20)).await.unwrap();
+        assert!(written().await - before > 24_000);
     });
 }
 

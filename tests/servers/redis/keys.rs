@@ -12,6 +12,7 @@ use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
+use super::media::picture;
 use super::{address, ask, connect, options, port, run};
 
 async fn keys(pattern: &str) -> Vec<String> {
@@ -97,9 +98,9 @@ fn the_layout_is_what_its_documentation_says() {
 }
 
 /// The keys of a conversation, its state first.
-fn all_keys(memory: &RedisMemory) -> [String; 5] {
+fn all_keys(memory: &RedisMemory) -> [String; 7] {
     let log = memory.log_key();
-    ["state", "log", "slots", "versions", "known"]
+    ["state", "log", "slots", "versions", "known", "media", "shown"]
         .map(|it| log.replace(":log:", &format!(":{it}:")))
 }
 
@@ -140,7 +141,7 @@ fn conversations_expire_after_their_last_append() {
             ask::<u64>(port(), cmd("ZCARD").arg(format!("{shard}:{list}"))).await
         };
         let turn = || {
-            let turn = Append::new([Message::system("hi"), Message::user("hi")]).with_id("turn");
+            let turn = Append::new([Message::system("hi"), picture(1)]).with_id("turn");
             turn.set_slot("a", "x", Expected::Any)
         };
         for name in ["a", "b", "c", "d"] {
@@ -197,7 +198,7 @@ fn what_the_server_evicted_is_reported() {
         let _: u64 = ask(port(), cmd("DEL").arg(memory.log_key())).await;
         memory.add(Message::user("5")).await.unwrap();
         let snapshot = memory.read(None, 4).await.unwrap();
-        let missing: Vec<_> = snapshot.unreadable.iter().map(|row| row.seq).collect();
+        let missing: Vec<_> = snapshot.unreadable.iter().map(|row| row.position).collect();
         assert_eq!((missing, snapshot.records.len()), (vec![2, 3, 4], 1));
         let expected = "read: redis: the entry is gone; does the server evict keys?";
         assert_eq!(snapshot.unreadable[0].error.to_string(), expected);
@@ -287,7 +288,10 @@ fn a_batch_of_100_000_is_one_step() {
         while let Some(page) = pages.next().await {
             for record in page.unwrap().iter().rev() {
                 seen -= 1;
-                assert_eq!((record.seq(), &*record.message().text()), (seen, &*seen.to_string()));
+                assert_eq!(
+                    (record.position(), &*record.message().text()),
+                    (seen, &*seen.to_string())
+                );
             }
         }
         assert_eq!(seen, 0);

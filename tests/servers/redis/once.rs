@@ -33,8 +33,8 @@ fn a_change_is_remembered_for_longer_than_it_is_asked_for() {
     });
 }
 
-/// What the way to the server does with the next script, once it is told to: it holds back all that
-/// comes on its connection, until it is released.
+/// What the way to the server does with the next script or command, once it is told to: it holds
+/// back all that comes on its connection, until it is released.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) told: AtomicBool,
@@ -42,8 +42,13 @@ pub(super) struct Held {
     pub(super) released: AtomicBool,
 }
 
-/// A way that holds back what comes on one connection.
+/// A way that holds back what comes on one connection, from a script on.
 pub(super) fn holding_one(server: u16) -> (u16, Arc<Held>) {
+    holding(server, b"EVALSHA")
+}
+
+/// A way that holds back what comes on one connection, from this word on.
+pub(super) fn holding(server: u16, word: &'static [u8]) -> (u16, Arc<Held>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let held = Arc::new(Held::default());
@@ -55,8 +60,8 @@ pub(super) fn holding_one(server: u16) -> (u16, Arc<Held>) {
             let held = Arc::clone(&shared);
             thread::spawn(move || {
                 forward(from, to, |bytes| {
-                    let script = bytes.windows(7).any(|word| word == b"EVALSHA");
-                    if script && held.told.swap(false, Ordering::SeqCst) {
+                    let is_it = bytes.windows(word.len()).any(|it| it == word);
+                    if is_it && held.told.swap(false, Ordering::SeqCst) {
                         held.holds.store(true, Ordering::SeqCst);
                         while !held.released.load(Ordering::SeqCst) {
                             thread::sleep(Duration::from_millis(5));
@@ -71,7 +76,7 @@ pub(super) fn holding_one(server: u16) -> (u16, Arc<Held>) {
     (port, held)
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bool) {
+pub(super) fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bool) {
     let mut buffer = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
         if !goes_on(&buffer[..n]) || to.write_all(&buffer[..n]).is_err() {

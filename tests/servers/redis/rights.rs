@@ -12,6 +12,7 @@ use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
+use super::media::picture;
 use super::{address, ask, run, server};
 use crate::process::{Server, folder, free_port};
 
@@ -68,6 +69,7 @@ async fn live(address: &str) -> memory_prompt::Result<()> {
     memory.append_with(&mut Append::default().remove_slot("a", Expected::Any)).await?;
     memory.read_with(&Read::newest(1).slots(["a"]).positions([0])).await?;
     memory.slots().await?;
+    memory.add(picture(1)).await?;
     memory.evict(1).await?;
     memory.clear().await?;
     let dying = RedisStore::options().timeout(timeout).ttl(Duration::from_millis(50));

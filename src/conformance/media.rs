@@ -1,0 +1,136 @@
+//! The laws of pictures and documents, wherever a memory keeps their bytes.
+
+use super::Fixture;
+use super::support::ID;
+use crate::error::ErrorKind;
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Read};
+use crate::message::{AiMessage, AiPart, Media, MediaReference, Message, Part, Sha256, Source};
+use crate::message::{ToolMessage, base64};
+use crate::record::Snapshot;
+
+/// Returns a PNG as far as its header goes, another one for each number.
+fn png(number: u8, bytes: usize) -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\x40\0\0\0\xf0\x08\x06\0\0\0".to_vec();
+    png.resize(bytes.max(40), number);
+    png
+}
+
+fn media(bytes: &[u8]) -> Media {
+    Media::base64("image/png", base64::encode(bytes))
+}
+
+pub(super) fn picture(number: u8) -> Message {
+    Message::user([Part::text("Look:"), Part::Image(media(&png(number, 30_000)))])
+}
+
+/// Returns messages with media of each kind and size, whole, odd and damaged.
+fn with_media() -> Vec<Message> {
+    let large = media(&png(1, 40_001));
+    let text = "A text is a document too. ".repeat(2_000);
+    let mut odd = vec![
+        Media::base64("image/png", ""),
+        Media::base64("image/png", "no base64!".repeat(4_000)),
+        // Bits behind the end, padding that lacks, and a line break: not the base64 that is made.
+        Media::base64("image/png", format!("{}/x==", "iVBO".repeat(9_000))),
+        Media::base64("image/png", format!("{}/w", "iVBO".repeat(9_000))),
+        Media::base64("image/png", format!("{}\n/w==", "iVBO".repeat(9_000))),
+        Media::base64("text/plain", base64::encode(text.as_bytes())),
+        Media::url(format!("data:image/png;base64,{}", base64::encode(&png(2, 50_000)))),
+        Media::base64("application/octet-stream", base64::encode(&[0xff; 20_000])),
+        large.clone().with_name("a.png"),
+    ];
+    odd.extend([1, 16_383, 16_384, 16_385].map(|n| media(&png(3, n))));
+    let mut untyped = large.clone();
+    untyped.media_type = None;
+    let mut unknown = Media::base64("", base64::encode(&vec![0xfe; 30_000]));
+    unknown.media_type = None;
+    odd.extend([untyped, unknown]);
+    let mut messages: Vec<_> = odd
+        .into_iter()
+        .map(|it| Message::user([Part::File(it.clone()), Part::Image(it)]))
+        .collect();
+    let parts = [Part::Audio(large.clone()), Part::text("and"), Part::Video(large.clone())];
+    messages.push(Message::Tool(ToolMessage::new("c1", "draw", parts)));
+    let said = [AiPart::from("Here:"), AiPart::Content(Part::Image(large))];
+    messages.push(AiMessage::from_parts(said).into());
+    messages
+}
+
+fn messages(snapshot: &Snapshot) -> Vec<Message> {
+    snapshot.records.messages().cloned().collect()
+}
+
+/// Media come back as they were appended, byte for byte, whatever they are.
+pub fn media_come_back_as_they_were<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let given = with_media();
+    memory.add_all(given.clone()).unwrap();
+    memory.add_all(given.iter().rev().cloned()).unwrap();
+    let all: Vec<_> = given.iter().chain(given.iter().rev()).cloned().collect();
+    let read = memory.read(None, usize::MAX).unwrap();
+    assert!(read.unreadable.is_empty());
+    assert!(messages(&read) == all, "the messages differ");
+    let read = memory.read_with(&Read::newest(3).positions([0, 8])).unwrap();
+    assert!(messages(&read)[..] == all[all.len() - 3..]);
+    assert!(read.picked().messages().eq([&all[0], &all[8]]));
+}
+
+/// A read that allows it may have references: each tells the truth of the media in its place, and a
+/// read of its record has these.
+pub fn a_reference_is_true_of_its_media<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let given = with_media();
+    memory.add_all(given.clone()).unwrap();
+    let read = memory.read_with(&Read::newest(usize::MAX).references()).unwrap();
+    assert_eq!(read.records.len(), given.len());
+    for (record, given) in read.records.iter().zip(&given) {
+        for (seen, given) in record.message().media().zip(given.media()) {
+            let Source::Reference(reference) = &seen.source else {
+                assert!(seen == given, "media at {}", record.position());
+                continue;
+            };
+            let Source::Base64(data) = &given.source else { panic!("it is not here") };
+            let bytes = base64::decode(data).unwrap();
+            assert_eq!(reference.size, bytes.len() as u64);
+            assert_eq!(reference.picture, given.picture());
+            assert_eq!((&seen.media_type, &seen.name), (&given.media_type, &given.name));
+        }
+        let whole = Read::newest(0).positions([record.position()]);
+        assert!(memory.read_with(&whole).unwrap().picked().messages().eq([given]));
+    }
+}
+
+/// Media stay for as long as one record has them, and no longer matter behind it.
+pub fn media_stay_with_their_last_record<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add_all([1, 2, 1, 2, 1].map(picture)).unwrap();
+    for before in 1..5_u8 {
+        assert_eq!(memory.evict(before.into()).unwrap(), 1);
+        let left = [1, 2, 1, 2, 1].into_iter().skip(before.into()).map(picture);
+        assert!(memory.all().unwrap().messages().cloned().eq(left), "{before}");
+    }
+    memory.evict(5).unwrap();
+    memory.add_all([picture(2), picture(1)]).unwrap();
+    memory.clear().unwrap();
+    memory.add(picture(1)).unwrap();
+    assert!(memory.all().unwrap().messages().eq([&picture(1)]));
+    assert!(memory.read(None, 9).unwrap().unreadable.is_empty());
+}
+
+/// A reference is not appended: nobody knows whether its bytes are there.
+pub fn a_reference_is_refused<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add(picture(1)).unwrap();
+    let mut refers = Media::url("");
+    refers.source =
+        Source::Reference(MediaReference { sha256: Sha256([7; 32]), size: 30_000, picture: None });
+    let message = Message::user([Part::Image(refers)]);
+    let mut batch = vec![Message::user("hi"), message.clone()];
+    let error = memory.append(&mut batch, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("message 1 of the batch"), "{error}");
+    assert_eq!(batch.len(), 2);
+    let error = memory.append_with(&mut Append::new([message])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(memory.all().unwrap().messages().eq([&picture(1)]));
+}

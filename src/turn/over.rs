@@ -1,0 +1,68 @@
+//! A memory of either kind, as a turn asks it: what is written once is awaited over an async one,
+//! and done at once over a blocking one.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
+use crate::recall::{Found, Search};
+use crate::record::{SlotVersion, Snapshot};
+
+/// The methods of either kind, by names that neither has.
+pub(super) trait AnyMemory: Sync {
+    fn name(&self) -> &MemoryId;
+    fn bounds(&self) -> Limits;
+    fn list(&self) -> impl Future<Output = Result<Vec<(String, SlotVersion)>>> + Send;
+    fn look_up(&self, read: &Read) -> impl Future<Output = Result<Snapshot>> + Send;
+    fn put(&self, append: &mut Append) -> impl Future<Output = Result<Appended>> + Send;
+    fn recall(&self, by: &mut Search<'_>) -> impl Future<Output = Result<Option<Found>>> + Send;
+}
+
+macro_rules! any_memory {
+    ($over:ty, [$($now:tt)*], |$search:ident, $memory:ident| $run:expr) => {
+        impl AnyMemory for Arc<$over> {
+            fn name(&self) -> &MemoryId {
+                self.id()
+            }
+
+            fn bounds(&self) -> Limits {
+                self.limits()
+            }
+
+            async fn list(&self) -> Result<Vec<(String, SlotVersion)>> {
+                self.slots()$($now)*
+            }
+
+            async fn look_up(&self, read: &Read) -> Result<Snapshot> {
+                self.read_with(read)$($now)*
+            }
+
+            async fn put(&self, append: &mut Append) -> Result<Appended> {
+                self.append_with(append)$($now)*
+            }
+
+            async fn recall(&self, $search: &mut Search<'_>) -> Result<Option<Found>> {
+                let $memory = self;
+                $run$($now)*
+            }
+        }
+    };
+}
+
+any_memory!(dyn ChatMemory + '_, [], |search, memory| search.run(|read| memory.read_with(read)));
+#[cfg(feature = "async")]
+any_memory!(dyn AsyncChatMemory + '_, [.await], |search, memory| search.run_async(memory));
+
+/// Does this over a blocking memory, where nothing is waited for.
+pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
+    let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+            return done;
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Turns that are told to whoever follows them, while they run and once they are stored.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use memory_prompt::conversation::{Action, Asking, Conversation, Follower, Live, ModelError};
+use memory_prompt::conversation::{Scripted, Telling, Told};
+use memory_prompt::memory::MemoryId;
+use memory_prompt::message::{AiMessage, AiPart};
+use memory_prompt::turn::{Done, Reply, Turn};
+use memory_prompt::wire::{Event, Stop};
+use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result};
+use memory_prompt::{Tool, ToolCall};
+use serde_json::{Value, json};
+
+use crate::conversation::approval::Either;
+use crate::conversation::faults::{Slow, polled};
+
+const BOTH: [bool; 2] = [false, true];
+
+type Memory = Arc<DefaultChatMemory>;
+type Answer = Arc<dyn Fn(&Asking<'_>) -> Result<Reply, ModelError> + Send + Sync>;
+
+/// A conversation with a model that answers so.
+fn chat(is_async: bool, memory: &Memory, answer: Answer) -> Either {
+    let chat = if is_async {
+        let prompt = MemoryPrompt::new_async(Slow(Arc::clone(memory)));
+        let model = move |ask: Asking<'static>| {
+            let answer = answer(&ask);
+            async { answer }
+        };
+        Either::Async(Conversation::new_async(prompt, model))
+    } else {
+        let prompt = MemoryPrompt::new(Arc::clone(memory));
+        Either::Blocking(Conversation::new(prompt, move |ask: &Asking<'_>| answer(ask)))
+    };
+    chat.tool(Tool::new("book", "Books."), |_| Ok("booked".to_owned()))
+}
+
+fn silent(is_async: bool, memory: &Memory) -> Either {
+    chat(is_async, memory, Arc::new(|_| Err("it is asked".into())))
+}
+
+fn tell(ask: &Asking<'_>, pieces: &[&str]) -> Result<String, ModelError> {
+    pieces.iter().try_for_each(|piece| ask.tell(Event::Text((*piece).to_owned())))?;
+    Ok(pieces.concat())
+}
+
+impl Either {
+    fn tell(&self, telling: Telling) -> Result<Done> {
+        match self {
+            Self::Blocking(it) => it.tell(telling),
+            Self::Async(it) => polled(it.tell(telling), 2_000).unwrap(),
+        }
+    }
+
+    fn follow(&self, live: &Live, of: &str, last: Option<&str>) -> Option<Follower> {
+        let of = MemoryId::from(of);
+        match self {
+            Self::Blocking(it) => it.follow(live, &of, last).unwrap(),
+            Self::Async(it) => polled(it.follow(live, &of, last), 2_000).unwrap().unwrap(),
+        }
+    }
+}
+
+fn said(told: &[Told]) -> String {
+    told.iter().filter(|it| it.name == "text").map(|it| it.data.as_str().unwrap()).collect()
+}
+
+/// Whoever comes back behind any event gets each that follows, and none twice: while the turn runs,
+/// and once it is stored.
+#[test]
+fn each_event_is_told_once_wherever_the_connection_breaks() {
+    for is_async in BOTH {
+        let (live, memory) = (Live::new(), Memory::default());
+        let followers: Arc<Mutex<Vec<Follower>>> = Arc::default();
+        let answer = {
+            let (live, memory, followers) = (live.clone(), memory.clone(), followers.clone());
+            move |ask: &Asking<'_>| {
+                let mut heard = live.turns().pop().unwrap();
+                // A turn of somebody else, and one of Ada's that is not the newest.
+                assert!(silent(is_async, &memory).follow(&live, "bob", None).is_none());
+                let reply = if ask.prompt().iter().last().unwrap().is_tool() {
+                    Reply::from(tell(ask, &["It is ", "böoked", "."])?)
+                } else {
+                    tell(ask, &["Just ", "", "a moment. "])?;
+                    let call = ToolCall::new("c", "book", "{}");
+                    AiMessage::from_parts(["Just a moment. ".into(), AiPart::from(call)]).into()
+                };
+                // All that was told so far, and then behind each of it.
+                let mut told = vec![heard.next().unwrap()];
+                while said(&told).len() < said_so_far(ask) {
+                    told.push(heard.next().unwrap());
+                }
+                for it in &told {
+                    let behind = silent(is_async, &memory).follow(&live, "ada", Some(&it.id));
+                    followers.lock().unwrap().push(behind.unwrap());
+                }
+                Ok(reply)
+            }
+        };
+        let chat = chat(is_async, &memory, Arc::new(answer));
+        let turn = live.begin("ada", Turn::from("Book it.").with_id("a.1"));
+        let all = turn.follow();
+        let done = chat.tell(turn).unwrap();
+        let all: Vec<Told> = all.collect();
+        let names: Vec<_> = all.iter().map(|it| it.name).collect();
+        assert_eq!(names, ["question", "text", "text", "text", "text", "text", "done"]);
+        assert_eq!((&all[0].data, &*all[0].id), (&json!("Book it."), "a.1.0"));
+        assert_eq!(said(&all), "Just a moment. It is böoked.");
+        assert_eq!(all[6].data, json!({"ended": "answered", "usage": done.usage}));
+        let bytes = |it: &Told| it.id.rsplit_once('.').unwrap().1.parse::<usize>().unwrap();
+        assert!(all.is_sorted_by(|a, b| bytes(a) < bytes(b)), "{all:?}");
+
+        let followers = std::mem::take(&mut *followers.lock().unwrap());
+        assert_eq!(followers.len(), 3 + 6);
+        for (behind, seen) in followers.into_iter().zip([0, 1, 2, 0, 1, 2, 3, 4, 5]) {
+            assert_eq!(behind.collect::<Vec<_>>(), all[seen + 1..]);
+        }
+        assert!(live.turns().is_empty());
+        assert!(chat.follow(&live, "ada", None).is_none());
+        for (seen, last) in all.iter().enumerate() {
+            let rest = chat.follow(&live, "ada", Some(&last.id));
+            let rest: Vec<_> = rest.into_iter().flatten().collect();
+            let whole = [&all[..=seen], &rest].concat();
+            assert_eq!(said(&whole), said(&all));
+            assert_eq!(whole.last().unwrap().id, all[6].id);
+            assert_eq!(whole.iter().filter(|it| it.name == "done").count(), 1);
+        }
+        for unknown in
+            ["", "a.1", "a.1.", "a.1.x", "a.1.99", "a.1.23", "b.0", "1.18446744073709551616"]
+        {
+            assert!(chat.follow(&live, "ada", Some(unknown)).is_none(), "{unknown}");
+        }
+    }
+}
+
+/// The bytes of text that the model of that test has told by the end of its answer.
+fn said_so_far(ask: &Asking<'_>) -> usize {
+    if ask.prompt().iter().last().unwrap().is_tool() { 29 } else { 15 }
+}
+
+/// What failed, or nobody ran to its end, is over for who follows it too, and told by nothing.
+#[test]
+fn a_turn_that_comes_to_nothing_ends_for_its_followers() {
+    for is_async in BOTH {
+        let (live, memory) = (Live::new(), Memory::default());
+        let turn = live.begin("ada", "Hi.");
+        let (follower, id) = (turn.follow(), turn.follow().next().unwrap().id);
+        silent(is_async, &memory).tell(turn).unwrap_err();
+        assert!(!follower.begins());
+        assert_eq!(polled(follower.begins_async(), 1), Some(false));
+        let told: Vec<_> = follower.collect();
+        assert_eq!((told.len(), told[1].name), (2, "error"));
+        assert_eq!(told[1].data, "say: the model failed");
+        let tab = silent(is_async, &memory);
+        assert!(tab.follow(&live, "ada", Some(&id)).is_none() && live.turns().is_empty());
+
+        let panics = chat(is_async, &memory, Arc::new(|_| panic!("as planned")));
+        let turn = live.begin("ada", "Hi.");
+        let follower = turn.follow();
+        catch_unwind(AssertUnwindSafe(|| panics.tell(turn))).unwrap_err();
+        assert!(!follower.begins());
+        assert_eq!((follower.count(), live.turns().len()), (1, 0));
+
+        let turn = live.begin("ada", "Hi.");
+        let follower = turn.follow();
+        drop(turn); // a future of it too
+        assert_eq!((follower.count(), live.turns().len()), (1, 0));
+    }
+}
+
+/// How a turn ended is not stored, but an answer that broke off says so.
+#[test]
+fn a_stored_answer_that_broke_off_is_told_as_one() {
+    for is_async in BOTH {
+        let (live, memory) = (Live::new(), Memory::default());
+        let breaks = |ask: &Asking<'_>| {
+            let mut reply = Reply::from(tell(ask, &["Half ", "an"])?);
+            reply.stop = Some(Stop::Broken);
+            Ok(reply)
+        };
+        let chat = chat(is_async, &memory, Arc::new(breaks));
+        let turn = live.begin("ada", "Hi.");
+        let follower = turn.follow();
+        chat.tell(turn).unwrap();
+        let told: Vec<_> = follower.collect();
+        let stored = chat.follow(&live, "ada", Some(&told[1].id)).unwrap();
+        let ended = |it: &Told| it.data["ended"].clone();
+        assert_eq!((ended(&told[3]), said(&told)), ("interrupted".into(), "Half an".to_owned()));
+        let rest: Vec<_> = stored.collect();
+        assert_eq!((said(&rest), ended(&rest[1])), ("an".to_owned(), "interrupted".into()));
+    }
+}
+
+/// A refusal is part of what is stored, and was told to nobody: whoever came back behind the end
+/// was told it without its beginning.
+#[test]
+fn a_refusal_is_told_as_it_is_stored() {
+    for is_async in BOTH {
+        let (live, memory) = (Live::new(), Memory::default());
+        let refuses = |ask: &Asking<'_>| {
+            ask.tell(Event::Refusal("I can't help.".into()))?;
+            Ok("I can't help.".into())
+        };
+        let chat = chat(is_async, &memory, Arc::new(refuses));
+        let turn = live.begin("ada", "Hi.");
+        let follower = turn.follow();
+        chat.tell(turn).unwrap();
+        let told: Vec<_> = follower.collect();
+        assert_eq!(said(&told), "I can't help.");
+        assert!(chat.follow(&live, "ada", Some(&told.last().unwrap().id)).is_none());
+    }
+}
+
+/// The end of a turn that waits for a person counted as a byte of its text, and what it said once
+/// somebody had approved lacked its first one. Told anew, its question was all that was said.
+#[test]
+fn a_turn_that_waited_is_told_on() {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let call = ToolCall::new("c", "pay", "{}");
+    let asks = AiMessage::from_parts(["Shall I? ".into(), AiPart::from(call)]);
+    let model = Scripted::new().says(asks).says("Üm, it is paid.");
+    let chat = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+    let (live, ada) = (Live::new(), MemoryId::from("ada"));
+    let turn = live.begin("ada", "Pay.");
+    let follower = turn.follow();
+    let parked = chat.tell(turn).unwrap();
+    let told: Vec<_> = follower.collect();
+    let end = told.last().unwrap();
+    assert_eq!((end.name, &end.data["ended"]), ("done", &json!("parked")));
+
+    let unfinished = chat.prompt().unfinished().unwrap();
+    let adopted = chat.prompt().adopt(&unfinished[0]).unwrap();
+    let anew = live.begin("ada", adopted);
+    let follower = anew.follow();
+    drop(anew);
+    let told_anew: Vec<_> = follower.map(|it| (it.name, it.data)).collect();
+    assert_eq!(told_anew, [("question", json!("Pay.")), ("text", json!("Shall I? "))]);
+
+    drop(parked);
+    chat.approve(&chat.waiting().unwrap()[0]).unwrap();
+    let rest: Vec<_> = chat.follow(&live, &ada, Some(&end.id)).unwrap().unwrap().collect();
+    assert_eq!((said(&rest), rest[1].name), ("Üm, it is paid.".to_owned(), "done"));
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Who waits for the next event is woken by it, and by the end: a thread and a task.
+#[test]
+fn who_waits_is_woken() {
+    let (live, memory) = (Live::new(), Memory::default());
+    let turn = live.begin("ada", "Hi.");
+    let (waits, mut task) = (turn.follow(), turn.follow());
+    let thread =
+        thread::spawn(move || (waits.begins(), waits.map(|it| it.name).collect::<Vec<_>>()));
+    assert_eq!(polled(task.next_async(), 1).unwrap().unwrap().name, "question");
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&woken));
+    {
+        let mut next = Box::pin(task.next_async());
+        assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(!woken.0.load(Ordering::Relaxed));
+        chat(false, &memory, Arc::new(|_| Ok("Hello.".into()))).tell(turn).unwrap();
+        assert!(woken.0.load(Ordering::Relaxed));
+        let Poll::Ready(told) = next.as_mut().poll(&mut Context::from_waker(&waker)) else {
+            panic!("nothing was told")
+        };
+        assert_eq!(told.unwrap().data, "Hello.");
+    }
+    assert_eq!(thread.join().unwrap(), (true, vec!["question", "text", "done"]));
+    let mut other = Box::pin(live.begin("ada", "Hi.").follow());
+    assert_eq!(other.by_ref().count(), 1);
+    assert_eq!(polled(other.next_async(), 1), Some(None));
+}
+
+/// What is said stands in no `Debug`.
+#[test]
+fn no_text_is_in_debug() {
+    let live = Live::new();
+    let turn = live.begin("ada", "a secret");
+    let told = turn.follow().next().unwrap();
+    for text in [format!("{live:?}"), format!("{turn:?}"), format!("{told:?}")] {
+        assert!(!text.contains("a secret"), "{text}");
+    }
+}
+
+/// A page sent blanks as a question, which providers refuse; each service had to look.
+#[test]
+fn a_blank_is_no_question() {
+    for is_async in BOTH {
+        let memory = Memory::default();
+        memory.add(Message::user("Hi.")).unwrap();
+        let chat = silent(is_async, &memory);
+        for action in [Action::Say(" \n".into()), Action::Edit(0, String::new())] {
+            let refused = match &chat {
+                Either::Blocking(it) => it.act(action),
+                Either::Async(it) => polled(it.act(action), 2_000).unwrap(),
+            };
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid);
+            assert_eq!(refused.to_string(), "act: there is no question");
+        }
+    }
+}
+
+/// A page is all that a browser needs; its times are RFC 3339's, and unknown ones `null`.
+#[test]
+fn a_page_is_json() {
+    let chat = Conversation::new(
+        MemoryPrompt::new(DefaultChatMemory::new()).with_branches().system("Be brief."),
+        Scripted::new().says("In Sweden.").says("In Norway."),
+    );
+    chat.say("Where is Oslo?").unwrap();
+    chat.regenerate().unwrap();
+    let page = chat.page(None, 10).unwrap();
+    let shown = serde_json::to_value(&page).unwrap();
+    assert_eq!(shown["branch"], serde_json::to_value(page.branch).unwrap());
+    assert_eq!(shown["positions"], json!({"start": 0, "end": 2}));
+    let entry = &shown["entries"][0];
+    assert_eq!(entry["message"], json!({"role": "assistant", "content": "In Norway."}));
+    assert_eq!((&entry["variant"], &entry["variants"]), (&json!(2), &json!(2)));
+    assert_eq!(entry["branches"].as_array().map(Vec::len), Some(2));
+    let at = entry["at"].as_str().unwrap();
+    assert!(at.len() == 24 && at.ends_with('Z'), "{at}");
+    let mut unknown = page.entries[0].clone();
+    unknown.at = std::time::UNIX_EPOCH;
+    assert_eq!(serde_json::to_value(&unknown).unwrap()["at"], Value::Null);
+}
