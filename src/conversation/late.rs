@@ -201,10 +201,10 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         }
     }
 
-    /// Says of what is overdue of a turn whether its owner is to run that again.
+    /// Says of the results of a turn that are still to come whether its owner is to run it again.
     fn runs_again(&self, turn: &Turn, runs_again: bool) {
         let list = self.0.list.lock();
-        let of_turn = list.overdue.iter().filter(|it| it.life == turn.life());
+        let of_turn = list.overdue.iter().filter(|it| it.life == turn.life() && it.call.comes());
         of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
     }
 
@@ -226,6 +226,10 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.runs_again(turn, is_kept && !turn.has_slot());
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
         for call in unwritten {
+            let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.is_same(&call);
+            if self.0.list.lock().overdue.iter().any(is_there) {
+                continue; // the turn was run again
+            }
             self.keep(turn, memory, (call, Arc::default(), Span::current()), false);
         }
     }

@@ -51,6 +51,16 @@ impl LateCall {
         self.call.id == id
     }
 
+    /// Returns true if it is of the same call.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.tag == other.tag
+    }
+
+    /// Returns true if its result is still to come.
+    pub(crate) fn comes(&self) -> bool {
+        self.result.is_none()
+    }
+
     /// Returns its result as it is appended late.
     pub(crate) fn message(&self) -> Option<Message> {
         let result = self.result.as_ref()?;

@@ -389,3 +389,26 @@ fn a_late_result_of_a_turn_whose_conversation_is_gone_is_let_go() {
     assert_eq!(conversation.finish(LONG), 0);
     assert!(memory.messages().unwrap().is_empty());
 }
+
+/// The same turn, without a late result, is run twice more, the last time while the memory fails:
+/// what its look-up gave was kept once for each run, and waited for ever for the next one.
+#[test]
+fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let cleared = Arc::clone(&memory);
+    let model = Scripted::new().calls("look", json!({})).says("Seen.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("look", "Looks.").repeatable(), move |()| {
+            cleared.clear()?;
+            Ok("seen")
+        });
+    memory.append(&mut vec![Message::user("Hello.")], None).unwrap();
+    let mut turn = Turn::from("Look.");
+    for is_failing in [false, false, true] {
+        memory.fails.store(is_failing, Ordering::Relaxed);
+        let error = conversation.run(&mut turn, |_| {}).unwrap_err();
+        assert_eq!(error.kind() == memory_prompt::ErrorKind::Forgotten, !is_failing);
+    }
+    assert_eq!(conversation.finish(LONG), 0);
+    assert!(memory.messages().unwrap().is_empty());
+}
