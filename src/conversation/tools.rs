@@ -10,7 +10,7 @@ use crate::turn::{Call, ToolError};
 /// The outcome of a call.
 pub(super) type Outcome = Result<Content, ToolError>;
 
-/// The type that runs a tool, or asks whoever approves, and what comes of that.
+/// What runs a tool; `C` is what comes of a call: its outcome, or a future of it.
 pub(super) type Handler<C = Outcome> = dyn Fn(&Call) -> C + Send + Sync;
 
 /// Runs a tool here and now. One that panics has failed.

@@ -143,10 +143,12 @@ where
             break; // it is in its slot no more
         }
         let mut turn = match written.take_if(|it| it.state.owner == unfinished.state.owner) {
-            Some(turn) => turn, // and it is written once more
+            Some(mut turn) => {
+                turn.wrote(slot.version()); // and it is written once more
+                turn
+            }
             None => unfinished.adopted(Some(decision.on(&unfinished, waiting)?))?,
         };
-        turn.wrote(slot.version());
         turn.limits = memory.bounds();
         if is_moved {
             turn.move_to(&snapshot);

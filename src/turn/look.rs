@@ -29,7 +29,8 @@ use crate::memory::{Append, Appended, Expected, On, Read};
 use crate::message::Message;
 use crate::record::{Snapshot, places};
 
-/// What is looked at: the rows of the table above, but for the slot that was [`Written`] or not.
+/// What is looked at: a row of the table above each, but for the checkpoint that is [`Written`] or
+/// in doubt, which the state of the turn says.
 #[derive(Clone)]
 pub(super) enum Look {
     No,
@@ -43,7 +44,8 @@ pub(super) enum Look {
     Void,
     /// The whole was stored, perhaps by this owner.
     Whole(Appended),
-    /// Others have ended the turn: by this append, and so, where they have an answer.
+    /// Others have ended the turn: by this append, if it is known, and with this answer, if they
+    /// have one.
     Ended(Option<Appended>, Option<Vec<Message>>),
 }
 
@@ -294,7 +296,7 @@ impl Turn {
             return Ok(seen);
         }
         let on = self.state.on.or_else(|| seen.incarnation.map(On::branch));
-        let stored = self.read_all(memory, Stored::since(seen.end, on)).await?;
+        let stored = self.read_all(memory, Stored::behind(Some(seen), on)).await?;
         let is_own = |tag: &str| {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))
@@ -418,10 +420,16 @@ impl Turn {
             return Err(forgotten_error());
         }
         loop {
-            let lacking = self.lacking(&stored);
-            let Some(first) = lacking.first() else { break };
+            let mut lacking = LateCall::unwritten(&self.state);
+            lacking.retain(|late| stored.lacks(late) == Lacks::Result);
             // Of this owner, and of what it knows now: another one may know something else.
-            let own = format!("late:{}:{}", self.state.owner, self.state.messages.len());
+            let (owner, known) = (&self.state.owner, self.state.messages.len());
+            let own = format!("late:{owner}:{known}:{}", lacking.len());
+            // One that is repeatable goes by itself.
+            if let Some(at) = lacking.iter().position(LateCall::is_repeatable) {
+                lacking = vec![lacking.swap_remove(at)];
+            }
+            let Some(first) = lacking.first() else { break };
             let messages: Vec<_> = lacking.iter().filter_map(LateCall::message).collect();
             let mut late = stored.append(first, messages.clone(), own);
             if !self.limits.recognises_ids() {
@@ -436,17 +444,6 @@ impl Turn {
         }
         self.end(Ended::Adopted, append.map_or(0..0, |it| it.positions));
         Ok(())
-    }
-
-    /// The results that this owner has and others have not stored, as far as they go into one
-    /// append.
-    fn lacking(&self, stored: &Stored) -> Vec<LateCall> {
-        let mut lacking = LateCall::unwritten(&self.state);
-        lacking.retain(|late| stored.lacks(late) == Lacks::Result);
-        if let Some(at) = lacking.iter().position(LateCall::is_repeatable) {
-            lacking = vec![lacking.swap_remove(at)];
-        }
-        lacking
     }
 }
 

@@ -57,7 +57,7 @@ any_memory!(dyn ChatMemory + '_, [], |search, memory| search.run(|read| memory.r
 #[cfg(feature = "async")]
 any_memory!(dyn AsyncChatMemory + '_, [.await], |search, memory| search.run_async(memory));
 
-/// Does this over a blocking memory, where nothing is waited for.
+/// Does this over a blocking memory. Nothing in it waits, so the first poll is the last.
 pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
     loop {

@@ -100,13 +100,12 @@ impl Turn {
         let messages = &self.state.messages;
         let is_asked =
             self.state.recalled.is_some() || messages.iter().any(|it| it.as_ai().is_some());
-        let base = self.prompts.base.as_ref().filter(|_| !is_asked).cloned();
-        let search =
-            base.as_ref().and_then(|it| prompt.search(memory.name(), &ask.prompt, it, messages));
-        let (Some(base), Some(search)) = (&base, search) else { return Ok(Some(ask)) };
+        let base = self.prompts.base.as_ref().filter(|_| !is_asked);
+        let search = base.and_then(|it| prompt.search(memory.name(), &ask.prompt, it, messages));
+        let Some(search) = search else { return Ok(Some(ask)) };
         let mut search = search.on(self.on());
         let found = memory.recall(&mut search).await?;
-        Ok(Some(self.recall(prompt, base, ask, found, search.outcome())))
+        Ok(Some(self.recall(prompt, ask, found, search.outcome())))
     }
 
     /// Makes the note about what other turns have begun or done. What still runs is told last:
@@ -170,19 +169,19 @@ impl Turn {
             base
         } else {
             let n = composer.first_read().saturating_sub(staged);
-            self.fetch(memory, composer, n).await?
+            self.fetch(memory, composer, n, Vec::new()).await?
         };
         loop {
             let single = composer.positions(&base)?;
             if single.iter().any(|position| !self.prompts.single.contains(position)) {
-                self.prompts.single = single;
-                base = self.fetch(memory, composer, self.prompts.wanted).await?;
+                base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
                 continue;
             }
             let sent = match self.composed(prompt, &base)? {
                 Composition::Ready(sent) => sent,
                 Composition::ReadMore(n) => {
-                    base = self.fetch(memory, composer, n.saturating_sub(staged)).await?;
+                    let n = n.saturating_sub(staged);
+                    base = self.fetch(memory, composer, n, single).await?;
                     continue;
                 }
             };
@@ -195,7 +194,7 @@ impl Turn {
                 return Ok(self.asked(sent));
             }
             self.prompts.reads_media = true;
-            base = self.fetch(memory, composer, self.prompts.wanted).await?;
+            base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
         }
     }
 
@@ -243,15 +242,16 @@ impl Turn {
         Ask { prompt, tools: Arc::clone(tools), round: state.rounds }
     }
 
-    /// Reads the newest `n` records that the turn may see.
+    /// Reads the newest `n` records that the turn may see, and these single ones.
     async fn fetch(
         &mut self,
         memory: &impl AnyMemory,
         composer: &Composer,
         n: usize,
+        single: Vec<u64>,
     ) -> Result<Snapshot> {
         let seen = self.state.seen;
-        let mut read = Read::newest(n).positions(self.prompts.single.iter().copied());
+        let mut read = Read::newest(n).positions(single.iter().copied());
         read.references = !self.prompts.reads_media;
         read.before = seen.map(|seen| seen.end);
         if self.limits.has_slots() {
@@ -260,7 +260,6 @@ impl Turn {
                 read = read.slots(composer.earlier_slots());
             }
         }
-        self.prompts.wanted = n;
         let mut snapshot = self.read(memory, read).await?;
         if let Some(seen) = seen {
             // Others may have gone on behind it, and evicted what was before.
@@ -273,7 +272,8 @@ impl Turn {
             snapshot.start = snapshot.oldest_row();
         }
         self.state.seen = seen.or_else(|| Some(Seen::of(&snapshot)));
-        self.prompts.base = Some(snapshot.clone());
+        let prompts = &mut self.prompts;
+        (prompts.base, prompts.wanted, prompts.single) = (Some(snapshot.clone()), n, single);
         Ok(snapshot)
     }
 
@@ -282,16 +282,18 @@ impl Turn {
     fn recall<M: ?Sized>(
         &mut self,
         prompt: &MemoryPrompt<M>,
-        base: &Snapshot,
         ask: Ask,
         found: Option<Found>,
         outcome: Outcome,
     ) -> Ask {
         self.prompts.outcome = Some(outcome);
-        if let Some(Found { message, recalled }) = found {
+        self.prompts.last = None; // so that its prompt is here alone
+        if let Some(Found { message, recalled }) = found
+            && let Some(base) = self.prompts.base.clone()
+        {
             (self.state.recalled, self.prompts.recalled) = (Some(message), recalled);
-            let with = match self.composed(prompt, base) {
-                Ok(Composition::Ready(with)) => self.prompts.media.fill(with, base),
+            let with = match self.composed(prompt, &base) {
+                Ok(Composition::Ready(with)) => self.prompts.media.fill(with, &base),
                 _ => None,
             };
             match with {

@@ -1,4 +1,4 @@
-//! Turns over a memory: what does their reading and writing.
+//! The public methods of turns over a memory.
 
 use super::decision::{self, Decision, adopt, find};
 use super::over::at_once;

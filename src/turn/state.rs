@@ -1,6 +1,5 @@
-//! The state of a turn: what it does, how surely it is written, and the one function through which
-//! goes in what happens to a call. A turn is serialised as that, in a slot of its memory or by its
-//! owner.
+//! The state of a turn: what it does, how surely it is written, and the one function that takes what
+//! happens to a call. This is what is serialised of a turn, in a slot of its memory or by its owner.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

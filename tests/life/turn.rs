@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crate::counted::counted;
 use crate::odd::Odd;
-use memory_prompt::memory::{Limits, MemoryId};
+use memory_prompt::memory::{Append, Limits, MemoryId};
 use memory_prompt::turn::{
     Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
 };
@@ -1067,4 +1067,23 @@ fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
     let json = serde_json::to_string(&other).unwrap();
     let mut again: Turn = serde_json::from_str(&json).unwrap();
     assert!(call(&mut again, &prompt)[0].needs_approval());
+}
+
+/// Whichever read of the first prompt fails, the next attempt is sent what is pinned.
+#[test]
+fn a_read_that_fails_loses_no_pin() {
+    let mut failed = 0;
+    for fails_at in 0..20 {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let said = (0..9).map(|n| Message::user(format!("message {n}")));
+        memory.append_with(&mut Append::new(said)).unwrap();
+        let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::last(2)).with_pins();
+        prompt.pin(1).unwrap();
+        memory.plan.lock().unwrap().push((fails_at, false));
+        let mut turn = Turn::from("Well?");
+        failed += usize::from(turn.next(&prompt).is_err());
+        let sent = ask(&mut turn, &prompt).prompt().to_messages();
+        assert!(sent.iter().any(|it| it.text() == "message 1"), "{fails_at}: {sent:#?}");
+    }
+    assert!(failed > 1, "one prompt reads the window, then the pin");
 }
