@@ -226,6 +226,21 @@ fn a_late_result_of_a_long_id_is_stored() {
     first.result("c1", ok("ref 7XK")).unwrap();
     assert_eq!(done(&mut first, &prompt).positions, 3..4);
     assert_eq!(texts(&*memory)[3], "ref 7XK");
+
+    // Those of repeatable calls go one by one, each under an id of its own.
+    let (memory, mut prompt) = shared();
+    let mut first = prompt.turn(Message::user("Look.")).tools(tools()).with_id("x".repeat(245));
+    ask(&mut first, &prompt);
+    first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
+    call(&mut first, &prompt);
+    end_all(&prompt);
+    for (id, text) in [("c1", "one"), ("c2", "two"), ("c3", "three")] {
+        first.result(id, ok(text)).unwrap();
+    }
+    done(&mut first, &prompt);
+    let mut late = texts(&*memory).split_off(5);
+    late.sort_unstable();
+    assert_eq!(late, ["one", "three", "two"]);
 }
 
 /// Another tab had a long conversation while a tool ran whose turn was ended. The call was not
