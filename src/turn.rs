@@ -1,10 +1,11 @@
-//! Turns: a question, all that is called and said until it is answered, and one append of the
-//! whole.
+//! Turns: a question and everything that is called and said until it is answered, stored in one
+//! append.
 //!
-//! A turn stages what happens and stores it once it is done, so that a model that fails, a tab that
-//! is closed and a process that dies leave no half of it in the memory, unless a tool has run that
-//! must not run twice: that is [never denied](self#what-happened-is-never-denied). It asks no model
-//! and runs no tool: [`next`](Turn::next) does what concerns the memory, and says what it wants.
+//! A turn stages what happens and stores it when it is done. So a model that fails, a tab that is
+//! closed or a process that dies leaves no half turn in the memory. The exception is a turn in
+//! which a tool has run that must not run twice: see [what happened is never
+//! denied](self#what-happened-is-never-denied). A turn asks no model and runs no tool:
+//! [`next`](Turn::next) does the work on the memory and returns what the turn wants next.
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
@@ -12,7 +13,7 @@
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, ToolCall};
 //!
 //! fn model(prompt: &Prompt) -> AiMessage {
-//!     // Whoever asks a model of theirs here writes its answer so: `wire::openai::answer(&body)?`.
+//!     // Your own call of a model goes here; its answer is `wire::openai::answer(&body)?`, say.
 //!     match prompt.iter().last().and_then(|message| message.as_tool()) {
 //!         None => AiMessage::from_parts([ToolCall::new("c1", "cancel", r#"{"booking": 7}"#)]),
 //!         Some(result) => AiMessage::new(format!("Done: {}.", result.content().text())),
@@ -54,23 +55,24 @@
 //!
 //! # What happened is never denied
 //!
-//! Before a tool runs that is not [repeatable](Tool::repeatable), or that [needs
-//! approval](Tool::needing_approval), the turn is written to a slot of the memory, and again with
-//! the results before the model is asked: whatever dies in between, the next turn finds it, and its
-//! model is told that the call was begun. It is left to its owner, who may still run: only
-//! [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls nothing is written
-//! before the end.
+//! Before a tool runs that is not [repeatable](Tool::repeatable) or [needs
+//! approval](Tool::needing_approval), the turn is written to a slot of the memory; it is written
+//! again with the results before the model is asked. If the process dies in between, the next turn
+//! finds the slot, and its model reads that the call was begun. The turn in the slot is left to its
+//! owner, who may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such
+//! calls nothing is written before the end.
 //!
-//! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
-//! [`Call::is_checkpointed`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
+//! A memory without slots keeps no checkpoint, and a turn that is larger than a slot has none
+//! either. [`Call::is_checkpointed`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
 //!
-//! A turn that a later version of this crate has written can't be read by an earlier one, as while
-//! both are deployed: its models are told that something was begun whose outcome is not known, and
-//! [`unfinished`](crate::MemoryPrompt::unfinished) is an error.
+//! An earlier version of this crate can't read a turn that a later version has written, for example
+//! during a deployment with both: the models of other turns read that a call with an unknown
+//! outcome was begun, and [`unfinished`](crate::MemoryPrompt::unfinished) returns an error.
 //!
-//! If the memory has [limits](Limits), a turn takes nothing that would leave no room for an
-//! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
-//! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
+//! If the memory has [limits](Limits), a turn accepts nothing that would leave no room for an
+//! answer and for the closings of its calls: what it has accepted can always be stored. An eighth
+//! of a batch, at most 64 KiB, is kept free for the answer; a larger answer is an error of
+//! [`Turn::answer`].
 
 mod call;
 mod decision;
@@ -118,8 +120,8 @@ pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
 /// A question on its way to an answer.
 ///
-/// Dropping it stores nothing but what a [checkpoint](self#what-happened-is-never-denied) has
-/// stored. It is serialised with all that was said so far and the names of the tools that need
+/// Dropping it stores nothing more than its last [checkpoint](self#what-happened-is-never-denied)
+/// has stored. It is serialised with all that was said so far and the names of the tools that need
 /// approval, but without the tools, which are code: [set](Self::tools) them again.
 pub struct Turn {
     state: State,
@@ -127,34 +129,35 @@ pub struct Turn {
     limits: Limits,
     prompts: Prompts,
     look: Look,
-    /// The number of appends of the whole of which nobody has said that they were not made.
+    /// The number of appends of the whole turn that are not known to have failed.
     commits: u32,
     /// True if it is a copy of a turn that was over: its append may have been made.
     was_over: bool,
-    /// The id of its append, where the one that is made of its own is taken.
+    /// The id of its append, if the derived one is already used by another append.
     commit_id: Option<String>,
-    /// True if it was given an id, and is no copy: requests of it may have come before.
+    /// True if the application gave it an id, and it is no copy: requests of this id may have come
+    /// before.
     is_request: bool,
-    /// The calls that wait for approval, of a request that came before.
+    /// The calls that wait for approval in an earlier request of the same id.
     waiting: Vec<Waiting>,
-    /// The reason why the newest answer ended, where its provider told.
+    /// The reason why the newest answer ended, if its provider gave one.
     stop: Option<Stop>,
     metadata: Box<Metadata>,
 }
 
-/// The next thing that a turn wants of its owner.
+/// What a turn wants its owner to do next.
 #[derive(Debug)]
 pub enum Next {
-    /// The model is to be asked: [`Turn::answer`].
+    /// The model is to be asked; its answer goes to [`Turn::answer`].
     Ask(Ask),
-    /// These tools are to be run, in any order or at once: [`Turn::result`] for each.
+    /// These tools are to be run, in any order or in parallel: [`Turn::result`] for each.
     Call(Vec<Call>),
-    /// All is said, and stored.
+    /// Everything is said and stored.
     Done(Done),
 }
 
 impl Next {
-    /// Returns true if this call is to be run, and nobody may have run it.
+    /// Returns true if this call is to be run and can't have run before.
     pub(crate) fn still_calls(&self, id: &str) -> bool {
         let Self::Call(calls) = self else { return false };
         calls.iter().any(|call| call.id() == id && !call.may_have_run())
@@ -170,17 +173,17 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Returns a question beside all turns, without tools.
+    /// Returns a question that belongs to no turn, without tools.
     pub(crate) fn plain(prompt: Prompt) -> Self {
         Self { prompt: Arc::new(prompt), tools: Arc::from([]), round: 0 }
     }
 
-    /// Returns the prompt that the model is sent.
+    /// Returns the prompt to send to the model.
     pub fn prompt(&self) -> &Prompt {
         &self.prompt
     }
 
-    /// Returns the tools that it can call.
+    /// Returns the tools that the model can call.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
     }
@@ -195,26 +198,26 @@ impl Ask {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Done {
-    /// The positions of its messages in the memory, as far as they are known: none if others
-    /// have ended the turn behind its checkpoint.
+    /// The positions of its messages in the memory, as far as they are known: empty if another
+    /// owner has ended the turn after its checkpoint.
     pub positions: Range<u64>,
-    /// Its messages: the question, calls and results, and the answer. Of one that goes on behind
-    /// what is stored of its [id](Turn::with_id) it is what came since.
+    /// Its messages: the question, calls and results, and the answer. If the turn went on behind
+    /// stored messages of its [id](Turn::with_id), only the messages after those.
     pub messages: Vec<Message>,
-    /// The way in which it ended.
+    /// How the turn ended.
     pub ended: Ended,
-    /// The sum of what its answers cost, as far as their providers told.
+    /// The sum of the usage of its answers, as far as their providers reported it.
     pub usage: Usage,
-    /// The reason why the last answer ended, where its provider told and this owner took it.
+    /// The reason why the last answer ended, if its provider gave one and this owner received it.
     pub stop: Option<Stop>,
-    /// What else the provider told beside the last answer, where this owner took it.
+    /// What else the provider reported next to the last answer, if this owner received it.
     pub metadata: Box<Metadata>,
     waiting: Vec<Waiting>,
     prompt: Option<Arc<Prompt>>,
 }
 
 impl fmt::Debug for Done {
-    /// Says how it ended and where it stands, not what was said.
+    /// Shows how it ended and where it is stored, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Done")
             .field("positions", &self.positions)
@@ -229,13 +232,13 @@ impl fmt::Debug for Done {
 }
 
 impl Done {
-    /// Returns the calls that wait for approval, where the turn is [parked](Ended::Parked).
+    /// Returns the calls that wait for approval, if the turn is [parked](Ended::Parked).
     pub fn waiting(&self) -> &[Waiting] {
         &self.waiting
     }
 
-    /// Returns the last prompt with which this owner asked the model; `None` if it never did,
-    /// since others had answered, or the turn ended before.
+    /// Returns the last prompt with which this owner asked the model. `None` if it never did:
+    /// another owner had answered, or the turn ended before.
     ///
     /// ```
     /// use memory_prompt::conversation::Scripted;
@@ -260,12 +263,12 @@ impl Done {
         self.prompt().map(Prompt::report)
     }
 
-    /// Returns the answer, where the model has given one.
+    /// Returns the answer, if the model has given one.
     pub fn answer(&self) -> Option<&AiMessage> {
         self.messages.last().and_then(Message::as_ai).filter(|ai| !ai.has_tool_calls())
     }
 
-    /// Returns true if its answer broke off, or there is none.
+    /// Returns true if its answer broke off, or if there is none.
     pub(crate) fn is_broken(&self) -> bool {
         self.answer().is_none_or(|answer| answer.attributes().get(BROKEN).is_some())
     }
@@ -276,34 +279,34 @@ impl Done {
     }
 }
 
-/// The way in which a turn ended.
+/// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Ended {
     /// The model has answered.
     Answered,
-    /// The model has called tools as often as it may. The last calls were not run.
+    /// The model has called tools as many times as is allowed. The last calls were not run.
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
-    /// It has not: a [`Conversation`](crate::Conversation) has left it in its slot, where calls
-    /// [wait](Done::waiting) for approval.
+    /// The turn has not ended: a [`Conversation`](crate::Conversation) has left it in its slot
+    /// because calls [wait](Done::waiting) for approval.
     Parked,
-    /// A request that came again has its stored answer; or somebody else has
-    /// [adopted](crate::MemoryPrompt::adopt) the turn, or has stored one of the same
-    /// [id](Turn::with_id). What it found out since was appended as late results; the rest of its
-    /// messages is here and nowhere else.
+    /// Another owner has finished it. Either a request came again and its stored answer is here; or
+    /// another owner has [adopted](crate::MemoryPrompt::adopt) the turn or stored one of the same
+    /// [id](Turn::with_id). Results that only this owner knew were appended as late results; the
+    /// rest of its messages is here and nowhere else.
     Adopted,
 }
 
-/// The rule for a turn where others have appended since its first prompt.
+/// The rule for a turn if others have appended since its first prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// It goes behind them as a whole, though a memory which evicts holds nothing any more of what
-    /// the turn has seen.
+    /// The turn is appended behind their messages as a whole, even if an evicting memory no longer
+    /// holds anything that the turn has seen.
     #[default]
     Behind,
     /// It is an [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and nothing is stored. The
@@ -311,15 +314,15 @@ pub enum OnConflict {
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable or needs approval, where no checkpoint
-/// can be written: its memory has no slots, or it has outgrown one.
+/// The rule for a turn before a tool that is not repeatable or needs approval, if no checkpoint can
+/// be written: its memory has no slots, or the turn is larger than a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnNoCheckpoint {
-    /// It goes on, and says so by [`Call::is_checkpointed`]. Only where the slot that it has
-    /// outgrown says of a call that was approved of that it still waits, it is as
-    /// [`Fail`](Self::Fail): whoever finds that would approve of it once more.
+    /// The turn goes on, and [`Call::is_checkpointed`] returns false. One case is like
+    /// [`Fail`](Self::Fail): the slot that became too small still says that an approved call waits,
+    /// and another person would approve it once more.
     #[default]
     GoOn,
     /// It is an [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) before any call of an
@@ -332,17 +335,16 @@ pub enum OnNoCheckpoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInterrupt {
-    /// Everything that was said so far is stored. Calls without a result are closed: a tool that
-    /// may have run has an unknown outcome, which a late result replaces.
+    /// Everything that was said so far is stored. Calls without a result are closed: the outcome of
+    /// a tool that may have run is unknown, and a late result replaces that.
     #[default]
     Keep,
-    /// Nothing is stored, if nothing has happened: where a tool that is not repeatable may have
-    /// run, what was said is kept all the same.
+    /// Nothing is stored if nothing has happened. If a tool that is not repeatable may have run,
+    /// what was said is kept all the same.
     Forget,
 }
 
 impl Turn {
-    /// Returns the turn that is in this state.
     fn of(state: State) -> Self {
         Self {
             prompts: Prompts::default(),
@@ -385,11 +387,13 @@ impl Serialize for Turn {
     }
 }
 
-/// A turn that somebody has kept goes on where it was, for the same owner.
+/// A turn that was deserialised goes on where it was, for the same owner.
 ///
-/// If it is given to two owners all the same, the second one finds what the first has written.
-/// While the first goes on, calls of the second [may have run](Call::may_have_run), and where the
-/// two have gone different ways that is [`ErrorKind::Adopted`](crate::ErrorKind::Adopted). Once
+/// If two owners get a copy, the second one finds what the first has written. While the first goes
+/// on, calls of the second [may have run](Call::may_have_run); if the two have gone different ways,
+/// the second gets [`ErrorKind::Adopted`](crate::ErrorKind::Adopted). Once the first has ended, the
+/// second ends as [`Ended::Adopted`] before it is handed a call that the first was handed; late
+/// results of what it was handed before are stored.
 /// the first has ended, the second ends as [`Ended::Adopted`] before it is handed a call that the
 /// first was handed; of what it was handed before, late results are stored.
 impl<'de> Deserialize<'de> for Turn {
@@ -397,7 +401,7 @@ impl<'de> Deserialize<'de> for Turn {
         let mut state = State::deserialize(from)?;
         // Its earlier owner may have run the calls that it was handed, or was about to be handed.
         state.hand_over();
-        // Another one may have written the first checkpoint, and ended the turn long ago.
+        // Another owner may have written the first checkpoint, and ended the turn long ago.
         let mut calls = state.open().into_iter();
         if state.written == Written::Not && calls.any(|(_, call)| !state.is_repeatable(call)) {
             state.written = Written::InDoubt(None);
@@ -407,7 +411,7 @@ impl<'de> Deserialize<'de> for Turn {
 }
 
 impl fmt::Debug for Turn {
-    /// Says how far it is, not what was said.
+    /// Shows how far it is, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn")
             .field("id", &self.state.id)

@@ -1,4 +1,4 @@
-//! A call that is handed out, and the error of its tool.
+//! Calls that a turn hands out, and the errors of their tools.
 
 use std::fmt;
 
@@ -11,22 +11,20 @@ use crate::record::Records;
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Call {
     pub(super) made: ToolCall,
-    /// The arguments that the tool is handed, where the model wrote others.
+    /// The arguments that the tool gets, if they differ from those that the model wrote.
     pub(super) read: Option<String>,
-    /// The tag of what stands in for its result, and of that where it comes late.
+    /// The tag of the stand-in for its result, and of its late result.
     pub(super) tag: String,
     pub(super) needs_approval: bool,
     pub(super) is_checkpointed: bool,
     pub(super) may_have_run: bool,
     pub(super) is_repeatable: bool,
-    /// The messages of the turn that are not stored yet.
     pub(super) staged: Records,
-    /// The branch of the turn.
     pub(super) on: Option<On>,
 }
 
 impl fmt::Debug for Call {
-    /// Names the call, not what is handed to the tool.
+    /// Names the call, not its arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("id", &self.id())
@@ -39,7 +37,7 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// The id by which its result is recognised.
+    /// Returns the id by which its result is recognised.
     pub fn id(&self) -> &str {
         &self.made.id
     }
@@ -48,28 +46,28 @@ impl Call {
         self.is_repeatable
     }
 
-    /// Returns what its turn has beside the memory, and the branch that it is on.
+    /// Returns the messages of its turn that are not stored yet, and the branch that it is on.
     pub(super) fn beside(&self) -> (&Records, Option<On>) {
         (&self.staged, self.on)
     }
 
-    /// The name of the tool.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         &self.made.name
     }
 
-    /// Returns what the model hands to the tool, as it wrote it: a JSON object, if all is well.
+    /// Returns the arguments as the model wrote them: a JSON object, if all is well.
     pub fn arguments(&self) -> &str {
         &self.made.arguments
     }
 
-    /// Reads what the model hands to the tool. A type that takes nothing, as `()` does, is read
-    /// from an empty object too, and a `null` that only a [strict](crate::Tool::strict) mode asked
-    /// for is not there.
+    /// Parses the arguments. A type without fields, such as `()`, is also read from an empty
+    /// object, and a `null` that only a [strict](crate::Tool::strict) mode asked for counts as
+    /// absent.
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] for the model, where it wrote something else. It goes into
+    /// A [`ToolError`] for the model if the arguments do not fit. Pass it to
     /// [`Turn::result`](super::Turn::result) as it is.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
         let said = self.read.as_ref().unwrap_or(&self.made.arguments);
@@ -87,30 +85,31 @@ impl Call {
         read.map_err(|error| ToolError::new(format!("arguments: {error}")))
     }
 
-    /// Returns true if somebody must approve of it before it runs. Where it is
-    /// [checkpointed](Self::is_checkpointed), the turn can be dropped until then: whoever has the answer
-    /// [adopts](crate::MemoryPrompt::adopt) it. Else the turn itself must be kept, as JSON for one.
+    /// Returns true if a person must approve the call before it runs. If it is
+    /// [checkpointed](Self::is_checkpointed), the turn can be dropped until then: the process that
+    /// receives the decision [adopts](crate::MemoryPrompt::adopt) it. Otherwise keep the turn
+    /// itself, as JSON for example.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
 
-    /// Returns true if a crash from here on leaves a checkpoint with it in the memory.
+    /// Returns true if a crash from here on leaves a checkpoint that contains this call.
     ///
-    /// The calls of one answer are kept together: those of repeatable tools are where one of them
-    /// is not repeatable or needs approval, and else are not. It is false over a memory without
-    /// slots, and where the turn has outgrown a slot: one that was written before does not know of
-    /// this call.
+    /// The calls of one answer are written together: a call of a repeatable tool is checkpointed
+    /// only if another call of the answer is not repeatable or needs approval. It is false over a
+    /// memory without slots, and if the turn is larger than a slot: an earlier checkpoint does not
+    /// contain this call.
     pub fn is_checkpointed(&self) -> bool {
         self.is_checkpointed
     }
 
-    /// Returns true if the turn was handed to this owner after the call was handed out to an
-    /// earlier one, who may have run it, and where a [conversation](crate::Conversation) has begun
-    /// it and was dropped. A tool that is not repeatable is not to be run again then, unless
-    /// somebody has made sure that it did not run.
+    /// Returns true for a call of a tool that is not repeatable if it was handed to an earlier
+    /// owner of the turn, who may have run it, or if a [conversation](crate::Conversation) has
+    /// begun it and was dropped. Do not run the tool again then, unless you have made sure that it
+    /// did not run.
     ///
-    /// Of a loop of your own the turn knows no more than what you say: where you hand a call to a
-    /// task and lose that, the turn hands the call out again as if nothing had happened. Say
+    /// In a loop of your own the turn knows only what you report: if you hand a call to a task and
+    /// lose that task, the turn hands the call out again as if nothing had happened. Report
     /// [`outcome_unknown`](super::Turn::outcome_unknown) then.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
@@ -119,8 +118,8 @@ impl Call {
 
 /// The error of a tool: text for the model.
 ///
-/// A text becomes one with `?` or `into`, and so does every error, an `anyhow::Error` for one, by
-/// its own text: mind what errors say.
+/// A text becomes one with `?` or `into`, and so does every error (an `anyhow::Error`, for example)
+/// by its own text: the model reads what your errors say.
 ///
 /// ```
 /// use memory_prompt::turn::ToolError;
@@ -140,13 +139,12 @@ impl Call {
 pub struct ToolError(String);
 
 impl ToolError {
-    /// A failure that the model is told in these words.
+    /// Creates an error with this text for the model.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-/// Returns what came of a call as a message.
 pub(super) fn result_of(
     call: &ToolCall,
     outcome: Result<impl Into<Content>, ToolError>,

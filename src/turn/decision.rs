@@ -1,4 +1,5 @@
-//! Decisions on calls that wait for approval: each is one compare-and-set on the slot of the turn.
+//! Decisions on calls that wait for approval: each one is a compare-and-set on the slot of the
+//! turn.
 
 use std::sync::Arc;
 
@@ -12,7 +13,6 @@ use crate::memory::{Append, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::{Message, ToolCall};
 
-/// The decision of a person on one call.
 #[derive(Clone, Copy)]
 pub(crate) enum Decision<'a> {
     Approve,
@@ -20,7 +20,7 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// Returns what happens to the turn, where the call waits.
+    /// Returns what happens to the turn, if the call still waits.
     pub(super) fn on(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<(usize, Event)> {
         let state = &unfinished.state;
         let mut open = state.open_in(CallState::is_unapproved).into_iter();
@@ -47,7 +47,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The error if somebody else was faster.
+    /// The error if another decision came first.
     pub(super) fn is_decided(self, how: Decided) -> Error {
         let text = match how {
             Decided::Approved => "the call was approved by somebody else, and has no result yet",
@@ -64,7 +64,7 @@ fn is_it(call: &ToolCall, waiting: &Waiting) -> bool {
     (&call.id, &call.name, &call.arguments) == (&waiting.call, &waiting.tool, &waiting.arguments)
 }
 
-/// Returns what came of a call, as far as the messages of its turn and what was stored since say.
+/// Returns what came of a call, as its turn's messages and the messages stored after them show it.
 fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
     let made = calls_among(messages).into_iter().find(|made| is_it(made.call, waiting));
     match made.map(|made| made.result) {
@@ -76,12 +76,13 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
     }
 }
 
-/// Returns the append under whose id a part of a turn is stored; it changes nothing.
+/// Returns an empty append under the id of a part of a turn: it finds that part, and changes
+/// nothing.
 pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
     Append::default().with_id(append_id(id, part, behind_checkpoint))
 }
 
-/// Takes a turn over from whoever began it.
+/// Takes a turn over from its owner.
 pub(super) async fn adopt<M: ?Sized>(
     prompt: &MemoryPrompt<M>,
     unfinished: &Unfinished,
@@ -109,13 +110,13 @@ where
     }
 }
 
-/// Returns whether a turn can't be adopted since it was begun in another life of the conversation:
-/// one that was exported and read in elsewhere has its slots, and begins anew.
+/// Returns whether a turn can't be adopted because it began in another life of the conversation: an
+/// import copies the slots of a conversation, but begins a new life.
 fn is_of_another_life(error: &Error) -> bool {
     error.kind() == ErrorKind::Forgotten
 }
 
-/// Takes the turn of this call over, with the decision on it.
+/// Takes the turn of this call over, together with the decision on it.
 pub(super) async fn decide<M: ?Sized>(
     prompt: &MemoryPrompt<M>,
     waiting: &Waiting,
@@ -125,7 +126,7 @@ where
     Arc<M>: AnyMemory,
 {
     let memory = prompt.memory();
-    // The turn with the decision, which may be written though its answer got lost.
+    // The turn with the decision, which may have been written although its answer got lost.
     let mut written: Option<Turn> = None;
     let mut is_moved = false;
     let unread = |may_be_written: bool, error: Error| {
@@ -140,7 +141,7 @@ where
         let Some(slot) = snapshot.slot(&slot_of(&waiting.turn)) else { break };
         let unfinished = Unfinished::of(slot)?;
         if !unfinished.has(waiting) {
-            break; // it is in its slot no more
+            break; // the turn is no longer in its slot
         }
         let mut turn = match written.take_if(|it| it.state.owner == unfinished.state.owner) {
             Some(mut turn) => {
@@ -185,5 +186,5 @@ where
     }))
 }
 
-/// The number of times that a decision is tried, while others write to the same turn.
+/// The number of attempts at a decision, while others write to the same turn.
 const MOST_TRIES: u32 = 8;

@@ -1,4 +1,4 @@
-//! The calls that wait for a person, over all conversations of an owner.
+//! The calls that wait for a person, in all conversations of a store.
 
 use super::state::{PREFIX, slot_of};
 use super::unfinished::{Unfinished, Waiting};
@@ -9,11 +9,12 @@ use crate::record::Slot;
 use crate::store::AsyncChatMemoryStore;
 use crate::store::ChatMemoryStore;
 
-/// The calls that wait for approval in the conversations of a [`ChatMemoryStore`]: the inbox of
-/// whoever decides. Implemented for every store; do not implement it yourself.
+/// The calls that wait for approval in the conversations of a [`ChatMemoryStore`]: the inbox of the
+/// person who decides. Implemented for every store; do not implement it yourself.
 pub trait Inbox: ChatMemoryStore {
-    /// Returns the calls that wait in the conversations whose ids begin with this text: those of
-    /// the next `n` turns after that of this call, or of the first `n`. An empty page is the end.
+    /// Returns the calls that wait in the conversations whose ids begin with this prefix: those of
+    /// the first `n` turns, or of the next `n` turns after that of the call `after`. An empty page
+    /// is the end.
     ///
     /// No history is read. A turn that a later version of this crate has written is left out.
     ///
@@ -64,8 +65,9 @@ impl<S: ChatMemoryStore + ?Sized> Inbox for S {}
 /// The async twin of [`Inbox`].
 #[cfg(feature = "async")]
 pub trait AsyncInbox: AsyncChatMemoryStore {
-    /// Returns the calls that wait in the conversations whose ids begin with this text: those of
-    /// the next `n` turns after that of this call, or of the first `n`. An empty page is the end.
+    /// Returns the calls that wait in the conversations whose ids begin with this prefix: those of
+    /// the first `n` turns, or of the next `n` turns after that of the call `after`. An empty page
+    /// is the end.
     ///
     /// # Errors
     ///
@@ -91,13 +93,13 @@ pub trait AsyncInbox: AsyncChatMemoryStore {
 #[cfg(feature = "async")]
 impl<S: AsyncChatMemoryStore + ?Sized> AsyncInbox for S {}
 
-/// The number of turns that are looked at at a time.
+/// The number of turns in one read.
 const AT_ONCE: usize = 64;
 
-/// A page, as far as it is found.
+/// A page in the making.
 struct Found {
     calls: Vec<(MemoryId, Waiting)>,
-    /// The conversation and the slot after which it goes on.
+    /// The conversation and the slot after which the search goes on.
     last: Option<(MemoryId, String)>,
     /// The number of turns that are still wanted.
     left: usize,
@@ -113,7 +115,7 @@ impl Found {
         self.last.as_ref().map(|(id, name)| (id, name.as_str()))
     }
 
-    /// Takes the slots that were found. A turn without a call that waits is passed over.
+    /// Adds the calls of these slots. A turn without a call that waits is skipped.
     fn add_slots(&mut self, slots: Vec<(MemoryId, Slot)>) {
         let is_last = slots.len() < AT_ONCE;
         for (id, slot) in slots {

@@ -1,4 +1,4 @@
-//! Late results: what a tool gave, and is not stored behind its call.
+//! Late results: what a tool returned and is not stored directly behind its call.
 
 use super::call::{Call, ToolError, result_of};
 use super::state::{Seen, State, calls_among, is_true};
@@ -6,26 +6,24 @@ use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
 
-/// A call whose result is stored behind it, once, or not at all.
+/// A call whose result is to be stored exactly once.
 #[derive(Clone, Debug)]
 pub(crate) struct LateCall {
     call: ToolCall,
-    /// The tag that its result bears.
     tag: String,
-    /// Another owner may have run it again: any true result is as good then.
+    /// True if another owner may have run it again: then any true result is as good.
     is_repeatable: bool,
     result: Option<ToolMessage>,
 }
 
 impl LateCall {
-    /// The call of a result that is still to come.
     pub(crate) fn of(call: &Call) -> Self {
         let (made, tag) = (call.made.clone(), call.tag.clone());
         Self { call: made, tag, is_repeatable: call.is_repeatable, result: None }
     }
 
-    /// Returns the calls of which tools gave what the slot of the turn does not have, as far as its
-    /// owner knows.
+    /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
+    /// as far as its owner knows.
     pub(super) fn unwritten(state: &State) -> Vec<Self> {
         let known = state.held().map_or(0, |held| held.messages);
         let mut calls = calls_among(&state.messages);
@@ -46,35 +44,32 @@ impl LateCall {
         self.is_repeatable
     }
 
-    /// Returns true if it has this id.
     pub(crate) fn is_called(&self, id: &str) -> bool {
         self.call.id == id
     }
 
-    /// Returns true if it is of the same call.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.tag == other.tag
     }
 
-    /// Returns true if its result is still to come.
     pub(crate) fn comes(&self) -> bool {
         self.result.is_none()
     }
 
-    /// Returns its result as it is appended late.
+    /// Returns its result as the message that is appended late.
     pub(crate) fn message(&self) -> Option<Message> {
         let result = self.result.as_ref()?;
         let late = ToolMessage::new(&self.call.id, &self.call.name, result.content().clone());
         Some(Message::Tool(late.with_error(result.is_error()).with_call_tag(&self.tag)))
     }
 
-    /// Returns what came of it now as it is appended late.
+    /// Returns this outcome as the message that is appended late.
     pub(crate) fn came(&self, outcome: Result<Content, ToolError>) -> Message {
         Message::Tool(result_of(&self.call, outcome).with_call_tag(&self.tag))
     }
 
-    /// Returns true if this is the result, or as good. Unless it bears the tag of the call, it
-    /// stands behind these calls: another turn may call by the same id.
+    /// Returns true if this message is the result, or as good as it. Without the tag of the call it
+    /// counts only after the message with these calls: another turn may use the same id.
     fn is_answered_by(&self, result: &ToolMessage, behind: Option<&Message>) -> bool {
         let is_of_call = match result.call_tag() {
             Some(tag) => tag == self.tag,
@@ -89,23 +84,22 @@ impl LateCall {
     }
 }
 
-/// What a memory holds of a turn from the place on where that began: read in pages, from the end,
+/// What a memory holds of a turn from the place where it began. It is read in pages, from the end,
 /// so that it costs what was appended since.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     floor: u64,
-    /// The conversation as the turn saw it: in another one nothing of it is stored.
+    /// The conversation as the turn saw it. In another conversation nothing of the turn is stored.
     began: Option<Seen>,
-    /// The position where the next page ends; `None` for the newest one.
+    /// The position where the next page ends; `None` for the newest page.
     before: Option<u64>,
-    /// The branch on which it is.
     on: Option<On>,
     /// The conversation as its newest page showed it.
     seen: Option<Seen>,
     is_over: bool,
-    /// True if the memory still has all that was stored since.
+    /// True if the memory still has everything that was stored since.
     is_whole: bool,
-    /// The calls and results among it, in their order.
+    /// Its calls and results, in their order.
     pub(super) messages: Vec<Message>,
 }
 
@@ -123,18 +117,18 @@ impl Stored {
         }
     }
 
-    /// Behind what the turn has seen.
+    /// Searches behind what the turn has seen.
     pub(super) fn behind(began: Option<Seen>, on: Option<On>) -> Self {
         Self { began, ..Self::since(began.map_or(0, |began| began.end), on) }
     }
 
-    /// Returns the next page to be read; `None` once all is seen.
+    /// Returns the next page to read; `None` at the end.
     pub(crate) fn next(&self) -> Option<Read> {
         let page = Read { before: self.before, ..Read::newest(PAGE) };
         (!self.is_over).then(|| page.on(self.on))
     }
 
-    /// Takes what was read.
+    /// Adds a page that was read.
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
         if self.began.is_some_and(|began| !began.goes_on_in(page)) {
             self.messages.clear();
@@ -147,18 +141,16 @@ impl Stored {
         let messages = messages.filter(|it| it.has_tool_calls() || it.as_tool().is_some());
         self.messages.splice(0..0, messages.cloned());
         let oldest = page.oldest_row();
-        // A memory that answers with less has no more.
+        // A memory that answers with fewer records has no more.
         self.is_over = oldest <= self.floor || page.rows() < PAGE;
         self.is_whole = oldest <= self.floor || page.start <= self.floor;
         self.before = Some(oldest);
     }
 
-    /// Returns true if this call is stored.
     pub(super) fn has(&self, call: &ToolCall) -> bool {
         self.messages.iter().flat_map(Message::tool_calls).any(|it| it == call)
     }
 
-    /// Returns true if the memory has lost some of it.
     pub(super) fn has_gaps(&self) -> bool {
         !self.is_whole
     }
@@ -169,7 +161,7 @@ impl Stored {
         self.seen.filter(|_| results.any(|it| it.call_tag().is_some_and(&is_own)))
     }
 
-    /// Returns whether the call is stored, and whether its result is lacking there.
+    /// Returns what is missing in the memory: the call, its result, or nothing.
     pub(crate) fn lacks(&self, late: &LateCall) -> Lacks {
         let (mut calls, mut is_answered) = (None, false);
         for message in &self.messages {
@@ -185,14 +177,14 @@ impl Stored {
         }
     }
 
-    /// Takes it that this was appended.
+    /// Notes that these messages were appended.
     pub(super) fn note(&mut self, messages: impl IntoIterator<Item = Message>) {
         self.messages.extend(messages);
     }
 
-    /// Returns the append of late results, only if what was read is still there. Another owner may
-    /// append that of a repeatable call at the same time, so it goes by itself, under an id that
-    /// is made of its tag; others under this one.
+    /// Returns the append of late results, which is made only if what was read is still there.
+    /// Another owner may append the late result of a repeatable call at the same time, so that one
+    /// goes alone, under an id made of its tag. All others go under `own_id`.
     pub(crate) fn append(
         &self,
         late: &LateCall,
@@ -207,7 +199,6 @@ impl Stored {
     }
 }
 
-/// What a memory lacks of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lacks {
     Call,
@@ -215,5 +206,4 @@ pub(crate) enum Lacks {
     Nothing,
 }
 
-/// The number of records in a page.
 const PAGE: usize = 256;

@@ -1,16 +1,16 @@
-//! What the owner of a turn looks at where it is in doubt, before it goes on.
+//! What the owner of a turn checks when it is in doubt, before it goes on.
 //!
-//! An append whose answer gets lost, a slot that was written by somebody else, an id that was used
-//! before: each leaves the owner in doubt, and it looks before it does anything else. A look that
-//! fails, or whose future is dropped, begins again.
+//! The owner is in doubt if the answer to an append got lost, if another owner wrote the slot, or
+//! if the id of the turn was used before. It looks before it does anything else. A look that fails,
+//! or whose future is dropped, begins again.
 //!
-//! | it knows that | it looks at | and finds |
+//! | the owner knows that | it looks at | and finds |
 //! |---|---|---|
 //! | requests of its id may have come before | the appends of that id, and the slot | nothing, an answer, a turn without one, calls that wait, or a turn that runs |
-//! | a checkpoint was to be written, or was overtaken | the slot | a checkpoint that it can go on from, one of others, or none |
-//! | the first checkpoint is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
-//! | the whole was stored, perhaps by itself | those records | that it is done, or what others have stored |
-//! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
+//! | a checkpoint was to be written, or was overtaken | the slot | a checkpoint that it can go on from, one of another owner, or none |
+//! | the first checkpoint is not there | what was stored since the turn began | that its calls may have run, or that there never was a checkpoint |
+//! | the whole turn was stored, perhaps by itself | those records | that it is done, or what another owner has stored |
+//! | another owner has ended the turn | what was stored since it began | the results that are missing there: they are appended |
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -29,28 +29,28 @@ use crate::memory::{Append, Appended, Expected, On, Read};
 use crate::message::Message;
 use crate::record::{Snapshot, places};
 
-/// What is looked at: a row of the table above each, but for the checkpoint that is [`Written`] or
-/// in doubt, which the state of the turn says.
+/// A row of the table above each. The row of the checkpoint is missing: [`Written`] in the state of
+/// the turn has it.
 #[derive(Clone)]
 pub(super) enum Look {
     No,
-    /// What requests of its id have stored before, behind the parts that are known.
+    /// What earlier requests of its id have stored, after the parts that are already known.
     Request(Vec<Appended>),
-    /// The slot, where a turn of its id was listed.
+    /// The slot, if a turn of its id was listed.
     Listed,
     /// The first checkpoint is not there.
     First,
-    /// The turn is to be forgotten, and its first checkpoint may still come.
+    /// The turn is to be forgotten, and its first checkpoint may still arrive.
     Void,
-    /// The whole was stored, perhaps by this owner.
+    /// The whole turn was stored, perhaps by this owner.
     Whole(Appended),
-    /// Others have ended the turn: by this append, if it is known, and with this answer, if they
-    /// have one.
+    /// Another owner has ended the turn: with this append, if it is known, and with this answer, if
+    /// it has one.
     Ended(Option<Appended>, Option<Vec<Message>>),
 }
 
 impl Turn {
-    /// Looks where the owner is in doubt; returns false if it is not.
+    /// Looks if the owner is in doubt; returns false if it is not.
     pub(super) async fn look(&mut self, memory: &impl AnyMemory) -> Result<bool> {
         match self.look.clone() {
             Look::No if matches!(self.state.written, Written::InDoubt(_) | Written::Lost(_)) => {
@@ -71,7 +71,7 @@ impl Turn {
         Ok(true)
     }
 
-    /// Reads this, if it is still the conversation that the turn has seen.
+    /// Reads, and checks that this is still the conversation that the turn has seen.
     pub(super) async fn read(&self, memory: &impl AnyMemory, read: Read) -> Result<Snapshot> {
         let snapshot = memory.look_up(&read.on(self.on())).await?;
         self.must_go_on_in(&snapshot)?;
@@ -85,7 +85,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Reads all that is searched.
+    /// Reads all pages of this search.
     pub(super) async fn read_all(
         &self,
         memory: &impl AnyMemory,
@@ -99,13 +99,12 @@ impl Turn {
         Ok(stored)
     }
 
-    /// Reads the slot, and the record at this position.
     async fn read_slot(&self, memory: &impl AnyMemory, beside: Option<u64>) -> Result<Snapshot> {
         let slot = Some(self.state.slot()).filter(|_| self.limits.has_slots());
         self.read(memory, Read::newest(0).slots(slot).positions(beside)).await
     }
 
-    /// Reads what was appended so.
+    /// Reads the messages of an append.
     async fn read_appended(
         &self,
         memory: &impl AnyMemory,
@@ -140,7 +139,7 @@ impl Turn {
                 return Err(Error::new(ErrorKind::Adopted, "turn", text));
             }
             None if !is_first => self.look = Look::Ended(None, None),
-            // Others have written it, and ended it.
+            // Another owner has written it, and ended the turn.
             None if matches!(self.state.written, Written::Lost(_)) => {
                 let recognises_ids = self.limits.recognises_ids();
                 let request = recognises_ids.then(|| Look::Request(Vec::new()));
@@ -155,19 +154,19 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks whether the slot holds a turn of the same id, of another request: the turn is left to
-    /// that. The question of it may be stored at this position.
+    /// Looks whether the slot holds a turn of the same id from another request; if so, leaves the
+    /// turn to that one. Its question may be stored at this position.
     async fn is_in_slot(&mut self, memory: &impl AnyMemory, asked_at: Option<u64>) -> Result<bool> {
         let snapshot = self.read_slot(memory, asked_at).await?;
         let Some(slot) = snapshot.slot(&self.state.slot()) else { return Ok(false) };
-        // Of a turn that goes on behind others of its id the slot has no question.
+        // If that turn goes on behind others of its id, its slot has no question.
         let asked = asked_at.and_then(|at| snapshot.picked().find(at));
         self.must_be_asked_by(asked.map(|it| it.message()))?;
         self.leave_to(Unfinished::of(slot).ok().as_ref())?;
         Ok(true)
     }
 
-    /// Leaves the turn to another one of the same id, of another request.
+    /// Leaves the turn to another request of the same id.
     fn leave_to(&mut self, other: Option<&Unfinished>) -> Result<()> {
         let Some(other) = other else { return Err(busy_error(None)) };
         self.must_be_asked_by(other.messages().first())?;
@@ -181,7 +180,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Refuses to go on under the id of another question.
+    /// Returns an error if another question has the id.
     fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
         let other = first.filter(|it| it.is_user()).zip(self.state.messages.first());
         if other.is_some_and(|(first, own)| own.is_user() && first.text() != own.text()) {
@@ -190,8 +189,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks what requests of its id have stored, part by part behind these, and goes on from
-    /// there.
+    /// Looks what requests of its id have stored, part by part after the known ones, and goes on
+    /// from there.
     async fn look_for_request(
         &mut self,
         memory: &impl AnyMemory,
@@ -212,7 +211,7 @@ impl Turn {
                 if self.is_in_slot(memory, asked_at).await? {
                     return Ok(());
                 }
-                whole = self.find(memory, part, true).await?; // or it was forgotten
+                whole = self.find(memory, part, true).await?; // or the turn was forgotten
             }
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
@@ -233,7 +232,7 @@ impl Turn {
         if is_whole && answer.is_some_and(|answer| !answer.has_tool_calls()) {
             self.look = Look::Ended(Some(newest.clone()), Some(messages));
         } else if self.state.has_happened() || self.is_over() || !self.is_request {
-            // Also where this is a copy of a turn that was ended.
+            // Also if this is a copy of a turn that was ended.
             self.look = Look::Ended(Some(newest.clone()), None);
         } else if is_whole {
             let seen = Seen { end, ..Seen::of(&snapshot) };
@@ -241,14 +240,14 @@ impl Turn {
             self.state.asked_at = Some(first.positions.start);
             self.go_on_behind(seen);
         } else {
-            self.begin_anew(); // it is no more there
+            self.begin_anew(); // the memory no longer has it
         }
         self.state.part = part;
         Ok(())
     }
 
-    /// Looks what was appended under the id of a part. The turn goes on where that was, and makes
-    /// no branch once more.
+    /// Looks for the append under the id of a part. The turn goes on with the branch of that
+    /// append, and makes no second one.
     async fn find(
         &mut self,
         memory: &impl AnyMemory,
@@ -260,8 +259,9 @@ impl Turn {
         Ok(found)
     }
 
-    /// Nothing is there of its id: it goes on, and what it has written is not there either. Where
-    /// it has asked already, the memory may have forgotten the id, and what is stored since tells.
+    /// Nothing of its id is stored, and no checkpoint either: the turn starts from the beginning.
+    /// If it has already asked, the memory may have forgotten the id; then the records stored since
+    /// show it.
     fn begin_anew(&mut self) {
         self.look = Look::No;
         match self.state.written {
@@ -271,7 +271,7 @@ impl Turn {
         }
     }
 
-    /// Goes on behind what is stored of its id, the question among it, and was seen so.
+    /// Goes on behind the stored messages of its id, which include the question and were seen so.
     fn go_on_behind(&mut self, seen: Seen) {
         self.state.messages.clear();
         self.state.doing = Doing::Asking;
@@ -283,8 +283,8 @@ impl Turn {
         self.look = Look::No;
     }
 
-    /// Returns the conversation as it was when the newest late result came for a call that is
-    /// stored of its id before this part, since it was seen so: all others are told of that too.
+    /// Returns the conversation as it was when the newest late result came for a stored call of an
+    /// earlier part. Every prompt from there on mentions that result.
     async fn late_result_behind(
         &self,
         memory: &impl AnyMemory,
@@ -309,7 +309,7 @@ impl Turn {
         checkpoint.state.owner == self.state.owner
     }
 
-    /// Returns false if another owner of the same turn has gone another way with it.
+    /// Returns false if another owner of the same turn has gone a different way.
     fn goes_on_from(&self, checkpoint: &Unfinished) -> bool {
         let Unfinished { state: written, .. } = checkpoint;
         let is_copy = (written.adoptions, written.part, written.seen.map(|it| it.end))
@@ -317,7 +317,6 @@ impl Turn {
         is_copy && self.state.messages.starts_with(&written.messages)
     }
 
-    /// Goes on with the checkpoint that the slot holds.
     fn take_up(&mut self, checkpoint: &Unfinished) {
         let Unfinished { state: written, version } = checkpoint;
         if !self.wrote_it(checkpoint) {
@@ -333,8 +332,8 @@ impl Turn {
         self.state.written = Written::Held(held);
     }
 
-    /// Notes that the owner who wrote this may have run what it was handed, though here it waits
-    /// for approval or was closed as not run.
+    /// Notes that the owner who wrote this checkpoint may have run the calls that it was handed,
+    /// even if this copy waits for approval or has closed them as not run.
     fn doubt_what_was_handed_out(&mut self, written: &State) {
         let mut handed_out = written.open_in(CallState::is_handed_out);
         for (place, _) in &handed_out {
@@ -352,8 +351,8 @@ impl Turn {
         }
     }
 
-    /// The first checkpoint is not there: it was never written, or whoever adopted the turn has
-    /// ended it. Where its newest call is stored that may be so, and its calls may have run.
+    /// The first checkpoint is not there. Either it was never written, or another owner adopted the
+    /// turn and ended it. If the newest call of the turn is stored, its calls may have run.
     async fn look_for_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let stored = self.read_all(memory, self.stored()).await?;
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
@@ -367,7 +366,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Takes the id of the first checkpoint: one that is still on its way comes to nothing.
+    /// Uses up the id of the first checkpoint, so that a write that is still under way has no
+    /// effect.
     async fn void_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let append = Append::default().with_id(self.state.append_id(false));
         let append = append.remove_slot(self.state.slot(), Expected::Absent);
@@ -380,10 +380,9 @@ impl Turn {
         Ok(())
     }
 
-    /// Compares the turn with what is stored under its id.
     async fn compare(&mut self, memory: &impl AnyMemory, stored: Appended) -> Result<()> {
         let (snapshot, messages) = self.read_appended(memory, &stored).await?;
-        // What is evicted can't be compared, and has no calls that could lack a result.
+        // Evicted records can't be compared, and have no calls that could lack a result.
         let is_same = snapshot.start > stored.positions.start || messages == self.state.messages;
         // Only if an earlier append may have been made; else another owner was faster.
         if is_same && (self.commits > 1 || self.was_over) {
@@ -392,8 +391,9 @@ impl Turn {
         }
         self.commits = self.commits.saturating_sub(1);
         if self.has_slot() {
-            // The append is another turn's, made when this id was no longer known; or others have
-            // ended this turn: then its slot is gone, and the next append shows it.
+            // Either another turn made this append after the memory had forgotten the id; or
+            // another owner has ended this turn: then its slot is gone, and the next append shows
+            // it.
             self.commit_id = Some(random_id());
             self.look = Look::No;
         } else {
@@ -403,8 +403,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Ends behind others who have ended the turn: what this owner found out since may be lacking,
-    /// and is appended.
+    /// Ends after another owner has ended the turn. Results that only this owner knows may be
+    /// missing, and are appended.
     async fn end_behind_others(
         &mut self,
         memory: &impl AnyMemory,
@@ -412,7 +412,7 @@ impl Turn {
         answer: Option<Vec<Message>>,
     ) -> Result<()> {
         let mut stored = self.read_all(memory, self.stored()).await?;
-        // Whoever has ended the turn has stored the newest call that its slot showed.
+        // The owner who has ended the turn has stored the newest call that its slot showed.
         let known = self.state.held().map_or(0, |held| held.messages);
         let written = self.state.messages.iter().take(known).rev();
         let newest = written.flat_map(Message::tool_calls).next();
@@ -422,10 +422,10 @@ impl Turn {
         loop {
             let mut lacking = LateCall::unwritten(&self.state);
             lacking.retain(|late| stored.lacks(late) == Lacks::Result);
-            // Of this owner, and of what it knows now: another one may know something else.
+            // The id names this owner and what it knows now: another owner may know something else.
             let (owner, known) = (&self.state.owner, self.state.messages.len());
             let own = format!("late:{owner}:{known}:{}", lacking.len());
-            // One that is repeatable goes by itself.
+            // A repeatable one goes alone.
             if let Some(at) = lacking.iter().position(LateCall::is_repeatable) {
                 lacking = vec![lacking.swap_remove(at)];
             }
@@ -452,7 +452,7 @@ fn forgotten_error() -> Error {
     Error::new(ErrorKind::Forgotten, "turn", text)
 }
 
-/// The error of a request that came before, and is being answered since this time.
+/// The error of a request that came before and has been running since this time.
 fn busy_error(since: Option<SystemTime>) -> Error {
     let text = "a request of this id is being answered";
     Error::new(ErrorKind::Busy { since }, "turn", text)

@@ -1,4 +1,4 @@
-//! A turn over a memory: what it reads and writes until it wants something of its owner.
+//! Runs a turn over a memory: what it reads and writes until its owner has to act.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
 impl Turn {
-    /// Does what it wants of the memory, and says what else it wants.
+    /// Does the work on the memory, and returns what the owner has to do next.
     pub(super) async fn run<M: ?Sized>(&mut self, prompt: &MemoryPrompt<M>) -> Result<Next>
     where
         Arc<M>: AnyMemory,
@@ -42,7 +42,7 @@ impl Turn {
             if self.look(memory).await? {
                 continue;
             }
-            // Neither the id nor the slot would tell another try from the first.
+            // Without ids and without a slot, a second append could not be distinguished from the first.
             if self.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
                 return Err(unacknowledged_error());
             }
@@ -51,7 +51,8 @@ impl Turn {
                 continue;
             }
             match self.state.doing {
-                // If it has outgrown its slot, that still says that the calls were begun.
+                // If the turn is larger than its slot, the slot still says that the calls were
+                // begun.
                 Doing::Asking | Doing::Paused => {
                     if let Some(ask) = self.ask(prompt).await? {
                         return Ok(Next::Ask(ask));
@@ -66,12 +67,12 @@ impl Turn {
         }
     }
 
-    /// Returns the branch on which it was begun, where that is known.
+    /// Returns the branch on which it was begun, if that is known.
     pub(crate) fn on(&self) -> Option<On> {
         self.state.on()
     }
 
-    /// Returns true if requests of its id may have come before it, and it has not looked for them.
+    /// Returns true if requests of its id may have come before and it has not looked for them yet.
     fn may_have_come_before(&self) -> bool {
         self.is_request
             && self.state.seen.is_none()
@@ -80,7 +81,7 @@ impl Turn {
             && matches!(self.look, Look::No)
     }
 
-    /// Returns the append by which it is adopted, in the conversation that it has seen.
+    /// Returns the append that adopts the turn, in the conversation that it has seen.
     pub(super) fn adoption(&mut self) -> Result<Append> {
         self.state.note_time(SystemTime::now());
         let held = self.state.held().map(|held| held.version);
@@ -90,10 +91,11 @@ impl Turn {
         Ok(self.on_what_was_seen(adoption))
     }
 
-    /// Takes it that its slot was written.
+    /// Notes that its slot was written.
     pub(super) fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
-            // By another owner of the same turn, or by another turn of its id: a look tells.
+            // Another owner of the same turn wrote it, or another turn of its id: the next look
+            // shows which.
             return self.lose();
         }
         let held = self.state.held().map(|held| held.version);
@@ -102,20 +104,20 @@ impl Turn {
         }
     }
 
-    /// Its slot has what it wrote last, in this version.
+    /// Notes that the slot holds the whole turn, in this version.
     pub(super) fn wrote(&mut self, version: SlotVersion) {
         let messages = self.state.messages.len();
         self.state.written = Written::Held(Held { version, messages, is_outdated: false });
     }
 
-    /// Somebody else has the turn, or an earlier save was made though its answer got lost: the slot
-    /// tells which it is.
+    /// Another owner has the turn, or an earlier save was made although its answer got lost: the
+    /// slot shows which.
     pub(super) fn lose(&mut self) {
         self.state.written = Written::Lost(self.state.held().copied());
         self.look = Look::No;
     }
 
-    /// Returns what came of an append; `None` where the slot was lost to somebody else.
+    /// Returns the outcome of an append; `None` if another owner has written the slot.
     pub(super) fn unless_lost(&mut self, outcome: Result<Appended>) -> Result<Option<Appended>> {
         match outcome {
             Err(error) if error.kind() == ErrorKind::SlotConflict => {
@@ -126,7 +128,7 @@ impl Turn {
         }
     }
 
-    /// The whole is stored by this append, or nothing of it is.
+    /// Ends the turn: this append has stored all of it, or nothing if it is to be forgotten.
     pub(super) fn end_stored(&mut self, appended: Appended) {
         let ended = match self.state.doing {
             Doing::Ending(ended) => ended,
@@ -138,19 +140,19 @@ impl Turn {
         self.end(ended, appended.positions);
     }
 
-    /// All is said, and stored there.
+    /// Ends the turn, whose messages are stored at these positions.
     pub(super) fn end(&mut self, ended: Ended, positions: Range<u64>) {
         self.look = Look::No;
         self.state.doing = Doing::Done { ended, positions };
     }
 
-    /// Returns true if the turn is to be written to its slot before it goes on: before a call that
-    /// is not repeatable, or needs approval, and behind the result of one.
+    /// Returns true if the turn must be written to its slot before it goes on: before a call that
+    /// is not repeatable or needs approval, and after the result of such a call.
     fn lacks_a_checkpoint(&self) -> bool {
         let state = &self.state;
         match &state.doing {
             Doing::Calling(calls) => {
-                // What is decided is written down too, or somebody else could decide otherwise.
+                // A decision is written down too, or another person could decide otherwise.
                 let waits = |it| matches!(it, &CallState::Unapproved | &CallState::Approved);
                 let is_harmless = |(_, call)| state.is_repeatable(call);
                 let is_harmless =
@@ -167,10 +169,9 @@ impl Turn {
         }
     }
 
-    /// Returns true if no call may be handed out without a checkpoint.
     fn must_not_go_on(&self) -> bool {
         match &self.state.doing {
-            // Its slot says that it waits, and would let somebody approve of it once more.
+            // The slot says that the call waits, so another person could approve it once more.
             Doing::Calling(calls) if self.state.calls_are_checkpointed() => {
                 calls.contains(&CallState::Approved)
             }
@@ -178,7 +179,6 @@ impl Turn {
         }
     }
 
-    /// Hands out the calls that wait.
     fn hand_out(&mut self) -> Vec<Call> {
         self.state.hand_out();
         let staged = self.prompts.staged(&self.state);
@@ -195,8 +195,7 @@ impl Turn {
                 },
                 tag: self.state.call_tag(place),
                 needs_approval,
-                // A turn can be dropped in front of a call that waits only if its slot has all of
-                // it.
+                // A turn can be dropped while a call waits only if its slot holds all of the turn.
                 is_checkpointed: is_checkpointed && (!needs_approval || self.state.is_written()),
                 may_have_run: may_have_run && !is_repeatable,
                 is_repeatable,
@@ -207,7 +206,7 @@ impl Turn {
         handed_out.collect()
     }
 
-    /// The error before a call that the slot does not know of.
+    /// The error before a call that the slot does not hold.
     fn no_checkpoint_error(&self) -> Error {
         let text = if self.limits.has_slots() {
             "the turn has outgrown a slot of this memory, so it has no checkpoint before a tool runs \
@@ -231,7 +230,7 @@ impl Turn {
         let expected = held.map_or(Expected::Absent, |held| Expected::Is(held.version));
         let mut save = Append::default().set_slot(self.state.slot(), content, expected);
         if held.is_none() {
-            // Once the turn has ended its slot is gone again, and this alone tells that it had one.
+            // The slot is gone once the turn has ended; then only this id shows that it had one.
             save = save.with_id(self.state.append_id(false));
         }
         let mut save = self.on_what_was_seen(save);
@@ -242,7 +241,7 @@ impl Turn {
         Ok(true)
     }
 
-    /// Appends the whole turn; of one that is to be forgotten it removes the slot.
+    /// Appends the whole turn; or, if the turn is to be forgotten, removes its slot.
     async fn commit(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let held = self.state.held().map(|held| held.version);
         let is_forgetting = self.state.doing == Doing::Forgetting;
@@ -282,7 +281,7 @@ impl Turn {
         Ok(())
     }
 
-    /// The outcome of the turn; of one that is not over, what there is of it, ended so.
+    /// Returns the outcome of the turn. If it is not over, `ended` says how it stopped.
     pub(crate) fn outcome(&self, ended: Ended) -> Done {
         let (ended, positions) = match &self.state.doing {
             Doing::Done { ended, positions } => (*ended, positions.clone()),
@@ -299,8 +298,7 @@ impl Turn {
         Done { positions, messages, ended, usage, stop, metadata, waiting, prompt }
     }
 
-    /// Returns what is left of a turn that was ended for a failure and could not be stored, for
-    /// this reason.
+    /// Returns what is left of a turn that failed and could not be stored, for this reason.
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let may_be_written = self.state.written != Written::Not;
         let is_forgetting = self.state.doing == Doing::Forgetting;
@@ -308,7 +306,7 @@ impl Turn {
         match why {
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,
             Some(ErrorKind::Forgotten) => Remains::Unknown,
-            // A turn that was to be forgotten is not stored where its slot is gone.
+            // A turn that was to be forgotten is not stored if its slot is gone.
             _ if self.has_slot() && !is_forgetting => Remains::Unfinished,
             Some(ErrorKind::Unacknowledged) => Remains::Unknown,
             _ if is_nothing => Remains::Nothing,
@@ -316,15 +314,16 @@ impl Turn {
         }
     }
 
-    /// Lets the turn go on in this conversation, behind all that is there.
+    /// Moves the turn to the end of this conversation.
     pub(super) fn move_to(&mut self, now: &Snapshot) {
         (self.state.seen, self.state.on) = (Some(Seen::of(now)), None);
     }
 
-    /// The append, only if the conversation goes on that the turn has seen.
+    /// Returns the append with the condition that the conversation is still the one that the turn
+    /// has seen.
     pub(super) fn on_what_was_seen(&self, mut append: Append) -> Append {
         append.branch = self.on();
-        // A memory that recognises ids knows this too.
+        // A memory that recognises ids can check this condition too.
         match self.state.seen.filter(|_| self.limits.recognises_ids()) {
             Some(seen) => append.since(&seen.snapshot()),
             None => append,

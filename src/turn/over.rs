@@ -1,5 +1,5 @@
-//! A memory of either kind, as a turn asks it: what is written once is awaited over an async one,
-//! and done at once over a blocking one.
+//! A memory of either kind behind one trait, so that each step of a turn is written once: it is
+//! awaited over an async memory, and done at once over a blocking one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::recall::{Found, Search};
 use crate::record::{SlotVersion, Snapshot};
 
-/// The methods of either kind, by names that neither has.
+/// The methods of both kinds, under names that neither has.
 pub(super) trait AnyMemory: Sync {
     fn name(&self) -> &MemoryId;
     fn bounds(&self) -> Limits;
@@ -57,7 +57,7 @@ any_memory!(dyn ChatMemory + '_, [], |search, memory| search.run(|read| memory.r
 #[cfg(feature = "async")]
 any_memory!(dyn AsyncChatMemory + '_, [.await], |search, memory| search.run_async(memory));
 
-/// Does this over a blocking memory. Nothing in it waits, so the first poll is the last.
+/// Runs this work over a blocking memory. Nothing in it waits, so the first poll is the last.
 pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
     loop {

@@ -1,4 +1,4 @@
-//! The owner's side of a turn: its settings, answers, results, approvals, and that it is to end.
+//! The owner's side of a turn: settings, answers, results, approvals, and its end.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use crate::message::{
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 
-/// Returns the names of those tools of which this is true.
 fn names(tools: &[Tool], which: fn(&Tool) -> bool) -> BTreeSet<String> {
     tools.iter().filter(|it| which(it)).map(|it| it.name().to_owned()).collect()
 }
@@ -30,9 +29,9 @@ impl Turn {
         question.into()
     }
 
-    /// Sets what the model can call, in place of the [prompt's](crate::MemoryPrompt::tools). A call
-    /// of anything else is answered with an error, for the model; where neither has tools, every
-    /// call is handed out.
+    /// Sets the tools that the model can call, in place of the
+    /// [prompt's](crate::MemoryPrompt::tools). A call of another tool is answered with an error for
+    /// the model. If neither the turn nor the prompt has tools, every call is handed out.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.set_tools(tools.into_iter().collect());
@@ -45,8 +44,8 @@ impl Turn {
         self.tools = tools;
     }
 
-    /// Takes the tools of the prompt where it was given none of its own: the model is offered them,
-    /// so their calls are held for approval too. One that was read back, and had others, waits for
+    /// Uses the tools of the prompt if the turn has none of its own: the model is offered them, so
+    /// their calls are held for approval too. A deserialised turn that had other tools waits for
     /// those.
     pub(super) fn take_tools(&mut self, tools: &Arc<[Tool]>) {
         let State { repeatable, needs_approval, .. } = &self.state;
@@ -58,54 +57,56 @@ impl Turn {
         }
     }
 
-    /// Adds messages for its own prompts only. They stay where its first prompt has
-    /// them.
+    /// Adds messages for its own prompts only. They keep the place that they have in its first
+    /// prompt.
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
         self.state.temporaries.extend(messages);
         self
     }
 
-    /// Sets the number of answers that may call tools; 25 unless set.
+    /// Sets the number of answers that may call tools; the default is 25.
     #[must_use]
     pub fn max_rounds(mut self, rounds: u32) -> Self {
         self.state.most_rounds = rounds;
         self
     }
 
-    /// Sets what it does where others append meanwhile.
+    /// Sets what the turn does if others append in the meantime.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.state.on_conflict = on_conflict;
         self
     }
 
-    /// Sets what it does before a tool that is not repeatable where no checkpoint can be written.
+    /// Sets what the turn does before a tool that is not repeatable if no checkpoint can be
+    /// written.
     #[must_use]
     pub fn on_no_checkpoint(mut self, on_no_checkpoint: OnNoCheckpoint) -> Self {
         self.state.on_no_checkpoint = on_no_checkpoint;
         self
     }
 
-    /// Sets an id of your own, so that a request which comes twice is stored once. It has
-    /// 1 to 246 bytes and no control characters; any other one is an error before the model is
-    /// asked.
+    /// Sets an id of your own, so that a request that comes twice is stored once. It has 1 to 246
+    /// bytes and no control characters; another id is an error before the model is asked.
     ///
-    /// Before the model is asked, [`next`](Self::next) looks for what came of that id, at the price
-    /// of two more round trips:
+    /// Before the model is asked, [`next`](Self::next) looks for earlier requests of this id, which
+    /// costs two more round trips:
     ///
-    /// - It was answered, by whomever: the turn is [`Ended::Adopted`](super::Ended::Adopted), with
-    ///   the stored messages and their positions.
+    /// - It was answered: the turn is [`Ended::Adopted`](super::Ended::Adopted), with the stored
+    ///   messages and their positions.
     /// - It is stored without an answer: the turn goes on behind the stored calls and results,
-    ///   which don't run again. What is stored then has an id that is derived from this one.
+    ///   which don't run again. Its own messages are then stored under an id that is derived from
+    ///   this one.
     /// - It waits for approval: the turn is [`Ended::Parked`](super::Ended::Parked), with the calls
     ///   that [wait](super::Done::waiting).
-    /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without one nobody can know that it
-    ///   runs: the model is asked, one of the two is stored, and both return the stored answer.
+    /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without a checkpoint it can't be seen
+    ///   that it runs: the model is asked, one of the two turns is stored, and both return the
+    ///   stored answer.
     /// - Another question has the id: [`ErrorKind::Invalid`].
-    /// - Nothing is there, or it was evicted: the model is asked.
+    /// - Nothing is stored, or it was evicted: the model is asked.
     ///
-    /// Ids are known within a conversation, at least the newest 64: see
+    /// A conversation recognises at least the newest 64 ids: see
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn that waits in its slot is found
     /// for as long as it waits.
     ///
@@ -138,12 +139,13 @@ impl Turn {
         &self.state.id
     }
 
-    /// Returns what tells it from every other turn, in all hands.
+    /// Returns the text that distinguishes it from every other turn; all owners of the turn share
+    /// it.
     pub(crate) fn life(&self) -> &str {
         &self.state.life
     }
 
-    /// Returns the name of its slot, which it keeps in the hands of whoever adopts it.
+    /// Returns the name of its slot, which stays the same when another owner adopts it.
     pub(crate) fn slot(&self) -> String {
         self.state.slot()
     }
@@ -158,12 +160,12 @@ impl Turn {
         &self.state.messages
     }
 
-    /// Returns the sum of what its answers cost, as far as their providers told.
+    /// Returns the sum of the usage of its answers, as far as their providers reported it.
     pub fn usage(&self) -> Usage {
         self.state.usage
     }
 
-    /// Returns the temporaries of a turn that comes to nothing, for the next one.
+    /// Returns the temporaries of a turn that is given up, for the next turn.
     #[must_use]
     pub fn into_temporaries(self) -> Vec<Message> {
         self.state.temporaries
@@ -178,37 +180,35 @@ impl Turn {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }
 
-    /// Returns the search of what is stored of it.
     pub(crate) fn stored(&self) -> Stored {
         Stored::behind(self.state.seen, self.on())
     }
 
-    /// Returns what tools gave that its slot does not have, as far as its owner knows.
+    /// Returns the results of tools that its slot does not hold, as far as its owner knows.
     pub(crate) fn unwritten(&self) -> Vec<LateCall> {
         LateCall::unwritten(&self.state)
     }
 
-    /// Takes the answer of the model, and counts what it cost.
+    /// Takes the answer of the model, and adds up its usage.
     ///
-    /// Calls that share an id are told apart: from the second one on, each has an id of its own in
-    /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with
-    /// an earlier call of the turn, or with one whose result may come late, as far as the turn has
-    /// read back.
+    /// Every call of the turn gets an id of its own, in [`messages`](Self::messages) and in what is
+    /// handed out: a call gets a new id if it repeats one of the same answer, of an earlier call of
+    /// the turn, or of a call whose result may come late, as far as the turn has read back.
     ///
-    /// One that [pauses](Stop::Paused) is sent back as it is, which counts as a round, and what
-    /// comes then goes on with it: both are one message.
+    /// An answer that [pauses](Stop::Paused) is sent back as it is, which counts as a round. The
+    /// next answer continues it: both become one message.
     ///
-    /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
-    /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
-    /// [withheld](Stop::Filtered), its last call may be half and is not run either; the model is
-    /// told so.
+    /// An answer that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
+    /// `turn:broken`, and its calls are not run. If an answer was [cut](Stop::Length) or
+    /// [withheld](Stop::Filtered), its last call may be incomplete and is not run either; the model
+    /// reads that.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is not the answer of a model; where the
-    /// model was not to be asked: calls wait for their results, or the turn is over; and where it
-    /// is too large for the memory. [`Model`](crate::ErrorKind::Model) if it broke off before
-    /// anything was said. Nothing of it is taken then.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the message is not one of a model; if the turn did
+    /// not ask, because calls wait for their results or the turn is over; or if the answer is too
+    /// large for the memory. [`Model`](crate::ErrorKind::Model) if it broke off before anything was
+    /// said. In all these cases the turn does not change.
     pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
         let Reply { message, usage, stop, metadata } = answer.into();
         let Message::Ai(mut answer) = message else {
@@ -242,7 +242,7 @@ impl Turn {
         if let Some(text) = self.excess_with(&answer, before) {
             return Err(Error::invalid("answer", text));
         }
-        // Under a name that a provider was sent in place of the tool's own.
+        // A call under a name that a provider was sent in place of the tool's own.
         let meant = |call: &ToolCall| {
             let mut tools = self.tools.iter().filter(|_| self.tool(call).is_none());
             let tool = tools.find(|tool| is_same_tool(&call.name, tool.name()))?;
@@ -261,8 +261,8 @@ impl Turn {
         self.refuse_unknown()
     }
 
-    /// Says that a call may run which [needs approval](super::Tool::needing_approval): the next
-    /// step writes that down and hands it out once more. One that may not run gets an
+    /// Approves a call that [needs approval](super::Tool::needing_approval): the next step writes
+    /// that down and hands the call out once more. A call that may not run gets an
     /// [error](Self::error).
     ///
     /// # Errors
@@ -273,9 +273,9 @@ impl Turn {
         self.state.apply(place, Event::Approved)
     }
 
-    /// Says that a call may not run which [needs approval](super::Tool::needing_approval), and why:
-    /// the model is told so in these words. Should somebody have run it all the same, what came of
-    /// that takes the place of the refusal.
+    /// Refuses a call that [needs approval](super::Tool::needing_approval), for this reason, which
+    /// the model reads. If another owner has run it all the same, its late result replaces the
+    /// refusal.
     ///
     /// # Errors
     ///
@@ -285,7 +285,6 @@ impl Turn {
         self.state.apply(place, Event::Refused(why.to_owned()))
     }
 
-    /// The place of the call of this id that waits for approval.
     fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<usize> {
         let place = self.open_call(call_id).ok().map(|(place, _)| place);
         place.filter(|place| self.state.state(*place).is_unapproved()).ok_or_else(|| {
@@ -293,7 +292,7 @@ impl Turn {
         })
     }
 
-    /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
+    /// Notes that this owner runs a call now. Until its result is given, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
         if !call.is_repeatable() {
@@ -302,17 +301,17 @@ impl Turn {
         Ok(())
     }
 
-    /// Takes what came of a call.
+    /// Takes the result of a call.
     ///
-    /// It is named by the id that was [handed out](super::Call::id), which is its own: where the
-    /// model gave one id to more calls than one, that is the first of them alone.
+    /// The call is named by the id that was [handed out](super::Call::id), which is unique: if the
+    /// model gave one id to several calls, that id names the first of them only.
     ///
-    /// A result that is too large for the memory becomes an error for the model that says so.
+    /// If the result is too large for the memory, an error that says so replaces it for the model.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits, and where it has a
-    /// result though nobody has [approved](Self::approve) of it.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits, or if it waits for an
+    /// [approval](Self::approve) that it has not got, unless the result is an error.
     pub fn result(
         &mut self,
         call_id: &str,
@@ -332,14 +331,14 @@ impl Turn {
         self.result(call_id, Err::<&str, _>(ToolError::new(text)))
     }
 
-    /// Answers a call with this error because it was not run, and will not be.
+    /// Answers a call with this error because it was not run and will not be run.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
         let (place, _) = self.open_call(call_id)?;
         self.state.apply(place, Event::NotRun(text.to_owned()))
     }
 
-    /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
-    /// still be under way. A [late result](ToolMessage::stand_in) takes the place of that.
+    /// Says that the outcome of a call is unknown, for this reason: it may have been done, and may
+    /// still be under way. A [late result](ToolMessage::stand_in) replaces this answer.
     ///
     /// It is the answer to a call that [may have run](super::Call::may_have_run).
     ///
@@ -355,14 +354,14 @@ impl Turn {
         self.state.apply(place, Event::Result(unknown))
     }
 
-    /// Says of each call that was handed out and has no result that nobody knows what came of it.
+    /// Answers each call that was handed out and has no result: its outcome is unknown.
     pub(crate) fn all_unknown(&mut self, why: &str) -> Result<()> {
         let begun = self.state.open_in(CallState::is_handed_out).into_iter();
         let ids: Vec<_> = begun.map(|(_, call)| call.id.clone()).collect();
         ids.iter().try_for_each(|id| self.outcome_unknown(id, why))
     }
 
-    /// Closes all calls but those that wait for a person: the turn goes on waiting for these.
+    /// Closes all calls except those that wait for a person; the turn goes on waiting for these.
     /// Returns false if there are none.
     pub(crate) fn close_all_but_waiting(&mut self) -> bool {
         let waits = !self.state.open_in(CallState::is_unapproved).is_empty();
@@ -372,12 +371,12 @@ impl Turn {
         waits
     }
 
-    /// Adds a message of the user to the running turn. The model is told at the next place where
-    /// that is possible: with the results of the calls that run, or instead of the end.
+    /// Adds a message of the user to the running turn. The model reads it at the next possible
+    /// place: with the results of the calls that run, or instead of the end.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over: ask again; and where it is
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over (ask again), or if the message is
     /// too large for the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
@@ -396,8 +395,8 @@ impl Turn {
         self.state.interrupt(keep);
     }
 
-    /// The call of this id that waits for its result. Where it has waited for a person, others may
-    /// have gone on meanwhile.
+    /// Returns the open call of this id. If it has waited for a person, others may have gone on in
+    /// the meantime.
     fn open_call(&mut self, call_id: &str) -> Result<(usize, ToolCall)> {
         let call = self.state.open_calls().into_iter().find(|(_, call)| call.id == call_id);
         let (place, call) = call.ok_or_else(|| {
@@ -410,8 +409,8 @@ impl Turn {
         Ok((place, call))
     }
 
-    /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever
-    /// looks what is stored of it tells them apart by what they are.
+    /// The ids of earlier calls whose results may come late, and of all calls of the turn. A search
+    /// in the stored messages distinguishes calls by these ids.
     fn awaited_ids(&self) -> HashSet<String> {
         let own = &self.state.messages;
         let results = self.prompts.read_so_far().chain(own).filter_map(Message::as_tool);
@@ -419,7 +418,7 @@ impl Turn {
         stand_ins.chain(own.iter().flat_map(Message::tool_calls).map(|it| it.id.clone())).collect()
     }
 
-    /// Answers the calls of tools that there are not.
+    /// Answers the calls of tools that do not exist.
     fn refuse_unknown(&mut self) -> Result<()> {
         if self.tools.is_empty() {
             return Ok(());
@@ -432,8 +431,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Returns the result, or in its place that it is too large: also where it comes late, which
-    /// makes it longer.
+    /// Returns the result, or an error in its place if it is too large. A late result is longer, so
+    /// its size is the one that counts.
     fn fitting(&self, place: usize, result: ToolMessage) -> ToolMessage {
         let late = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
         match self.excess_of(&Message::Tool(late), Some(place)) {
@@ -443,8 +442,8 @@ impl Turn {
         }
     }
 
-    /// Says why the memory can't take this message of the user or result of the call at this place,
-    /// the closings of the other calls that wait, and an answer.
+    /// Says why the memory can't take this message (of the user, or the result of the call at this
+    /// place) together with the closings of the other open calls and an answer.
     fn excess_of(&self, message: &Message, place: Option<usize>) -> Option<String> {
         let newest = self.state.newest_calls().unwrap_or_default();
         let others = self.state.open().into_iter().filter(|it| Some(it.0) != place);
@@ -452,15 +451,15 @@ impl Turn {
         self.excess_beside(usize::MAX, message, (newest, others), room)
     }
 
-    /// Says why the memory can't take this answer, behind so many messages, with the closings of
-    /// its calls.
+    /// Says why the memory can't take this answer after the first `behind` messages, with the
+    /// closings of its calls.
     fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
         let calls = answer.tool_calls().enumerate();
         self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, calls), 0)
     }
 
-    /// Says why the memory can't take this message beside the first so many of the turn, with the
-    /// closings of these calls of the message at this place, and so much room.
+    /// Says why the memory can't take this message with the first messages of the turn, the
+    /// closings of these calls of the message at this place, and this much room.
     fn excess_beside<'a>(
         &self,
         first: usize,
@@ -474,7 +473,7 @@ impl Turn {
         let tag = |place| self.state.call_tag_at(at, place);
         let closing = |(place, call)| Message::Tool(outcome_unknown(call, &tag(place), ""));
         let closings: Vec<_> = calls.map(closing).collect();
-        // The others of the turn count where a batch has an end.
+        // The other messages of the turn count only if the size of a batch is limited.
         let State { messages, steers, .. } = &self.state;
         let others = messages.iter().take(first).chain(steers);
         let others = others.filter(|_| self.limits.batch < usize::MAX);
@@ -482,16 +481,17 @@ impl Turn {
     }
 }
 
-/// Returns the places of the calls of this answer that may be half where it was cut: the last one,
-/// and what shares its id. Half of arguments may look like all, and empty ones like none.
+/// Returns the places of the calls that may be incomplete because the answer was cut: the last one,
+/// and those that share its id. Incomplete arguments may look complete, and empty ones may look
+/// like none.
 fn cut_calls(answer: &AiMessage) -> Vec<usize> {
     let last = answer.tool_calls().last().map(|call| &call.id);
     let calls = answer.tool_calls().enumerate().filter(|(_, call)| Some(&call.id) == last);
     calls.map(|(place, _)| place).collect()
 }
 
-/// Returns the answer with an id for each of its calls that no other one has and that is not taken.
-/// By its id a call is approved of and answered, and it is the model that chooses ids.
+/// Returns the answer with a unique, unused id for each of its calls. Approvals and results name a
+/// call by its id, and the model chooses the ids.
 fn tell_apart(answer: AiMessage, mut taken: HashSet<String>) -> AiMessage {
     let mut free: HashSet<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
     free.retain(|id| !taken.contains(id));
@@ -508,7 +508,7 @@ fn tell_apart(answer: AiMessage, mut taken: HashSet<String>) -> AiMessage {
     told_apart.unwrap_or(answer)
 }
 
-/// The text for the model about a call of a tool that there is not.
+/// The text for the model about a call of a tool that does not exist.
 pub(crate) fn no_tool(name: &str) -> String {
     format!("There is no tool {name:?}.")
 }

@@ -18,30 +18,29 @@ use crate::prompt::{MediaData, Prompt, Recalled};
 use crate::recall::{Found, Outcome};
 use crate::record::{Records, Snapshot};
 
-/// What the prompts of a turn are made of, beside its state.
+/// What the prompts of a turn are made of, in addition to its state.
 #[derive(Default)]
 pub(super) struct Prompts {
-    /// The prompt with which the model was asked last.
     pub(super) last: Option<Arc<Prompt>>,
-    /// True once the note about other turns is made: what they have begun or done that this one
+    /// True once the note about other turns is made: what they have begun or done that this turn
     /// does not see.
     pub(super) knows_others: bool,
     /// The snapshot that the first prompt of the turn has read, and the number of records that were
     /// asked for.
     base: Option<Snapshot>,
     wanted: usize,
-    /// The single records that were asked for besides.
+    /// The single records that were asked for in addition.
     single: Vec<u64>,
-    /// The messages that stand behind it, as records.
+    /// The messages of the turn after it, as records.
     staged: Records,
-    /// The tokens that are kept free for recall, and the positions of what is recalled.
+    /// The tokens that are kept free for recall, and the positions of the recalled records.
     pub(super) kept_free: usize,
     recalled: Vec<Recalled>,
-    /// The outcome of the search for it, where there was one.
+    /// The outcome of the search, if there was one.
     outcome: Option<Outcome>,
     /// The data of media that were read after the records that refer to them.
     media: MediaData,
-    /// True once media are read with the records: some were evicted before they were read.
+    /// True once media are read with the records, because some were evicted before they were read.
     reads_media: bool,
 }
 
@@ -51,18 +50,16 @@ impl Prompts {
         self.base.iter().flat_map(|base| base.records.iter()).map(|it| it.message())
     }
 
-    /// Forgets what was read.
     pub(super) fn begin_anew(&mut self) {
         let (last, kept_free) = (self.last.take(), self.kept_free);
         *self = Self { last, kept_free, ..Self::default() };
     }
 
-    /// Stages the messages of the turn again.
     pub(super) fn restage(&mut self) {
         self.staged = Records::default();
     }
 
-    /// Returns the messages of the turn as records, behind what was read.
+    /// Returns the messages of the turn as records, after what was read.
     pub(super) fn staged(&self, state: &State) -> Records {
         let Some(seen) = state.seen else { return Records::default() };
         let mut staged = self.staged.clone();
@@ -75,7 +72,7 @@ impl Prompts {
         staged
     }
 
-    /// Goes on without what was recalled; returns whether there was something.
+    /// Drops what was recalled; returns false if there was nothing.
     fn forget_recalled(&mut self, state: &mut State) -> bool {
         self.recalled.clear();
         state.recalled.take().is_some()
@@ -83,7 +80,7 @@ impl Prompts {
 }
 
 impl Turn {
-    /// Returns what the model is to be asked; `None` if the turn has first to look at its slot.
+    /// Returns what the model is to be asked; `None` if the turn must look at its slot first.
     pub(super) async fn ask<M: ?Sized>(&mut self, prompt: &MemoryPrompt<M>) -> Result<Option<Ask>>
     where
         Arc<M>: AnyMemory,
@@ -108,23 +105,23 @@ impl Turn {
         Ok(Some(self.recall(prompt, ask, found, search.outcome())))
     }
 
-    /// Makes the note about what other turns have begun or done. What still runs is told last:
-    /// nobody knows of it otherwise.
+    /// Makes the note about what other turns have begun or done. Turns that still run come last:
+    /// only this note mentions them.
     async fn learn_of_others(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let own = self.state.slot();
         let mut slots = if self.limits.has_slots() { memory.list().await? } else { Vec::new() };
         slots.retain(|(name, _)| name.starts_with(PREFIX));
         let is_own_there = slots.iter().any(|(name, _)| *name == own);
         if is_own_there && self.is_request && self.state.written == Written::Not {
-            self.look = Look::Listed; // the memory has forgotten its id, and not the turn
+            self.look = Look::Listed; // the memory has forgotten its id, but not the turn
             return Ok(());
         }
         let others: Vec<_> = slots.into_iter().map(|it| it.0).filter(|it| *it != own).collect();
         let mut lines = Vec::new();
         if !others.is_empty() || self.state.seen.is_some() {
             let page = self.read(memory, Read::newest(0).slots(others)).await?;
-            // What was stored since is read behind the slots: a turn that ends meanwhile is told
-            // twice then, and not missed.
+            // What was stored since is read after the slots: a turn that ends in between is
+            // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
                 let stored = self.read_all(memory, self.stored()).await?;
                 let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
@@ -137,7 +134,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Refuses what could not be stored, before the model is asked.
+    /// Refuses a question that could not be stored, before the model is asked.
     fn check_question(&mut self) -> Result<()> {
         let state = &mut self.state;
         if state.doing != Doing::Paused {
@@ -148,7 +145,7 @@ impl Turn {
         }
         must_not_refer(&state.messages)?;
         state.check_id()?;
-        // What comes behind the question is measured when it comes.
+        // What comes after the question is measured when it comes.
         let room = room_for_answer(&self.limits);
         if state.seen.is_none()
             && let Some(text) = excess(&self.limits, &state.messages, room)
@@ -222,7 +219,8 @@ impl Turn {
                     .with_free(prompts.kept_free, recalled_tokens(state, composer)?);
             let mut cache = prompt.cache().lock(); // not held while the memory is asked
             match composer.compose_with(&mut snapshot, temporaries, Some(&mut cache)) {
-                // The turn has grown, and goes before what was recalled for it and the note.
+                // The turn has grown, and has precedence over what was recalled for it and over the
+                // note.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Budget { .. })
                         && (prompts.forget_recalled(state) || shorten_note(state)) => {}
@@ -267,8 +265,8 @@ impl Turn {
             snapshot.start = snapshot.start.min(seen.end);
         }
         if snapshot.rows() < n {
-            // A memory that answers with less has no more, even where it does not list what it
-            // lost.
+            // A memory that answers with fewer records has no more, even if it does not list what
+            // it lost.
             snapshot.start = snapshot.oldest_row();
         }
         self.state.seen = seen.or_else(|| Some(Seen::of(&snapshot)));
@@ -277,8 +275,8 @@ impl Turn {
         Ok(snapshot)
     }
 
-    /// Takes what was found, and composes the prompt once more. Should it not fit after all, what
-    /// the window holds is not given up for it.
+    /// Takes what was found, and composes the prompt once more. If it does not fit after all,
+    /// records of the window are not given up for it.
     fn recall<M: ?Sized>(
         &mut self,
         prompt: &MemoryPrompt<M>,
@@ -305,13 +303,13 @@ impl Turn {
     }
 }
 
-/// Goes on with a note of one line; returns whether it was longer.
+/// Shortens the note to one line; returns false if it was not longer.
 fn shorten_note(state: &mut State) -> bool {
     let short = state.note.as_ref().and_then(shortened);
     short.map(|short| state.note = Some(short)).is_some()
 }
 
-/// The tokens of what was recalled, where the prompt has a budget.
+/// The tokens of what was recalled, if the prompt has a budget.
 fn recalled_tokens(state: &State, composer: &Composer) -> Result<usize> {
     let budget = composer.budget().zip(state.recalled.as_ref());
     budget.map_or(Ok(0), |((counter, _), message): (_, &Message)| counter.count(message))

@@ -1,22 +1,22 @@
-//! The answer of a model as a turn takes it: a message, and beside it what it cost.
+//! The answer of a model as a turn takes it: a message and what it cost.
 
 use crate::message::{AiMessage, Message};
 use crate::wire::{Answer, Metadata, Stop, Usage};
 
 /// The answer of a model, as a [turn](super::Turn::answer) takes it.
 ///
-/// Whoever reads answers with [`wire`](crate::wire) hands them over as they are. A message alone
-/// will do, and so will a text: nothing is known then of what it cost.
+/// An answer that was read with [`wire`](crate::wire) becomes a reply as it is. So does a message
+/// or a text alone; its usage is unknown then.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {
     /// The message, of a model if all is well.
     pub message: Message,
-    /// The tokens that were counted, as far as anybody told.
+    /// The number of tokens, as far as it is known.
     pub usage: Usage,
-    /// The reason why it ended, where anybody told.
+    /// The reason why the answer ended, if it is known.
     pub stop: Option<Stop>,
-    /// What else the provider told beside the message.
+    /// What else the provider reported next to the message.
     pub metadata: Metadata,
 }
 

@@ -1,11 +1,11 @@
-//! What a memory takes at once, and what of it is kept free.
+//! How much a memory takes at once, and how much of that is kept free.
 
 use crate::codec::Codec;
 use crate::memory::Limits;
 use crate::message::Message;
 
-/// Says why a memory of these limits can't take these messages at once, with so much room beside
-/// them; `None` if it can.
+/// Says why a memory with these limits can't take these messages at once and keep this much room;
+/// `None` if it can.
 pub(crate) fn excess<'a>(
     limits: &Limits,
     messages: impl IntoIterator<Item = &'a Message>,
@@ -29,12 +29,12 @@ pub(crate) fn excess<'a>(
         .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
 }
 
-/// Returns true if a memory of these limits takes whatever there is.
+/// Returns true if a memory with these limits takes messages of any size.
 pub(super) fn is_unbounded(limits: &Limits) -> bool {
     limits.message == usize::MAX && limits.batch == usize::MAX
 }
 
-/// The text for the model in the place of a result that is too large, for this reason.
+/// The text for the model in place of a result that is too large, for this reason.
 pub(crate) fn too_large(why: &str) -> String {
     format!("The result is too large: {why}.")
 }
@@ -44,5 +44,4 @@ pub(super) fn room_for_answer(limits: &Limits) -> usize {
     if limits.batch == usize::MAX { 0 } else { (limits.batch / 8).min(MOST_ROOM) }
 }
 
-/// The most bytes that are kept free for an answer.
 const MOST_ROOM: usize = 64 * 1024;

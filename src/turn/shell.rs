@@ -12,15 +12,15 @@ use crate::memory_prompt::MemoryPrompt;
 use crate::record::places;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Begins a turn with this question. The temporaries of the prompt go with it, and its tools,
-    /// unless the turn is given some of its own; nothing is stored.
+    /// Begins a turn with this question, and stores nothing. The temporaries of the prompt go with
+    /// it, and so do its tools, unless the turn has tools of its own.
     pub fn turn(&mut self, question: impl Into<Turn>) -> Turn {
         question.into().temporaries(self.take_temporaries())
     }
 }
 
-/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
+/// memory, and awaited over an async one.
 macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, |$work:ident| $run:expr) => {
         impl MemoryPrompt<$over> {
@@ -29,8 +29,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of [`ChatMemory::slots`](crate::ChatMemory::slots), but for a memory without
-            /// slots, which keeps no turns: there are none then.
+            /// Those of [`ChatMemory::slots`](crate::ChatMemory::slots); a memory without slots
+            /// keeps no turns, and returns none.
             /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if one of them is of a
             /// later version of this crate, or can't be read: it names the slot and the version.
             pub $($async)* fn unfinished(&self) -> Result<Vec<Unfinished>> {
@@ -41,31 +41,30 @@ macro_rules! over {
                 turns_in(&$run?).collect()
             }
 
-            /// Takes a turn over from whoever began it: to go on with it, or to
-            /// [end](Turn::interrupt) it. Its tools are to be set again. It goes on from the
-            /// conversation as it was when the turn began: what was said since is behind it. Its
-            /// model does not read that, and is told which calls other turns have made.
+            /// Takes a turn over from its owner: to go on with it, or to [end](Turn::interrupt) it.
+            /// Set its tools again. It goes on in the conversation as it was when the turn began;
+            /// what was said since comes after it. Its model does not read that, but a note lists
+            /// the calls that other turns have made.
             ///
-            /// Nothing here tells a turn that is dead from one that still runs: only whoever starts
-            /// the processes knows that. If nobody does, adopt what waits for approval, and of
-            /// the others those of conversations in which nothing was
-            /// [appended](crate::store::Info::active) for longer than a turn may take.
+            /// A turn that still runs looks the same as one whose process died: only the program
+            /// that starts the processes knows. If yours does not know, adopt the turns that wait
+            /// for approval, and others only if nothing was [appended](crate::store::Info::active)
+            /// to their conversation for longer than a turn may take.
             ///
-            /// The one who had it can store nothing of it from now on but late results. Where the
-            /// answer of the memory gets lost, [list](Self::unfinished) the turns again and adopt
-            /// what is there.
+            /// From now on the former owner can store only late results of it. If the answer of the
+            /// memory gets lost, [list](Self::unfinished) the turns again and adopt what is there.
             ///
             /// # Errors
             ///
             /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if it has gone on or
-            /// ended meanwhile, or somebody was faster, who may have been you; and as
-            /// [`ChatMemory::append_with`](crate::ChatMemory::append_with).
+            /// ended in the meantime, or another owner was faster (this may have been an earlier
+            /// call of yours); and as [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
                 let $work = adopt(self, unfinished);
                 $run
             }
 
-            /// Returns the calls of this conversation that wait for somebody's approval.
+            /// Returns the calls of this conversation that wait for approval.
             ///
             /// # Errors
             ///
@@ -74,14 +73,14 @@ macro_rules! over {
                 Ok(self.unfinished()$($now)*?.iter().flat_map(Unfinished::waiting).collect())
             }
 
-            /// Returns the turn of this [id](Turn::id) as it is stored, on whichever branch: for
-            /// who was being told its answer and lost the connection, in any process. `None` if
-            /// nothing is stored of it: it failed, or still runs, or so many others were stored
-            /// since that the memory [knows](crate::memory::Limits::ids) its id no more.
+            /// Returns the stored turn of this [id](Turn::id), on any branch: for a client in any
+            /// process that lost the connection while the answer came. `None` if nothing is stored
+            /// of it: it failed, or still runs, or so many others were stored since that the memory
+            /// no longer [knows](crate::memory::Limits::ids) its id.
             ///
-            /// What a conversation has [told](crate::Conversation::stream) of it are the texts of
-            /// all its ai messages, in a row. How it ended is not stored: it is
-            /// [`Ended::Adopted`]. Messages that were evicted since are lacking.
+            /// The texts of its ai messages, in a row, are what a conversation has
+            /// [streamed](crate::Conversation::stream) of it. How it ended is not stored: it is
+            /// [`Ended::Adopted`]. Messages that were evicted since are missing.
             ///
             /// ```
             /// use memory_prompt::conversation::Scripted;
@@ -153,7 +152,8 @@ macro_rules! over {
                 Ok(on_branch(question, self.view()?.editing(position)$($now)*?))
             }
 
-            /// Takes the turn of this call over, with the decision on it: both at once, or neither.
+            /// Takes the turn of this call over together with the decision on it: both happen, or
+            /// neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
                 let $work = decision::decide(self, waiting, decision);
                 $run
@@ -161,12 +161,12 @@ macro_rules! over {
         }
 
         impl Turn {
-            /// Does what the turn wants of the memory, and says what else it wants.
+            /// Does the work on the memory, and returns what the owner has to do next.
             ///
             /// If it fails it can be called again: nothing is lost, and nothing is stored twice,
-            /// unless so many other appends with ids came between as the memory
-            /// [recognises](crate::memory::Limits::ids). Over one that recognises none, an end of
-            /// the turn that may be stored is not tried again: that stays an
+            /// unless more appends with ids came in between than the memory
+            /// [recognises](crate::memory::Limits::ids). Over a memory that recognises none, an end
+            /// of the turn that may be stored is not tried again: that stays an
             /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). A future that is
             /// dropped is like a call that fails.
             ///
@@ -176,11 +176,11 @@ macro_rules! over {
             /// [`Composer::compose`](crate::compose::Composer::compose);
             /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with
             /// [`OnNoCheckpoint::Fail`](super::OnNoCheckpoint::Fail);
-            /// [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) where the conversation was
-            /// begun again; [`ErrorKind::Adopted`](crate::ErrorKind::Adopted) while somebody else
-            /// runs the turn; [`ErrorKind::Busy`](crate::ErrorKind::Busy) where a request of its
-            /// [id](Self::with_id) runs; and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid)
-            /// where another question has that id.
+            /// [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) if the conversation was begun
+            /// again; [`ErrorKind::Adopted`](crate::ErrorKind::Adopted) while another owner runs
+            /// the turn; [`ErrorKind::Busy`](crate::ErrorKind::Busy) if a request of its
+            /// [id](Self::with_id) runs; and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if
+            /// another question has that id.
             pub $($async)* fn $next(&mut self, prompt: &MemoryPrompt<$over>) -> Result<Next> {
                 let $work = self.run(prompt);
                 $run
@@ -193,7 +193,6 @@ over!(dyn ChatMemory, [], [], next, |work| at_once(work));
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await], next_async, |work| work.await);
 
-/// Returns the turn, begun on a branch in the making.
 fn on_branch(mut turn: Turn, on: On) -> Turn {
     turn.state.on = Some(on);
     turn

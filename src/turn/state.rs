@@ -1,5 +1,6 @@
-//! The state of a turn: what it does, how surely it is written, and the one function that takes what
-//! happens to a call. This is what is serialised of a turn, in a slot of its memory or by its owner.
+//! The state of a turn: what it does, how certain it is that it is written, and `apply`, the only
+//! function that changes the state of a call for an event. This is the part of a turn that is
+//! serialised, in a slot of its memory or by its owner.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,13 +17,12 @@ use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
 
-/// The version of what is written. One that is newer is refused.
+/// The version of the format. A newer one is refused.
 pub(super) const VERSION: u32 = 1;
 
-/// Slots of turns begin so.
+/// The prefix of the slots of turns.
 pub(super) const PREFIX: &str = "turn:";
 
-/// What a turn does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Doing {
@@ -31,14 +31,15 @@ pub(super) enum Doing {
     Asking,
     /// The model is to go on with its newest answer, which is not whole: the provider paused.
     Paused,
-    /// The newest answer calls tools: one state a call, in their order. At least one has no result.
+    /// The newest answer calls tools: one state for each call, in their order. At least one has no
+    /// result.
     Calling(Vec<CallState>),
     /// It has ended, and is to be stored.
     Ending(Ended),
     /// Nothing of it is to be stored, and its slot is to be removed. Its messages stay until then:
-    /// by them its owner finds what others have made of it.
+    /// the owner needs them to find what another owner has made of the turn.
     Forgetting,
-    /// All is said, and stored.
+    /// Everything is said and stored.
     Done { ended: Ended, positions: Range<u64> },
 }
 
@@ -50,7 +51,7 @@ pub(super) enum CallState {
     New,
     /// It waits for approval.
     Unapproved,
-    /// Somebody has approved of it, and it was not handed out since.
+    /// It was approved, and was not handed out since.
     Approved,
     /// It was handed to this owner.
     HandedOut,
@@ -63,7 +64,7 @@ pub(super) enum CallState {
 }
 
 impl CallState {
-    /// Returns true if somebody may have run it.
+    /// Returns true if an owner may have run it.
     pub(super) fn is_handed_out(self) -> bool {
         matches!(self, Self::HandedOut | Self::Begun | Self::MayHaveRun)
     }
@@ -73,48 +74,46 @@ impl CallState {
     }
 }
 
-/// How surely a turn is written to its slot.
+/// How certain it is that the turn is written to its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Written {
     /// It was never written there.
     #[default]
     Not,
-    /// It was to be written, and its owner has not heard what came of that. Before that the slot
-    /// had this.
+    /// A write was sent, and its outcome is unknown. Before it the slot had this.
     InDoubt(Option<Held>),
-    /// The slot has it.
     Held(Held),
-    /// Somebody else has written to the slot or removed it. Before that the slot had this.
+    /// Another owner has written the slot or removed it. Before that the slot had this.
     Lost(Option<Held>),
 }
 
-/// What the slot has.
+/// What the slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Held {
     pub(super) version: SlotVersion,
-    /// The number of messages that it has.
+    /// The number of messages in the slot.
     pub(super) messages: usize,
-    /// True if something has happened since that it does not say.
+    /// True if something has happened that the slot does not show.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_outdated: bool,
 }
 
-/// All of a turn that is worth keeping.
+/// The serialised part of a turn.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
     #[serde(rename = "turn", deserialize_with = "version")]
     version: u32,
-    /// The id of the turn: the same in all hands.
+    /// The id of the turn, which all its owners share.
     pub(super) id: String,
-    /// The life of the turn: the same in all hands, and another one where its id is used again.
+    /// The life of the turn, which all its owners share. A later turn of the same id has another
+    /// one.
     pub(super) life: String,
     /// The number of this turn among those of its id: each goes on behind the one before.
     pub(super) part: u32,
-    /// The value of the turn that wrote this: it tells whose checkpoint a slot holds.
+    /// The owner that wrote this: it shows whose checkpoint a slot holds.
     pub(super) owner: String,
-    /// The number of times that it was adopted.
     pub(super) adoptions: u32,
     /// The time when it was written to its slot, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +122,7 @@ pub(super) struct State {
     pub(super) written: Written,
     /// Everything that was said so far, the question first.
     pub(super) messages: Vec<Message>,
-    /// The messages that wait for the next place where the model can be told.
+    /// The messages that wait for the next place where the model can read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) steers: Vec<Message>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,10 +130,10 @@ pub(super) struct State {
     /// The note about other turns, which stands before the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<Message>,
-    /// The excerpts that were recalled for the question. They stand where the temporaries do.
+    /// The excerpts that were recalled for the question. They stand next to the temporaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recalled: Option<Message>,
-    /// The number of messages that stood before the temporaries when they were sent first.
+    /// The number of messages before the temporaries when these were sent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before_temporaries: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +141,7 @@ pub(super) struct State {
     /// The branch in the making that it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) on: Option<On>,
-    /// The position of its question, where it goes on behind what is stored of its id.
+    /// The position of its question, if it goes on behind stored messages of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_at: Option<u64>,
     pub(super) rounds: u32,
@@ -152,37 +151,34 @@ pub(super) struct State {
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
-    /// The tools that somebody has to approve of.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) needs_approval: BTreeSet<String>,
-    /// The cost of its answers so far.
     #[serde(default)]
     pub(super) usage: Usage,
 }
 
 /// What happens to a call that has no result.
 pub(super) enum Event {
-    /// Somebody says what came of it.
+    /// The owner gives its result.
     Result(ToolMessage),
-    /// It is closed for this reason, since it was not run and will not be.
+    /// It is closed for this reason: it was not run and will not be run.
     NotRun(String),
     Approved,
-    /// A person says no.
+    /// A person refuses it, for this reason.
     Refused(String),
 }
 
-/// A call that the model has made in a turn.
 pub(super) struct MadeCall<'a> {
-    /// The place of the message that made it, and its own among the calls of that message.
+    /// The place of the message that made it, and its own place among the calls of that message.
     pub(super) at: usize,
     pub(super) place: usize,
     pub(super) call: &'a ToolCall,
-    /// The result, where it has one, and its place among the messages.
+    /// The result, if it has one, and its place among the messages.
     pub(super) result: Option<(usize, &'a ToolMessage)>,
 }
 
-/// Returns the calls that these messages of one turn make, each with its result: no two of them
-/// have one id. A late result takes the place of what stood in for it.
+/// Returns the calls in these messages of one turn, each with its result. No two of them have the
+/// same id. A late result replaces the stand-in.
 pub(super) fn calls_among<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
 ) -> Vec<MadeCall<'a>> {
@@ -203,7 +199,7 @@ pub(super) fn calls_among<'a>(
 }
 
 impl State {
-    /// Returns the branch on which it was begun, where that is known.
+    /// Returns the branch on which it was begun, if that is known.
     pub(super) fn on(&self) -> Option<On> {
         self.on.or_else(|| self.seen?.incarnation.map(On::branch))
     }
@@ -221,8 +217,8 @@ impl State {
         }
     }
 
-    /// Takes what happens to the call at this place. What can't happen in its state is an error,
-    /// and changes nothing.
+    /// Applies this event to the call at this place. An event that is impossible in its state is an
+    /// error, and changes nothing.
     pub(super) fn apply(&mut self, place: usize, event: Event) -> Result<()> {
         use CallState::{Answered, Approved, MayHaveRun, Unapproved};
 
@@ -246,7 +242,7 @@ impl State {
                 return Err(impossible("nobody has approved of the call"));
             }
             (Event::Result(result), Unapproved) => not_run(result),
-            // Whoever ran it first may know better.
+            // The first owner that ran it may know better.
             (Event::Result(result), MayHaveRun) if !self.is_repeatable(&call) => {
                 result.stand_in().with_call_tag(&tag)
             }
@@ -256,13 +252,12 @@ impl State {
         Ok(())
     }
 
-    /// Hands out the calls that wait for it.
     pub(super) fn hand_out(&mut self) {
         use CallState::{Approved, HandedOut, New};
         self.each(|it| if matches!(it, New | Approved) { HandedOut } else { it });
     }
 
-    /// Goes into the hands of another owner.
+    /// Passes the turn to another owner.
     pub(super) fn hand_over(&mut self) {
         if matches!(self.written, Written::InDoubt(_)) {
             self.hand_out();
@@ -271,20 +266,19 @@ impl State {
         self.owner = random_id();
     }
 
-    /// Takes a message of the user, for the next place where the model can be told.
+    /// Adds a message of the user, for the next place where the model can read it.
     pub(super) fn steer(&mut self, message: Message) {
         self.steers.push(message);
         self.outdate();
     }
 
-    /// Something has happened that the slot does not say.
+    /// Notes that something has happened that the slot does not show.
     fn outdate(&mut self) {
         if let Written::Held(held) = &mut self.written {
             held.is_outdated = true;
         }
     }
 
-    /// Takes the answer of the model.
     pub(super) fn answered(&mut self, answer: AiMessage, usage: Usage, stop: Option<Stop>) {
         let state = |call: &ToolCall| {
             let needs_approval = self.needs_approval.contains(&call.name);
@@ -294,7 +288,7 @@ impl State {
         let (has_calls, is_paused) = (!calls.is_empty(), stop == Some(Stop::Paused));
         let is_paused = is_paused && !has_calls;
         if self.doing == Doing::Paused {
-            self.messages.pop(); // the answer goes on with it
+            self.messages.pop(); // the answer continues it
         }
         self.messages.push(Message::Ai(answer));
         self.usage += usage;
@@ -317,7 +311,6 @@ impl State {
         }
     }
 
-    /// Ends it, unless it is over.
     pub(super) fn interrupt(&mut self, keep: OnInterrupt) {
         if self.is_over() {
             return;
@@ -336,7 +329,7 @@ impl State {
         self.doing = Doing::Ending(ended);
     }
 
-    /// Closes the calls in such states. Of those that were handed out nobody knows what came; the
+    /// Closes the calls in these states. The outcome of those that were handed out is unknown; the
     /// others are not run, for this reason.
     pub(super) fn close_all(&mut self, which: impl Fn(CallState) -> bool, why: &str) {
         for (place, call) in self.open_calls() {
@@ -349,7 +342,7 @@ impl State {
         }
     }
 
-    /// Stages a result; behind the last one the model is to be asked.
+    /// Stages a result; after the last one the model is to be asked.
     fn close(&mut self, place: usize, result: ToolMessage) {
         self.messages.push(Message::Tool(result));
         self.set(place, CallState::Answered);
@@ -375,7 +368,6 @@ impl State {
         }
     }
 
-    /// Returns the state of the call at this place.
     pub(super) fn state(&self, place: usize) -> CallState {
         match &self.doing {
             Doing::Calling(calls) => calls.get(place).copied().unwrap_or(CallState::Answered),
@@ -388,7 +380,7 @@ impl State {
         self.open_in(|it| it != CallState::Answered)
     }
 
-    /// Those of the newest calls that are in such states.
+    /// The newest calls that are in such states, with their places.
     pub(super) fn open_in(&self, which: impl Fn(CallState) -> bool) -> Vec<(usize, &ToolCall)> {
         let newest = self.newest_calls().and_then(|at| self.messages.get(at));
         let calls = newest.into_iter().flat_map(Message::tool_calls).enumerate();
@@ -404,7 +396,7 @@ impl State {
         matches!(self.doing, Doing::Ending(_) | Doing::Forgetting | Doing::Done { .. })
     }
 
-    /// Returns what the slot has, or had before the owner was in doubt.
+    /// Returns what the slot holds, or what it held before the owner was in doubt.
     pub(super) fn held(&self) -> Option<&Held> {
         match &self.written {
             Written::Not => None,
@@ -417,7 +409,7 @@ impl State {
         slot_of(&self.id)
     }
 
-    /// Refuses an id under which the turn could not be stored, before it has begun.
+    /// Refuses an id under which the turn could not be stored, before the turn begins.
     pub(super) fn check_id(&self) -> Result<()> {
         let (id, longest) = (&self.id, append_id(&self.id, MOST_PARTS, true));
         let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
@@ -429,24 +421,22 @@ impl State {
         Err(Error::invalid("turn", text))
     }
 
-    /// The id of the first append of the turn, a checkpoint or the whole; or that of the whole
-    /// behind a checkpoint.
+    /// The id of the first append of the turn (a checkpoint, or the whole turn); or the id of the
+    /// append of the whole turn after a checkpoint.
     pub(super) fn append_id(&self, behind_checkpoint: bool) -> String {
         append_id(&self.id, self.part, behind_checkpoint)
     }
 
-    /// The place of the message with the newest calls.
     pub(super) fn newest_calls(&self) -> Option<usize> {
         self.messages.iter().rposition(Message::has_tool_calls)
     }
 
-    /// Returns the tag of the call at this place.
     pub(super) fn call_tag(&self, place: usize) -> String {
         self.call_tag_at(self.newest_calls().unwrap_or_default(), place)
     }
 
-    /// Returns the tag of a call of the message at this place of the turn, which is the same in all
-    /// hands.
+    /// Returns the tag of a call of the message at this place of the turn. All owners compute the
+    /// same tag.
     pub(super) fn call_tag_at(&self, message: usize, place: usize) -> String {
         format!("{}:{message}.{place}", self.append_id(false))
     }
@@ -464,19 +454,19 @@ impl State {
         self.repeatable.contains(&call.name)
     }
 
-    /// Returns true if the slot knows of the newest calls. More may be known of them.
+    /// Returns true if the slot holds the newest calls. It may not hold all that happened to them.
     pub(super) fn calls_are_checkpointed(&self) -> bool {
         let known = self.held().zip(self.newest_calls());
         known.is_some_and(|(held, newest)| newest < held.messages)
     }
 
-    /// Returns true if the slot says all that has happened.
+    /// Returns true if the slot shows all that has happened.
     pub(super) fn is_written(&self) -> bool {
         self.held().is_some_and(|held| !held.is_outdated)
     }
 
-    /// Returns this as it is written to its slot. Whoever reads it can't know better than that the
-    /// calls were handed out; they make the note about other turns again.
+    /// Returns the content of its slot. Its reader can only know that the calls were handed out,
+    /// and makes the note about other turns again.
     pub(super) fn checkpoint(&self) -> Result<Vec<u8>> {
         let mut written = Self { written: Written::Not, note: None, ..self.clone() };
         written.hand_out();
@@ -485,8 +475,9 @@ impl State {
         })
     }
 
-    /// Returns the bytes that a checkpoint takes more once somebody has adopted it and has closed
-    /// the calls that wait, each for a reason of some words. What the slot knows has a part of it.
+    /// Returns how many bytes a checkpoint grows if another owner adopts it and closes the open
+    /// calls, each with a reason of some words. A part of that room is already used if the slot
+    /// holds the calls.
     pub(super) fn growth(&self) -> usize {
         let reason = if self.calls_are_checkpointed() { REASON / 4 } else { REASON };
         let closing = |(place, call): (usize, &ToolCall)| {
@@ -496,34 +487,31 @@ impl State {
         ADOPTION + self.open().into_iter().map(closing).sum::<usize>()
     }
 
-    /// Notes the time.
     pub(super) fn note_time(&mut self, now: SystemTime) {
         let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.since = u64::try_from(since.as_millis()).ok();
     }
 }
 
-/// The bytes by which an adoption makes a checkpoint longer, at most: its time, and a digit.
+/// The most bytes by which an adoption makes a checkpoint longer: its time, and a digit.
 const ADOPTION: usize = 64;
 
-/// The bytes for the words in which a call is refused, or its process is said to have died.
+/// The bytes for the reason of a refusal, or for the statement that a process died.
 const REASON: usize = 256;
 
 /// The most turns of one id: with more, the id of an append could be too long.
 const MOST_PARTS: u32 = 9_999;
 
-/// The slot of the turn of this id.
 pub(super) fn slot_of(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The id of an append of a turn: its first one, or the whole behind a checkpoint.
+/// The id of an append of a turn: its first append, or the whole turn after a checkpoint.
 pub(super) fn append_id(id: &str, part: u32, behind_checkpoint: bool) -> String {
     let part = if part > 1 { part.to_string() } else { String::new() };
     format!("turn{part}{}:{id}", if behind_checkpoint { "+" } else { "" })
 }
 
-/// An id that no other turn has.
 pub(super) fn random_id() -> String {
     Incarnation::random().to_string() // 64 random bits
 }
@@ -541,12 +529,11 @@ fn not_run(result: ToolMessage) -> ToolMessage {
     result.with_error(true).with_attribute(NOT_RUN_MARK, true)
 }
 
-/// Returns true if this result says that its call was not run.
 pub(super) fn was_not_run(result: &ToolMessage) -> bool {
     result.attributes().contains_key(NOT_RUN_MARK)
 }
 
-/// Returns true if this is what came of its call, as far as its owner knows.
+/// Returns true if this is the true result of its call, as far as its owner knows.
 pub(super) fn is_true(result: &ToolMessage) -> bool {
     !(was_not_run(result) || result.is_stand_in() && result.is_error())
 }
@@ -554,7 +541,7 @@ pub(super) fn is_true(result: &ToolMessage) -> bool {
 /// The attribute of a result that no tool gave: its call was refused, or closed without being run.
 const NOT_RUN_MARK: &str = "turn:not_run";
 
-/// Returns what stands in for the result of a call of which nobody knows what came of it.
+/// Returns the stand-in for the result of a call whose outcome is unknown.
 pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> ToolMessage {
     let why = why.trim_end();
     let stop = match why.chars().last() {
@@ -568,7 +555,7 @@ pub(super) fn outcome_unknown(call: &ToolCall, tag: &str, why: &str) -> ToolMess
 const OUTCOME_UNKNOWN: &str =
     "The outcome of this call is not known: it may have been done, and may still be under way.";
 
-/// The text for the model about a call that a stop came before.
+/// The text for the model about a call that was stopped before it ran.
 pub(crate) const NOT_RUN: &str = "Not run: the turn was interrupted.";
 
 /// The conversation as the first prompt of the turn saw it.
@@ -589,14 +576,14 @@ impl Seen {
     pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
         let same = match (self.incarnation, snapshot.incarnation) {
             (Some(seen), now) => now == Some(seen),
-            // There was none yet, or the memory does not tell.
+            // There was none yet, or the memory does not report it.
             (None, _) => true,
         };
         same && snapshot.end >= self.end
     }
 
-    /// As much of the snapshot as an append needs to be
-    /// [made on it](crate::memory::Append::since), though all that was seen be evicted.
+    /// The part of the snapshot that an append needs as its [base](crate::memory::Append::since),
+    /// even if everything that was seen is evicted.
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new(self.end..self.end, Records::default());
         snapshot.incarnation = self.incarnation;
@@ -604,7 +591,6 @@ impl Seen {
     }
 }
 
-/// Reads the version.
 fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     match u32::deserialize(from)? {
         VERSION => Ok(VERSION),

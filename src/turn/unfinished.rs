@@ -28,23 +28,22 @@ pub struct Unfinished {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedCall {
-    /// The id of the call. Models count again in each answer: a call of another turn may have the
-    /// same.
+    /// The id of the call. Models reuse ids: a call of another turn may have the same one.
     pub call_id: String,
     /// The name of the tool.
     pub tool: String,
-    /// The arguments that the model handed to the tool.
+    /// The arguments as the model wrote them.
     pub arguments: String,
-    /// True if it waits for somebody's approval, and has not run.
+    /// True if it waits for approval and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down. What
-    /// [stands in](crate::message::ToolMessage::stand_in) for it is none: of a call that took too
-    /// long nobody knows yet what came of it.
+    /// The result, if the turn has written it down. A
+    /// [stand-in](crate::message::ToolMessage::stand_in) is no result: if a call took too long, its
+    /// outcome is not known yet.
     pub result: Option<String>,
 }
 
 impl fmt::Debug for Unfinished {
-    /// Says which turn it is and what it has begun, not what was said.
+    /// Shows which turn it is and what it has begun, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unfinished")
             .field("id", &self.id())
@@ -55,7 +54,7 @@ impl fmt::Debug for Unfinished {
 }
 
 impl Unfinished {
-    /// Returns the turn in this slot, or why this version can't read it.
+    /// Returns the turn in this slot, or the reason why this version can't read it.
     pub(super) fn of(slot: &Slot) -> Result<Self> {
         if let Ok(state) = serde_json::from_slice(slot.content()) {
             return Ok(Self { state, version: slot.version() });
@@ -103,28 +102,29 @@ impl Unfinished {
         waiting_in(&self.state)
     }
 
-    /// Returns true if this is the turn of that call, and no other one of its id.
+    /// Returns true if this is the turn of that call, and not another one of the same id.
     pub(super) fn has(&self, waiting: &Waiting) -> bool {
         (&self.state.life, self.state.part) == (&waiting.life, waiting.part)
     }
 
-    /// Returns the time when it was written to its slot, where its owner noted that.
+    /// Returns the time when it was written to its slot, if its owner noted that.
     pub fn since(&self) -> Option<SystemTime> {
         since(&self.state)
     }
 
-    /// Returns false if it was begun in another life of its conversation: on another branch.
+    /// Returns false if it was begun in another life of its conversation, that is on another
+    /// branch.
     pub(crate) fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
         let begun = self.state.on().map(|on| on.id);
         begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
     }
 
-    /// Returns true if a call was handed out and has no result, as far as the slot says.
+    /// Returns true if a call was handed out and has no result, as far as the slot shows.
     pub(crate) fn runs(&self) -> bool {
         !self.state.open_in(CallState::is_handed_out).is_empty()
     }
 
-    /// The turn in the hands of a new owner, who looks what others have done meanwhile.
+    /// Returns the turn for a new owner, who looks what other turns have done in the meantime.
     pub(super) fn adopted(&self, decision: Option<(usize, Event)>) -> Result<Turn> {
         let mut turn = Turn::of(self.state.clone());
         turn.state.hand_over();
@@ -137,7 +137,6 @@ impl Unfinished {
     }
 }
 
-/// Returns the calls of a turn that wait for approval.
 pub(super) fn waiting_in(state: &State) -> Vec<Waiting> {
     let waiting = state.open_in(CallState::is_unapproved).into_iter();
     let waiting = waiting.map(|(_, call)| Waiting {
@@ -157,8 +156,7 @@ fn since(state: &State) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(since)
 }
 
-/// A call that waits for somebody's approval: what the person is shown, and what goes behind the
-/// button.
+/// A call that waits for approval: what the person is shown, and what the button sends back.
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -180,23 +178,23 @@ fn since(state: &State) -> Option<SystemTime> {
 pub struct Waiting {
     /// The id of the turn.
     pub turn: String,
-    /// The id of the call, which is its own within the turn.
+    /// The id of the call, which is unique within the turn.
     pub call: String,
     /// The name of the tool.
     pub tool: String,
-    /// The arguments that the model hands to the tool.
+    /// The arguments as the model wrote them.
     pub arguments: String,
-    /// The time when the turn was written to its slot, where its owner noted that.
+    /// The time when the turn was written to its slot, if its owner noted that.
     pub since: Option<SystemTime>,
-    /// The life of the turn: in another conversation, or in one that was begun again, the same ids
-    /// are those of another call.
+    /// The life of the turn. In another conversation, or after this one was begun again, the same
+    /// ids name another call.
     pub(super) life: String,
     /// The number of the turn among those of its id.
     pub(super) part: u32,
 }
 
 impl fmt::Debug for Waiting {
-    /// Names the call, not what it is about.
+    /// Names the call, not its arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting")
             .field("turn", &self.turn)
@@ -214,13 +212,13 @@ pub(super) async fn turns(memory: &impl AnyMemory) -> Result<Snapshot> {
     memory.look_up(&Read::newest(0).slots(names)).await
 }
 
-/// Returns the turns in the slots of this snapshot, or for each why it can't be read.
+/// Returns the turns in the slots of this snapshot; for each that can't be read, the reason.
 pub(crate) fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfinished>> {
     let turns = snapshot.slots().iter().filter(|it| it.name().starts_with(PREFIX));
     turns.map(Unfinished::of)
 }
 
-/// Returns the version of the turn in this slot, where it is later than what this one reads.
+/// Returns the version of the turn in this slot, if it is later than the one that this code reads.
 fn later_version(slot: &Slot) -> Option<u32> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -230,8 +228,8 @@ fn later_version(slot: &Slot) -> Option<u32> {
     read.map(|it| it.turn).filter(|version| *version > VERSION)
 }
 
-/// Returns a line for each call that turns in the slots of this snapshot have begun, other than the
-/// one in this slot, oldest turn first.
+/// Returns a line for each call that other turns in the slots of this snapshot have begun, oldest
+/// turn first.
 pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String> {
     let mut lines: Vec<(Option<SystemTime>, String)> = Vec::new();
     let others = snapshot.slots().iter().filter(|it| it.name() != own_slot);
@@ -256,8 +254,8 @@ pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Returns a line for each call that turns of others have stored, unless it is repeatable or was
-/// not run.
+/// Returns a line for each call that other turns have stored, unless it is repeatable or was not
+/// run.
 pub(super) fn stored_by_others(
     stored: &Stored,
     is_repeatable: impl Fn(&ToolCall) -> bool,
@@ -275,8 +273,8 @@ pub(super) fn stored_by_others(
     lost.into_iter().chain(lines).collect()
 }
 
-/// The note to the model about other turns, which this one does not see: the newest of these lines,
-/// and how many more there are. `None` if there is none.
+/// The note to the model about other turns, which this turn does not see: the newest of these
+/// lines, and how many more there are. `None` if there are no lines.
 pub(super) fn note_of(lines: &[String]) -> Option<Message> {
     let earlier = lines.len().saturating_sub(MOST_TOLD);
     let not_shown = format!("- and {earlier} earlier calls, not shown here");
@@ -286,7 +284,7 @@ pub(super) fn note_of(lines: &[String]) -> Option<Message> {
     (!lines.is_empty()).then(|| Message::user(text.join("\n")))
 }
 
-/// Returns the note in one line, for a prompt that has no room for more.
+/// Returns the note in one line, for a prompt without room for more.
 pub(super) fn shortened(note: &Message) -> Option<Message> {
     const SHORT: &str = "(Other turns of this conversation have begun calls. Don't repeat them.)";
     (note.text() != SHORT).then(|| Message::user(SHORT))
@@ -294,11 +292,11 @@ pub(super) fn shortened(note: &Message) -> Option<Message> {
 
 const NOTE: &str = "(Begun earlier in this conversation, by other turns. Don't do it again.)";
 
-/// The most calls that the note tells of.
+/// The most calls that the note lists.
 const MOST_TOLD: usize = 10;
 
 impl fmt::Debug for UnfinishedCall {
-    /// Names the call, not what it was about.
+    /// Names the call, not its arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnfinishedCall")
             .field("call_id", &self.call_id)
@@ -335,7 +333,7 @@ impl UnfinishedCall {
     }
 }
 
-/// The text on one line, and not too much of it.
+/// Returns the text on one line, cut to [`MOST`] characters.
 fn one_line(text: &str) -> String {
     short(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -348,5 +346,5 @@ fn short(text: &str) -> String {
     kept
 }
 
-/// The most characters of arguments or a result that are told.
+/// The most characters of arguments or a result that are shown.
 const MOST: usize = 200;
