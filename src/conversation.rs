@@ -10,7 +10,7 @@
 //!     booking: u32,
 //! }
 //!
-//! // Stands for a model, in tests and in the first minute.
+//! // Plays a model, in tests and in a first program.
 //! let model = Scripted::new().calls("cancel", json!({"booking": 7})).says("It is cancelled.");
 //! let prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("You are a receptionist.");
 //! let conversation = Conversation::new(prompt, model).tool(
@@ -28,7 +28,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! Any closure is a [`Model`]; one that streams [tells](Asking::tell) what comes:
+//! Any closure is a [`Model`]; one that streams [tells](Asking::tell) its events as they come:
 //!
 //! ```
 //! use memory_prompt::conversation::{Asking, Conversation, ModelError};
@@ -55,18 +55,17 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! # Who waits for what
+//! Waiting, and time limits
 //!
-//! Threads can share a conversation: by default two turns at once are both stored whole, one behind
-//! the other; [`Conversation::when_busy`] makes the second wait. A call can have a
-//! [time](Conversation::call_timeout), and those of one answer can run [at
-//! once](Conversation::parallel). What comes of a tool whose time was up is stored when it comes:
-//! [`Conversation::finish`] waits for that before `main` returns. A call that needs
-//! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
-//! turn.
+//! Threads can share a conversation. By default two turns at the same time are both stored whole,
+//! one behind the other; [`Conversation::when_busy`] makes the second wait. A call can have a [time
+//! limit](Conversation::call_timeout), and the calls of one answer can run [in
+//! parallel](Conversation::parallel). The result of a tool whose time was up is stored when it
+//! comes: [`Conversation::finish`] waits for that before `main` returns. A call that needs
+//! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its turn.
 //!
-//! Over an async memory it is the same with `await`; a tool that took too long
-//! [goes on](Conversation::go_on_by) as a task:
+//! Over an async memory it is the same with `await`; a tool that took too long [goes
+//! on](Conversation::go_on_by) as a task:
 //!
 //! ```
 //! # #[cfg(all(feature = "async", feature = "tokio"))]
@@ -90,46 +89,47 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! A future that is dropped is a turn that comes to nothing: only what a tool has done is kept.
-//! Whoever keeps the [`Turn`] and [runs](Conversation::run) it again goes on where it was: each
-//! result that was there is in the turn, also where other calls of the answer still ran.
+//! If a future is dropped, its turn is given up: only what a tool has done is kept. If you keep the
+//! [`Turn`] and [run](Conversation::run) it again, it goes on where it was: it holds each result
+//! that had come, even if other calls of the same answer still ran.
 //!
 //! # Spans
 //!
 //! With the feature `tracing` each turn is a span `invoke_agent` of the target
 //! `memory_prompt::conversation`, with a span `chat` for each time that the model is asked and
-//! `execute_tool` for each call; a late result that can't be stored since its call is gone, and one
-//! that is lost, is an event of level `WARN`. Their fields have the names of OpenTelemetry's
-//! conventions for generative AI: `gen_ai.request.model` (by the [model](Model::name) or
+//! `execute_tool` for each call. A late result that is lost, or that can't be stored because its
+//! call is gone, is an event of level `WARN`. The fields have the names of OpenTelemetry's
+//! conventions for generative AI: `gen_ai.request.model` (from the [model](Model::name) or
 //! `Conversation::model_name`), `gen_ai.usage.input_tokens`, `gen_ai.response.finish_reasons`,
 //! `gen_ai.tool.name`, `error.type` (the kind of an [`Error`], `ToolError` or `timeout`) and so on.
-//! A span says nothing of what was said unless `Conversation::trace_text` is set, and never whose
-//! conversation it is: put your own span around it for that.
+//! A span contains no text of the conversation unless `Conversation::trace_text` is set, and never
+//! the id of the conversation: put your own span around it for that.
 //!
 //! # What goes wrong
 //!
-//! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
-//! error for the model, and the turn goes on. If the model fails the turn comes to nothing, and
-//! nothing is stored, so that the same question can be asked again: unless a tool
-//! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
-//! the calls and their results are stored, and to ask again stores the question twice and may call
-//! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps
-//! checkpoints, it does neither. [`Error::remains`] says which it is. Whoever wants to try again in
-//! any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
+//! If a tool fails, panics, does not exist, gets arguments that it can't read or is too slow, the
+//! model gets an error and the turn goes on. If the model fails, the turn is given up and nothing
+//! is stored, so that you can ask the same question again. The exception: if a tool [has
+//! run](crate::turn#what-happened-is-never-denied) that is not repeatable, the question, the calls
+//! and their results are stored. To ask again then stores the question twice and may call the tool
+//! again, unless the turn has an [id of its own](Turn::with_id) and the memory keeps checkpoints.
+//! [`Error::remains`] says which case it is. To be able to try again in every case, keep the
+//! [`Turn`] and [run](Conversation::run) it again: it goes on in the middle.
 //!
-//! Where neither the turn nor its checkpoint can be written any more, what its tools returned is
-//! kept by the conversation, and stored as late results once somebody has adopted and ended the
-//! turn.
+//! If neither the turn nor its checkpoint can be written any more, the conversation keeps what its
+//! tools returned, and stores it as late results once another owner has adopted and ended the turn.
 //!
-//! If the model panics, or whoever approves or listens, the turn ends as where the model fails,
-//! and then the panic goes on to the caller. An answer that was being shown is stored. Nothing is
-//! left locked: the next question is answered.
+//! If the model, an approver or a listener panics, the turn ends as if the model had failed, and
+//! then the panic goes on to the caller. An answer that was being shown is stored. Nothing stays
+//! locked: the next question is answered.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
-//! owners for a while. What the first one finds out is stored as a late result only if the adopter
-//! has ended the turn by then; before, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt what
-//! nobody runs any more. What comes of a call that [took too
-//! long](Conversation::call_timeout) waits for that end, whoever brings it, as long as the
+//! owners for a while. The result of the first owner is stored as a late result only if the adopter
+//! has ended the turn by then; before that, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt
+//! only turns that no process runs any more. The result of a call that [took too
+//! long](Conversation::call_timeout) waits until any owner ends the turn, as long as the
+//! conversation value lives: if that is dropped while its turn waits for a person, the result is
+//! lost.
 //! conversation lives: one that is dropped while its turn waits for a person loses it.
 
 mod action;
@@ -185,19 +185,18 @@ use tools::{Handler, Outcome};
 
 /// A conversation with a model that can call tools, over any memory.
 ///
-/// It can be shared by threads. Over an async memory it is made by
-/// [`new_async`](Conversation::new_async), and `say`, `stream` and `run` are async functions.
+/// Threads can share it. Over an async memory it is made by [`new_async`](Conversation::new_async),
+/// and `say`, `stream` and `run` are async functions.
 pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     prompt: MemoryPrompt<M>,
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
-    /// The handler of each tool, in the same order.
     handlers: Vec<Arc<HandlerOf<M>>>,
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
     approver: Option<Box<Handler<M::Coming<Approval>>>>,
     stops: Arc<Stops>,
-    /// What the user adds to the turns that run: see [`steer`](Self::steer).
+    /// The messages that the user adds to running turns: see [`steer`](Self::steer).
     steers: Mutex<Vec<Weak<Steers>>>,
     /// The calls that run on, of turns that are not stored yet.
     late: Late<M>,
@@ -208,7 +207,6 @@ type OnPrompt = dyn Fn(&Prompt) + Send + Sync;
 type HandlerOf<M> = Handler<<M as MemoryKind>::Coming<Outcome>>;
 type Jobs<M> = Vec<(Call, Arc<HandlerOf<M>>)>;
 
-/// All that can be set.
 #[derive(Default)]
 struct Settings {
     when_busy: WhenBusy,
@@ -225,16 +223,16 @@ struct Settings {
 
 /// The rule for a question that comes while another one of the same [`Conversation`] is answered.
 ///
-/// Other values and other processes are not known here: between them it is always
+/// It holds within one `Conversation` value: between two values or two processes it is always
 /// [`Proceed`](Self::Proceed).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// Both are answered at once, neither knows of the other, and both are stored whole, one behind
-    /// the other.
+    /// Both are answered at the same time, neither sees the other, and both are stored whole, one
+    /// behind the other.
     #[default]
     Proceed,
-    /// The second one waits until the first is stored, and knows it. A tool that asks its own
+    /// The second one waits until the first is stored, and sees it. A tool that asks its own
     /// conversation waits for itself.
     Wait,
     /// The second one is an [`ErrorKind::Busy`].
@@ -247,11 +245,10 @@ pub enum WhenBusy {
 pub enum Approval {
     /// It may run.
     Yes,
-    /// It may not, and the model is told so in these words.
+    /// The call may not run; the model reads this reason.
     No(String),
-    /// Nobody knows yet. The turn is [parked](crate::turn::Ended::Parked), and its calls are among
-    /// those that [wait](crate::turn::Done::waiting): whoever has the answer `approve`s or
-    /// `refuse`s them.
+    /// There is no decision yet. The turn is [parked](crate::turn::Ended::Parked), and its calls
+    /// are among those that [wait](crate::turn::Done::waiting) for an `approve` or a `refuse`.
     Later,
 }
 
@@ -260,19 +257,19 @@ pub enum Approval {
 pub struct Stopper(Arc<Stops>);
 
 impl Stopper {
-    /// Stops all turns that run now. What was said is kept, marked, or nothing: see
+    /// Stops all turns that run now. What was said is kept and marked, or dropped: see
     /// [`Conversation::on_interrupt`].
     ///
-    /// A model ends where it [tells](Asking::tell) the next piece or has answered, and an async one
-    /// at once: its future is dropped. A tool that runs
-    /// is waited for while its time lasts, and its result is kept; no other one is begun.
+    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered. An async
+    /// model ends immediately: its future is dropped. A running tool is waited for up to its time
+    /// limit, and its result is kept; no other tool is started.
     pub fn stop(&self) {
         self.0.stop();
     }
 }
 
 impl<M: ?Sized + MemoryKind> Conversation<M> {
-    /// A conversation with a model that asks this provider, and has this name, where it knows.
+    /// Creates a conversation. `provider` and `name` are those of the model, if it knows them.
     fn over(
         mut prompt: MemoryPrompt<M>,
         model: Arc<M::Model>,
@@ -301,8 +298,8 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
-    /// Lets the model call this tool, which is handed what its arguments say. Over an async memory
-    /// it runs on the executor, so it must not take long.
+    /// Lets the model call this tool; `run` gets the parsed arguments. Over an async memory it runs
+    /// on the executor, so it must not take long.
     #[must_use]
     pub fn tool<T, R>(
         self,
@@ -323,29 +320,29 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Sets what becomes of a question that comes while another one is answered.
+    /// Sets what happens to a question that comes while another one is answered.
     #[must_use]
     pub fn when_busy(mut self, when_busy: WhenBusy) -> Self {
         self.settings.when_busy = when_busy;
         self
     }
 
-    /// Runs the calls of one answer at the same time; one after the other unless set.
+    /// Runs the calls of one answer in parallel; by default they run one after the other.
     #[must_use]
     pub fn parallel(mut self) -> Self {
         self.settings.is_parallel = true;
         self
     }
 
-    /// Sets what becomes of a turn that is [stopped](Self::stopper).
+    /// Sets what happens to a turn that is [stopped](Self::stopper).
     #[must_use]
     pub fn on_interrupt(mut self, on_interrupt: OnInterrupt) -> Self {
         self.settings.on_interrupt = on_interrupt;
         self
     }
 
-    /// Asks this of each call that [needs approval](Tool::needing_approval). Unless set the answer
-    /// is [`Later`](Approval::Later).
+    /// Asks this function about each call that [needs approval](Tool::needing_approval). By default
+    /// the answer is [`Later`](Approval::Later).
     #[must_use]
     pub fn approve_by(
         mut self,
@@ -355,7 +352,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Shows each prompt to this function, right before the model is sent it.
+    /// Shows each prompt to this function, right before it is sent to the model.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -383,15 +380,15 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Adds a message of the user to the turn that runs, the newest one where several do: its model
-    /// is told with the results of the calls that run, or in place of the end. Where the turn ends
-    /// otherwise it is stored with it. It is left out where the turn has no room for it any more,
-    /// and goes with a turn of which nothing is stored.
+    /// Adds a message of the user to the running turn, or to the newest one if several run. Its
+    /// model reads the message with the results of the calls that run, or in place of the end. If
+    /// the turn ends in another way, the message is stored with it. The message is dropped if the
+    /// turn has no room for it any more, or if nothing of the turn is stored.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if no turn runs: ask a question; and where it is too large
-    /// for the memory.
+    /// [`Invalid`](ErrorKind::Invalid) if no turn runs (ask a question), or if the message is too
+    /// large for the memory.
     pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
         let content = content.into();
         let message = Message::user(content.clone());
@@ -411,7 +408,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
-    /// Refuses to change what is current while a turn runs, unless this waits for its end.
+    /// Refuses to change the current branch while a turn runs, unless `when_busy` makes it wait.
     fn must_rest(&self) -> Result<()> {
         let runs = self.steers.lock().iter().any(|it| it.strong_count() > 0);
         if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
@@ -425,8 +422,8 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         open
     }
 
-    /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is
-    /// called, or something else: see [spans](self#spans).
+    /// Sets the name of the model in the spans of the turns, in place of the [model's
+    /// own](Model::name): see [spans](self#spans).
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn model_name(mut self, name: impl Into<String>) -> Self {
@@ -434,8 +431,8 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Tells in the spans what is said too: what the model is sent and answers, and what tools are
-    /// handed and return. Nothing of that is told unless this is set.
+    /// Adds text to the spans: what is sent to the model, its answers, and the arguments and
+    /// results of tools. By default the spans contain no text.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn trace_text(mut self) -> Self {
@@ -448,14 +445,14 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self.temporaries.lock().push(message.into());
     }
 
-    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns. A
-    /// preview lacks what a turn adds of its own: the note about other turns.
+    /// Returns the prompt: for a preview, its memory or its unfinished turns. A preview lacks the
+    /// note about other turns, which a turn adds itself.
     pub fn prompt(&self) -> &MemoryPrompt<M> {
         &self.prompt
     }
 
-    /// Returns the prompt, to configure it or to put another memory in. Temporaries that are added
-    /// to it are for its own builds; those of turns are [added here](Self::add_temporary).
+    /// Returns the prompt, to configure it or to replace its memory. Temporaries that are added to
+    /// it are for its own builds; those of turns are [added here](Self::add_temporary).
     pub fn prompt_mut(&mut self) -> &mut MemoryPrompt<M> {
         &mut self.prompt
     }
@@ -465,8 +462,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         Stopper(Arc::clone(&self.stops))
     }
 
-    /// The turn with the temporaries that wait for one, unless it goes on with the decision of a
-    /// person.
+    /// Adds the waiting temporaries to the turn, unless it goes on with the decision of a person.
     fn begin(&self, turn: Turn, is_decided: bool) -> TurnWithTemporaries<'_> {
         let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
         let lent = waiting.unwrap_or_default();
@@ -474,12 +470,12 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         TurnWithTemporaries { turn, lent, is_decided, back: &self.temporaries }
     }
 
-    /// Returns true if somebody has stopped what ran at this number of stops.
+    /// Returns true if there was a stop since this count of stops.
     fn is_stopped(&self, before: u64) -> bool {
         self.stops.count() != before
     }
 
-    /// Ends the turn if somebody has stopped it: what was not begun is not run.
+    /// Ends the turn if it was stopped: calls that were not begun are not run.
     fn stop(&self, turn: &mut Turn, before: u64) {
         if self.is_stopped(before) {
             turn.interrupt(self.settings.on_interrupt);
@@ -491,14 +487,14 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self.handlers.get(place)
     }
 
-    /// Refuses to approve of a call that could not be run here: another process has its tool.
+    /// Refuses to approve a call whose tool is missing here: another process has it.
     fn must_have(&self, waiting: &Waiting) -> Result<()> {
         let has_it = self.handler(&waiting.tool).map(drop);
         has_it.ok_or_else(|| Error::invalid("approve", no_tool(&waiting.tool)))
     }
 
-    /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
-    /// After a stop nothing of it is run, and nobody is asked.
+    /// Answers the calls that are not to be run, and returns those that are. After a stop none is
+    /// run, and no approval is asked for.
     fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
         let (waiting, ready): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::needs_approval);
         if ready.is_empty() {
@@ -519,7 +515,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         Ok(ToRun::Jobs(jobs))
     }
 
-    /// Takes what came of asking the model.
+    /// Takes the reply of the model.
     fn asked(
         &self,
         turn: &mut Turn,
@@ -529,7 +525,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     ) -> Result<()> {
         match reply {
             Ok(reply) => {
-                // It is the turn's before it is shown: whoever shows it may panic.
+                // The turn takes it before it is shown: a listener may panic.
                 let untold = asking.untold(&reply);
                 steers.then(turn, |turn| turn.answer(reply))?;
                 asking.tell_rest(untold);
@@ -548,16 +544,16 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 }
 
-/// What the user adds to a running turn; `None` once the turn takes nothing more.
+/// The messages that the user adds to a running turn; `None` once the turn takes no more.
 struct Steers(Mutex<Option<Vec<Content>>>);
 
 impl Steers {
-    /// Hands the turn what has come, and then does this with it. Where that ends it, nothing more
-    /// is taken.
+    /// Passes the messages to the turn, and then runs `act` on it. If that ends the turn, no more
+    /// messages are taken.
     fn then<T>(&self, turn: &mut Turn, act: impl FnOnce(&mut Turn) -> T) -> T {
         let mut open = self.0.lock();
         for content in open.iter_mut().flat_map(std::mem::take) {
-            let _ = turn.steer(content); // it has no room for it, and goes on without
+            let _ = turn.steer(content); // dropped if the turn has no room for it
         }
         let done = act(turn);
         if turn.is_over() {
@@ -566,14 +562,14 @@ impl Steers {
         done
     }
 
-    /// Hands the turn what has come, and takes nothing more.
+    /// Passes the messages to the turn until it takes no more.
     fn keep_in(&self, turn: &mut Turn) {
         while !self.close() {
             self.then(turn, |_| ());
         }
     }
 
-    /// Takes nothing more, unless something has come; returns whether that is so.
+    /// Closes the list if it is empty; returns whether it is closed.
     fn close(&self) -> bool {
         let mut open = self.0.lock();
         open.take_if(|it| it.is_empty());
@@ -581,7 +577,7 @@ impl Steers {
     }
 }
 
-/// Takes the decision on a call; returns true if it is left open.
+/// Takes the decision on a call; returns true if the decision is still open.
 fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
     match approval {
         Approval::Yes => turn.approve(call.id())?,
@@ -595,8 +591,8 @@ fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool
     Ok(false)
 }
 
-/// Returns the turns of dead processes among these: nothing was heard of them for so long, and they
-/// wait for no person.
+/// Returns the turns of dead processes: their slots were not written for this long, and they wait
+/// for no person.
 fn dead(unfinished: Vec<Unfinished>, silent_for: Duration) -> impl Iterator<Item = Unfinished> {
     let is_silent = move |it: &Unfinished| {
         let elapsed = it.since().map(|since| since.elapsed().unwrap_or_default());
@@ -605,11 +601,11 @@ fn dead(unfinished: Vec<Unfinished>, silent_for: Duration) -> impl Iterator<Item
     unfinished.into_iter().filter(move |it| is_silent(it) && (it.runs() || it.waiting().is_empty()))
 }
 
-/// Ends a turn of a dead process, or says of what it has begun that the outcome is unknown, where a
-/// person has still to decide on another call.
+/// Ends a turn of a dead process. If a person still has to decide on another call, it only marks
+/// the outcome of its begun calls as unknown.
 fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
     if dead.waiting().is_empty() {
-        turn = turn.on_conflict(OnConflict::Behind); // nobody is left to whom that could be told
+        turn = turn.on_conflict(OnConflict::Behind); // no caller is left to report a conflict to
         turn.interrupt(OnInterrupt::Keep);
     } else {
         turn.all_unknown("The process died.")?;
@@ -617,28 +613,28 @@ fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
     Ok(turn)
 }
 
-/// The beginning of an answer: a question, or the decision on a call that waits.
+/// What an answer begins with: a question, or the decision on a waiting call.
 enum Begin<'a> {
     Asked(Box<Turn>),
-    /// The newest question, which is answered anew.
+    /// The newest question, which gets a new answer.
     Regenerate,
-    /// A question in the place of the message at this position.
+    /// A question in place of the message at this position.
     Edit(u64, Box<Turn>),
     Decided(&'a Waiting, Decision<'a>),
 }
 
-/// A turn and the temporaries that it was lent. They go back where it comes to nothing.
+/// A turn and the temporaries that it was lent. They go back if the turn is given up.
 struct TurnWithTemporaries<'a> {
     turn: Turn,
     lent: Vec<Message>,
-    /// True if a person has decided on a call of it.
+    /// True if a person has decided on one of its calls.
     is_decided: bool,
     back: &'a Mutex<Vec<Message>>,
 }
 
 impl TurnWithTemporaries<'_> {
-    /// The turn that failed. What has happened in it is left to be stored, and a decision. Where
-    /// other calls wait for a person it goes on waiting for them.
+    /// Prepares a failed turn for its end. What has happened in it, and a decision, stay to be
+    /// stored. If other calls wait for a person, the turn goes on waiting for them.
     fn fail(&mut self, steers: &Steers) -> &mut Turn {
         self.give_back();
         let is_decided = self.is_decided;
@@ -669,26 +665,26 @@ impl Drop for TurnWithTemporaries<'_> {
     }
 }
 
-/// The work that a batch of calls leaves.
+/// What to do with a batch of calls.
 enum ToRun<M: ?Sized + MemoryKind> {
     Jobs(Jobs<M>),
     /// All of them wait for approval.
     Approve(Vec<Call>),
 }
 
-/// The reason why a turn's loop failed.
 enum Failed {
     Error(Error),
     Panic(Box<dyn Any + Send>),
 }
 
 impl Failed {
-    /// Returns true if the conversation of the turn is no more: whoever keeps it can store nothing.
+    /// Returns true if the conversation of the turn is gone: nothing more of the turn can be
+    /// stored.
     fn is_of_what_is_gone(&self) -> bool {
         matches!(self, Self::Error(error) if error.kind() == ErrorKind::Forgotten)
     }
 
-    /// Returns the error. A panic goes on from here: what is left of the turn is settled.
+    /// Returns the error. A panic continues here, because the turn is settled now.
     fn into_error(self) -> Error {
         match self {
             Self::Error(error) => error,
@@ -697,13 +693,13 @@ impl Failed {
     }
 }
 
-/// Returns the outcome of a turn whose loop failed and that was ended for it, unless it was over.
+/// Returns the outcome of a turn that was ended because its loop failed, unless it was over before.
 fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Result<Done> {
     let error = failed.into_error();
     let remains = match next {
         // Only its last append had failed, and now it is stored.
         Ok(Next::Done(done)) if was_over => return Ok(done),
-        // Whoever has adopted it has stored it.
+        // The owner who adopted it has stored it.
         Ok(Next::Done(done)) if done.ended == Ended::Adopted => Remains::Stored,
         Ok(Next::Done(done)) if done.positions.is_empty() => Remains::Nothing,
         Ok(Next::Done(_)) => Remains::Stored,
@@ -726,7 +722,7 @@ fn busy_error() -> Error {
 }
 
 impl<M: ?Sized + MemoryKind> fmt::Debug for Conversation<M> {
-    /// Says what it is over and what the model can call, not what was said.
+    /// Shows its tools, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.tools.iter().map(Tool::name).collect();
         f.debug_struct("Conversation").field("tools", &names).finish_non_exhaustive()

@@ -1,10 +1,10 @@
-//! What the page of a chat asks for.
+//! The actions of a chat page.
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::Incarnation;
 
-/// What the page of a chat asks for, as its browser sends it:
+/// An action of a chat page, as the browser sends it:
 /// [`Conversation::act`](super::Conversation::act) does it.
 ///
 /// ```
@@ -19,16 +19,16 @@ use crate::record::Incarnation;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// To ask this.
+    /// Ask this question.
     Say(String),
-    /// To ask this in the place of the message at this position.
+    /// Ask this question in place of the message at this position.
     Edit(u64, String),
-    /// To answer the newest question anew.
+    /// Answer the newest question again.
     Regenerate,
-    /// To show another variant: one of those that a page [names](crate::history::Entry::branches).
+    /// Show another variant: one of those that a page [names](crate::history::Entry::branches).
     Switch(Incarnation),
-    /// To take the newest turn or change back.
+    /// Undo the newest turn or change.
     Undo,
-    /// To do again what was taken back last.
+    /// Redo the last undo.
     Redo,
 }

@@ -22,10 +22,10 @@ use crate::message::Content;
 use crate::tool::Tool;
 use crate::turn::{Call, Done, Reply, ToolError, Turn};
 
-/// Runs a task to its end, whoever waits for it.
+/// Runs a task to its end, even if no caller waits for it.
 pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
 
-/// Ends after some time.
+/// Ends after this time.
 pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
 impl MemoryKind for dyn AsyncChatMemory + '_ {
@@ -44,7 +44,7 @@ impl MemoryKind for dyn AsyncChatMemory + '_ {
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.
 impl Conversation<dyn AsyncChatMemory> {
-    /// A conversation of this prompt with this model. A prompt that is for no provider is for the
+    /// Creates a conversation. If the prompt has no provider, it gets the
     /// [model's](AsyncModel::provider).
     pub fn new_async(
         prompt: MemoryPrompt<dyn AsyncChatMemory>,
@@ -54,7 +54,7 @@ impl Conversation<dyn AsyncChatMemory> {
         Self::over(prompt, Arc::new(model), provider, name)
     }
 
-    /// Lets the model call this tool, which is handed what its arguments say.
+    /// Lets the model call this tool; `run` gets the parsed arguments.
     #[must_use]
     pub fn tool_async<T, R, A>(
         self,
@@ -72,7 +72,7 @@ impl Conversation<dyn AsyncChatMemory> {
         })
     }
 
-    /// Lets the model call this tool, which is handed the whole call.
+    /// Lets the model call this tool; `run` gets the whole call.
     #[must_use]
     pub fn tool_call<R, A>(
         self,
@@ -90,11 +90,11 @@ impl Conversation<dyn AsyncChatMemory> {
         self.with_handler(tool, Arc::new(handler))
     }
 
-    /// Bounds the time of each call by a sleep of the executor: `tokio::time::sleep`, say. There is
-    /// no bound unless set.
+    /// Limits the time of each call by a sleep of the executor, such as `tokio::time::sleep`. By
+    /// default there is no limit.
     ///
-    /// Nobody knows what comes of a future that took too long, and the model is told so. It is
-    /// dropped, unless it may [go on](Self::go_on_by).
+    /// The outcome of a future that took too long is unknown, and the model reads that. The future
+    /// is dropped, unless it may [go on](Self::go_on_by).
     #[must_use]
     pub fn call_timeout_by<S>(
         mut self,
@@ -109,10 +109,10 @@ impl Conversation<dyn AsyncChatMemory> {
         self
     }
 
-    /// Lets a call that took too long go on, as a task of the executor. Its result, when it comes,
-    /// is appended behind the turn, also where the conversation was dropped meanwhile, and takes
-    /// that place in later prompts. While 32 of them go on, no other call is run, and the model is
-    /// told so.
+    /// Lets a call that took too long go on, as a task of the executor. When its result comes, even
+    /// after the conversation was dropped, it is appended behind the turn, and later prompts show
+    /// it in place of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// reads that.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")]
@@ -149,17 +149,16 @@ impl Conversation<dyn AsyncChatMemory> {
         self
     }
 
-    /// Bounds the time of each call by tokio, where a call that took too long
-    /// [goes on](Self::go_on_by).
+    /// Limits the time of each call by tokio; a call that took too long [goes on](Self::go_on_by).
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn call_timeout(self, timeout: Duration) -> Self {
         self.call_timeout_by(timeout, tokio::time::sleep).go_on_by(|task| drop(tokio::spawn(task)))
     }
 
-    /// Waits so long for the tools that [took too long](Self::go_on_by) and go on, and returns the
-    /// number of results that are not stored by then, as `finish` of a conversation over a blocking
-    /// memory does.
+    /// Waits up to this long for the tools that [took too long](Self::go_on_by) and go on. Returns
+    /// the number of results that are not stored by then, as `finish` of a conversation over a
+    /// blocking memory does.
     pub async fn finish(&self, timeout: Duration) -> usize {
         let mut time = self.settings.sleep.as_ref().map(|sleep| sleep(timeout));
         poll_fn(|context| match (self.late.poll_ended(context), &mut time) {
@@ -170,8 +169,8 @@ impl Conversation<dyn AsyncChatMemory> {
         self.late.settle().await
     }
 
-    /// Asks this of each call that [needs approval](Tool::needing_approval), in place of
-    /// [`approve_by`](Self::approve_by).
+    /// Asks this function about each call that [needs approval](Tool::needing_approval), in place
+    /// of [`approve_by`](Self::approve_by).
     #[must_use]
     pub fn approve_by_async<A>(
         mut self,
@@ -194,8 +193,8 @@ impl Conversation<dyn AsyncChatMemory> {
         Box::pin(self.run_one(call, handler))
     }
 
-    /// Awaits what comes of these calls. What comes of each is the turn's as soon as it is there:
-    /// where this is dropped while others run, whoever keeps the turn keeps it.
+    /// Awaits these calls. The turn takes each result as soon as it is there, so that a caller who
+    /// drops this future and keeps the turn keeps these results.
     pub(super) async fn await_calls(
         &self,
         turn: &mut Turn,
@@ -216,7 +215,7 @@ impl Conversation<dyn AsyncChatMemory> {
         taken
     }
 
-    /// Runs a tool; with the tool itself where it took too long.
+    /// Runs a tool. If it takes too long, the error holds the running tool.
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, Slow>) {
         let span = self.settings.watch.tool(&call);
         let begin = catch_unwind(AssertUnwindSafe(|| handler(&call)));
@@ -237,7 +236,7 @@ impl Conversation<dyn AsyncChatMemory> {
         (call, outcome.map_err(|why| Slow { why, running, span }))
     }
 
-    /// Takes what came of a call: a late one goes on, if it may.
+    /// Takes the outcome of a call; one that took too long goes on if it may.
     fn finish_call(
         &self,
         turn: &mut Turn,
@@ -270,7 +269,7 @@ pub(super) struct Slow {
     span: Span,
 }
 
-/// The same, whose panic is an error of the tool.
+/// Makes a panic of the tool its error.
 fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outcome> {
     Box::pin(poll_fn(move |context| {
         let poll = || running.as_mut().poll(context);
@@ -279,7 +278,7 @@ fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outco
     }))
 }
 
-/// Catches a panic of the model, or of whoever approves or listens.
+/// Catches a panic of the model, an approver or a listener.
 pub(super) async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
     let mut work = Box::pin(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

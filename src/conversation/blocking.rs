@@ -16,15 +16,15 @@ use crate::tool::Tool;
 use crate::turn::{Call, Done, Reply, ToolError, Turn};
 
 impl Conversation {
-    /// A conversation of this prompt with this model. A prompt that is for no provider is for the
+    /// Creates a conversation. If the prompt has no provider, it gets the
     /// [model's](Model::provider).
     pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
         Self::over(prompt, Arc::new(model), provider, name)
     }
 
-    /// Lets the model call this tool, which is handed the whole call: its id is a good one for a
-    /// request that must not be made twice.
+    /// Lets the model call this tool; `run` gets the whole call. Its id is a good idempotency key
+    /// for a request that must not be made twice.
     #[must_use]
     pub fn tool_call<R: Into<Content>>(
         self,
@@ -34,33 +34,34 @@ impl Conversation {
         self.with_handler(tool, Arc::new(move |call: &Call| run(call).map(Into::into)))
     }
 
-    /// Bounds the time of each call; there is no bound unless set.
+    /// Limits the time of each call; by default there is no limit.
     ///
-    /// A closure can't be stopped, so it goes on, on its thread. The model is told that its outcome
-    /// is not known, and its result, when it comes, is appended behind the turn: it takes that
-    /// place in later prompts. While 32 of them go on, no other call is run, and the model is told
-    /// so.
+    /// A closure can't be stopped, so it goes on, on its thread. The model reads that its outcome
+    /// is unknown. When its result comes, it is appended behind the turn, and later prompts show it
+    /// in place of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// reads that.
     ///
-    /// A result that comes when the process is gone is lost, and its outcome stays unknown, as the
-    /// memory says: [`finish`](Self::finish) waits before that.
+    /// A result that comes after the process has ended is lost, and the memory keeps its outcome as
+    /// unknown: call [`finish`](Self::finish) before the end.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
     }
 
-    /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns
-    /// the number of results that are not stored by then: of tools that still go on, of turns that
-    /// still run, are parked, could not be stored or may be run again, and those that the memory
-    /// refuses. Before a process ends it is the last thing to do; none of them is given up by it.
+    /// Waits up to this long for the tools that [took too long](Self::call_timeout) and go on.
+    /// Returns the number of results that are not stored by then: of tools that still go on; of
+    /// turns that still run, are parked, could not be stored or may be run again; and those that
+    /// the memory refuses. It should be the last call before a process ends; it gives none of these
+    /// results up.
     ///
-    /// Where more than 256 results wait for their turns, or for a memory that refuses them, the
-    /// oldest one is lost; so is one that the memory refuses for good. It is counted once, in the
-    /// next number that this returns, and is an event (see [spans](super#spans)).
+    /// If more than 256 results wait for their turns, or for a memory that refuses them, the oldest
+    /// one is lost. A result that the memory refuses for good is lost too. A lost result is counted
+    /// once, in the next number that this returns, and is an event (see [spans](super#spans)).
     ///
-    /// It looks for turns that others have ended meanwhile, and stores what belongs there. A result
-    /// whose call is in the memory no more, or never was, is let go and not counted: its
-    /// conversation was cleared, or its turn came to nothing.
+    /// It looks for turns that another owner has ended in the meantime, and stores their results. A
+    /// result whose call is not in the memory is dropped and not counted: the conversation was
+    /// cleared, or the turn was given up.
     ///
     /// ```
     /// use std::time::Duration;
@@ -91,8 +92,8 @@ impl Conversation {
         self.settings.watch.model(asking).run(Span::tell_reply, || self.model.ask(asking))
     }
 
-    /// Runs a call on this thread, or begins it on one of its own where it may be too slow for this
-    /// one or runs with others.
+    /// Runs a call on this thread; or begins it on its own thread if there is a time limit or if
+    /// calls run in parallel.
     pub(super) fn begin_call(&self, call: Call, handler: Arc<Handler>) -> Running {
         let span = self.settings.watch.tool(&call);
         if self.settings.timeout.is_none() && !self.settings.is_parallel {
@@ -101,12 +102,11 @@ impl Conversation {
         Running::begin(call, handler, span, &self.late)
     }
 
-    /// Waits for what comes of these calls.
     pub(super) fn await_calls(&self, turn: &mut Turn, running: Vec<Running>) -> Result<()> {
         running.into_iter().try_for_each(|running| self.await_call(turn, running))
     }
 
-    /// Waits for what comes of a call; where the time is up it becomes a late one.
+    /// Waits for the result of a call; if the time is up, it becomes a late one.
     fn await_call(&self, turn: &mut Turn, running: Running) -> Result<()> {
         let timeout = self.settings.timeout;
         if let Some(outcome) = running.wait(timeout) {
@@ -121,7 +121,7 @@ impl Conversation {
     }
 }
 
-/// Catches a panic of the model, or of whoever approves or listens.
+/// Catches a panic of the model, an approver or a listener.
 pub(super) fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(Failed::Error),

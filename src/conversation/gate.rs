@@ -1,4 +1,4 @@
-//! One turn at a time, for any executor.
+//! A fair lock for any executor: it admits one turn at a time.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -6,26 +6,25 @@ use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Lets one future through at a time, in the order in which they came.
+/// Admits one future at a time, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Gate(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The number of the next one to come.
     next: u64,
-    /// Those that wait or are inside, the first of them inside.
+    /// The futures that wait or are inside; the first one is inside.
     line: VecDeque<(u64, Option<Waker>)>,
 }
 
-/// A place in the line, which is left when it is dropped.
+/// A place in the line; dropping it leaves the line.
 pub(super) struct QueueTicket<'a> {
     gate: &'a Gate,
     number: u64,
 }
 
 impl Gate {
-    /// Goes in; `None` if somebody is inside.
+    /// Enters; `None` if another future is inside or waits.
     pub(super) fn try_lock(&self) -> Option<QueueTicket<'_>> {
         let mut queue = self.0.lock();
         queue.line.is_empty().then(|| self.line_up(&mut queue))

@@ -8,18 +8,18 @@ pub trait MemoryKind: sealed::Sealed {
     /// The type of its models.
     #[doc(hidden)]
     type Model: ?Sized;
-    /// What comes of a tool or of whoever approves: the value, or a future of it.
+    /// What a tool or an approver returns: the value, or a future of it.
     #[doc(hidden)]
     type Coming<T>;
     /// The lock that lets one turn run at a time.
     #[doc(hidden)]
     type Gate: Default;
 
-    /// Returns what has come already.
+    /// Returns a value that is ready.
     #[doc(hidden)]
     fn come<T: Send + 'static>(value: T) -> Self::Coming<T>;
 
-    /// Returns what the memory takes at most.
+    /// Returns the limits of the memory.
     #[doc(hidden)]
     fn limits(memory: &Self) -> Limits;
 }

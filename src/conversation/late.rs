@@ -1,8 +1,8 @@
-//! Calls that took too long, and the results that come of them late.
+//! Calls that took too long, and their late results.
 //!
-//! Each stands in one list from then on, whatever is dropped or panics meanwhile, until its result
-//! is stored or let go: looked for in the memory when its tool ends, when its turn does, and at
-//! `finish`.
+//! Each call stays in one list until its result is stored or dropped, even if something else is
+//! dropped or panics in the meantime. The memory is searched when its tool ends, when its turn
+//! ends, and in `finish`.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -42,23 +42,21 @@ impl Pending {
     }
 }
 
-/// A call whose result is to be stored.
 struct Overdue<M: ?Sized> {
     call: LateCall,
     comes: Arc<Pending>,
     memory: Arc<M>,
-    /// Its turn: the life, the slot, and the search of what is stored of it.
+    /// Its turn: the life, the slot, and the search in the stored messages of the turn.
     life: String,
     slot: String,
     stored: Stored,
-    /// The id under which its result is appended.
     id: String,
     span: Span,
     state: Mutex<State>,
 }
 
 impl<M: ?Sized> Overdue<M> {
-    /// Returns what came of it, once it is there.
+    /// Returns its result, once it is there.
     fn result(&self) -> Option<Message> {
         let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
         self.call.message().or_else(came)
@@ -66,21 +64,20 @@ impl<M: ?Sized> Overdue<M> {
 }
 
 struct State {
-    /// True if the owner of its turn is to run that again: it has no slot, so nobody else knows
-    /// of it.
+    /// True if the owner of its turn is to run the turn again: the turn has no slot, so no other
+    /// owner can find it.
     runs_again: bool,
     tries: u32,
 }
 
 struct List<M: ?Sized> {
     overdue: Vec<Arc<Overdue<M>>>,
-    /// The tools that run on, also of calls that were let go.
+    /// The tools that run on, including those of dropped calls.
     alive: Vec<Arc<Pending>>,
-    /// The turns that somebody runs, by their lives, each with whether its owner keeps it.
+    /// The lives of the turns that run, each with whether its owner keeps the turn.
     running: Vec<(String, bool)>,
-    /// The results that were lost since somebody asked.
+    /// The number of results lost since the last `finish`.
     lost: usize,
-    /// Who waits for tasks to end.
     wakers: Vec<Waker>,
 }
 
@@ -91,7 +88,7 @@ impl<M: ?Sized> List<M> {
         self.alive.len()
     }
 
-    /// Returns true if something may still come that is to be stored.
+    /// Returns true if another result may come that is to be stored.
     fn goes_on(&mut self) -> bool {
         !self.overdue.is_empty() && self.alive() > 0
     }
@@ -106,12 +103,12 @@ impl<M: ?Sized> Drop for List<M> {
 pub(super) struct Shared<M: ?Sized + MemoryKind> {
     list: Mutex<List<M>>,
     changed: Condvar,
-    /// Held by whoever looks where results belong.
+    /// Held while the place of results is looked for.
     settling: M::Gate,
 }
 
 impl<M: ?Sized + MemoryKind> Shared<M> {
-    /// Says that a tool has ended, or a result is settled.
+    /// Wakes the waiters: a tool has ended, or a result is settled.
     pub(super) fn tell(&self) {
         let wakers = take(&mut self.list.lock().wakers);
         self.changed.notify_all();
@@ -122,18 +119,18 @@ impl<M: ?Sized + MemoryKind> Shared<M> {
 /// The calls that took too long, of turns that are not stored yet or whose tools run on.
 pub(super) struct Late<M: ?Sized + MemoryKind>(pub(super) Arc<Shared<M>>);
 
-/// The most results that are kept. Nobody says when a turn is given up, so the oldest one is lost
-/// then, and that is told.
+/// The most results that are kept. There is no event when a turn is given up, so a list that is
+/// full loses its oldest result, and reports that.
 const MOST_KEPT: usize = 256;
 
-/// The most tools that may run on, each on a thread or as a task. While there are so many, no call
-/// that could run on is begun.
+/// The most tools that may run on, each on a thread or as a task. At this number no call is begun
+/// that could run on.
 const MOST_RUNNING: usize = 32;
 
-/// The number of times that a result is tried to be stored.
+/// The number of attempts to store a result.
 const MOST_TRIES: u32 = 8;
 
-/// A turn that somebody runs: what is overdue of it waits until this is dropped.
+/// Marks a turn as running: its late results wait until this is dropped.
 pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
     late: &'a Late<M>,
     turn: (String, bool),
@@ -149,14 +146,14 @@ impl<M: ?Sized + MemoryKind> Drop for Runs<'_, M> {
 }
 
 impl<M: ?Sized + MemoryKind> Late<M> {
-    /// Says that somebody runs this turn, and whether its owner keeps it and may run it again.
+    /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
     pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Runs<'_, M> {
         let turn = (turn.life().to_owned(), is_kept);
         self.0.list.lock().running.push(turn.clone());
         Runs { late: self, turn }
     }
 
-    /// Takes a call of this turn whose time is up.
+    /// Adds a call of this turn whose time is up.
     pub(super) fn add(
         &self,
         turn: &Turn,
@@ -171,7 +168,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.keep(turn, memory, (LateCall::of(&call), Arc::clone(comes), span), runs_again);
     }
 
-    /// Keeps this; the oldest go where there are too many.
+    /// Adds a call to the list; the oldest ones are lost if there are too many.
     fn keep(
         &self,
         turn: &Turn,
@@ -195,20 +192,20 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
         list.lost += too_many;
         let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
-        drop(list); // before the loss is told
+        drop(list); // before the loss is reported
         for gone in oldest {
             gone.span.late_result_is_lost();
         }
     }
 
-    /// Says of the results of a turn that are still to come whether its owner is to run it again.
+    /// Notes for the results of a turn that are still to come whether its owner is to run it again.
     fn runs_again(&self, turn: &Turn, runs_again: bool) {
         let list = self.0.list.lock();
         let of_turn = list.overdue.iter().filter(|it| it.life == turn.life() && it.call.comes());
         of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
     }
 
-    /// Lets go what is not in a turn that has come to this.
+    /// Drops the calls that are not in the outcome of their turn.
     fn let_go(&self, turn: &Turn, done: &Done) {
         if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
             let calls = || done.messages.iter().flat_map(Message::tool_calls);
@@ -219,9 +216,9 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.runs_again(turn, false);
     }
 
-    /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
-    /// owner runs it again. If nobody can, those that came in time and are written nowhere are
-    /// kept with them.
+    /// Keeps the late results of a failed turn until another owner has ended it, or until its owner
+    /// runs it again. If the owner does not keep the turn, results that came in time and are
+    /// written nowhere are kept with them.
     pub(super) fn fail(&self, turn: &Turn, memory: &Arc<M>, is_kept: bool) {
         self.runs_again(turn, is_kept && !turn.has_slot());
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
@@ -239,7 +236,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.0.list.lock().alive() >= MOST_RUNNING
     }
 
-    /// Waits so long until nothing more comes.
+    /// Waits until this time, or until nothing more can come.
     pub(super) fn wait(&self, until: Option<Instant>) {
         let mut list = self.0.list.lock();
         match until {
@@ -248,7 +245,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         }
     }
 
-    /// Waits until nothing more comes.
+    /// Waits until nothing more can come.
     #[cfg(feature = "async")]
     pub(super) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
         let mut list = self.0.list.lock();
@@ -261,13 +258,13 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     }
 }
 
-/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
+/// memory, and awaited over an async one.
 macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
         impl Overdue<$over> {
-            /// Looks for the call in the memory, and appends its result where that is lacking.
-            /// Returns whether it is lost, and `None` if it is to be tried again.
+            /// Looks for the call in the memory, and appends its result if that is missing. Returns
+            /// whether the result is lost; `None` if it is to be tried again.
             $($async)* fn settle(&self) -> Option<bool> {
                 if self.state.lock().runs_again || self.is_unfinished()$($now)* {
                     return None;
@@ -289,15 +286,15 @@ macro_rules! over {
                 }
             }
 
-            /// Returns true while somebody has still to end the turn.
+            /// Returns true while the turn has a slot, so that an owner still has to end it.
             $($async)* fn is_unfinished(&self) -> bool {
                 self.memory.limits().has_slots()
                     && self.memory.slots()$($now)*
                         .map_or(true, |all| all.iter().any(|it| it.0 == self.slot))
             }
 
-            /// Returns what the memory lacks of it in the end: the result where its tool has not
-            /// ended.
+            /// Appends the result if the memory lacks it, and returns what is still missing:
+            /// `Result` if its tool has not ended.
             $($async)* fn appended(&self) -> Result<Lacks> {
                 let mut stored = self.stored.clone();
                 while let Some(page) = stored.next() {
@@ -322,7 +319,8 @@ macro_rules! over {
         impl Shared<$over> {
             pub(super) $($async)* fn settle(&self) {
                 let _settling = self.settling.lock()$($now)*;
-                // What is settled leaves the list: to end anywhere in between loses nothing.
+                // A settled call leaves the list immediately, so an end anywhere in between loses
+                // nothing.
                 let all = self.list.lock().overdue.clone();
                 for overdue in all {
                     if self.list.lock().running.iter().any(|it| it.0 == overdue.life) {
@@ -343,15 +341,15 @@ macro_rules! over {
         }
 
         impl Late<$over> {
-            /// Stores the late results of a turn that has come to this.
+            /// Stores the late results of a turn that has ended like this.
             pub(super) $($async)* fn end(&self, turn: &Turn, runs: Runs<'_, $over>, done: &Done) {
                 drop(runs);
                 self.let_go(turn, done);
                 self.0.settle()$($now)*;
             }
 
-            /// Stores what can be, and returns the number of results that are not stored. A lost
-            /// result is in the next number that is returned, and in no later one.
+            /// Stores what is possible, and returns the number of results that are not stored. A
+            /// lost result is counted in the next number that is returned, and in no later one.
             pub(super) $($async)* fn settle(&self) -> usize {
                 self.0.settle()$($now)*;
                 let mut list = self.0.list.lock();

@@ -1,4 +1,4 @@
-//! The turns that run, and what is told of them to whoever comes later.
+//! The turns that run, and their followers.
 
 use std::fmt;
 #[cfg(feature = "async")]
@@ -18,11 +18,11 @@ use crate::turn::{Done, Ended, Turn};
 use crate::wire::Event;
 
 /// The turns that run in this process. Any number of pages [follow](super::Conversation::follow)
-/// them: one that was reloaded in mid-answer goes on behind what it has seen, and a second tab sees
-/// the same.
+/// them: a page that was reloaded in the middle of an answer goes on after the last event that it
+/// has seen, and a second tab sees the same events.
 ///
-/// What was told of a turn is kept until it is stored; from then on it is told from there. A clone
-/// is the same.
+/// The events of a turn are kept until the turn is stored; from then on they are made from the
+/// stored messages. Clones share the turns.
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Live, Scripted};
@@ -35,13 +35,13 @@ use crate::wire::Event;
 ///
 /// let turn = live.begin(ada.clone(), "Where is Oslo?");
 /// let mut tab = turn.follow();
-/// chat.tell(turn)?; // on a thread of its own: a tab that is closed loses no answer
+/// chat.tell(turn)?; // on its own thread: a tab that is closed loses no answer
 /// let question = tab.next().unwrap();
 /// assert_eq!((question.name, question.data), ("question", "Where is Oslo?".into()));
 /// let seen = tab.next().unwrap();
 /// assert_eq!((seen.name, seen.data), ("text", "In ".into()));
 ///
-/// // It is reloaded, and sends the id of what it has seen as `Last-Event-ID`.
+/// // It is reloaded, and sends the id of the last event that it saw as `Last-Event-ID`.
 /// let rest: Vec<_> = chat.follow(&live, &ada, Some(&seen.id))?.unwrap().collect();
 /// assert_eq!((rest[0].name, &rest[0].data), ("text", &"Norway.".into()));
 /// assert_eq!((rest[1].name, &rest[1].data["ended"]), ("done", &"answered".into()));
@@ -51,37 +51,37 @@ use crate::wire::Event;
 #[derive(Clone, Debug, Default)]
 pub struct Live(Arc<Mutex<Vec<Arc<Log>>>>);
 
-/// A turn that is told to whoever follows it. If it is dropped it has ended.
+/// A turn whose events go to its followers. Dropping it ends the turn for them.
 #[derive(Debug)]
 pub struct Telling {
     pub(super) runs: Runs,
     pub(super) turn: Turn,
 }
 
-/// One who is told of a turn, event by event until it ends.
+/// A follower of a turn: it receives event by event until the turn ends.
 #[derive(Clone, Debug)]
 pub struct Follower {
     log: Arc<Log>,
     next: usize,
 }
 
-/// An event of a turn as a page is told it: what a server-sent event is made of.
+/// An event of a turn for a page: the parts of a server-sent event.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Told {
-    /// The id, behind which somebody [goes on](super::Conversation::follow): the turn's, and the
-    /// bytes of text up to the end of this event.
+    /// The id, after which a follower [goes on](super::Conversation::follow): that of the turn, and
+    /// the number of bytes of text up to the end of this event.
     pub id: String,
-    /// The name: `question` and `text`, each with a text, and at the end `done`, with how it
-    /// [ended](Ended) and what it cost (of a stored turn only whether it was interrupted), or
-    /// `error`, with the words of the error.
+    /// The name: `question` and `text`, each with a text; and at the end either `done`, with how
+    /// the turn [ended](Ended) and its usage (a stored turn shows only whether it was interrupted),
+    /// or `error`, with the text of the error.
     pub name: &'static str,
-    /// What it says, as JSON.
+    /// The content, as JSON.
     pub data: Value,
 }
 
 impl fmt::Debug for Told {
-    /// Says where it stands, not what was said.
+    /// Shows its place, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Told")
             .field("id", &self.id)
@@ -90,7 +90,7 @@ impl fmt::Debug for Told {
     }
 }
 
-/// What was told of one turn.
+/// The events of one turn.
 #[derive(Debug)]
 struct Log {
     of: MemoryId,
@@ -102,10 +102,9 @@ struct Log {
 #[derive(Debug, Default)]
 struct State {
     told: Vec<Told>,
-    /// The bytes of text that were told.
+    /// The bytes of text in all events.
     bytes: usize,
     is_over: bool,
-    /// Who waits for the next event.
     wakers: Vec<Waker>,
 }
 
@@ -123,7 +122,7 @@ impl Log {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells an event that ends so many bytes of text behind the one before.
+    /// Adds an event, with so many more bytes of text than the one before.
     fn tell(&self, bytes: usize, name: &'static str, data: Value) {
         self.change(|state| {
             state.bytes += bytes;
@@ -147,12 +146,13 @@ impl Log {
 }
 
 impl Live {
-    /// Returns one in which no turn runs yet.
+    /// Returns a value without turns.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins to tell a turn of this conversation; [`tell`](super::Conversation::tell) runs it.
+    /// Begins a turn of this conversation that can be followed; [`tell`](super::Conversation::tell)
+    /// runs it.
     pub fn begin(&self, of: impl Into<MemoryId>, turn: impl Into<Turn>) -> Telling {
         let turn = turn.into();
         let log = Arc::new(Log::new(of.into(), turn.id()));
@@ -165,7 +165,7 @@ impl Live {
         Telling { runs: Runs { live: self.clone(), log }, turn }
     }
 
-    /// Follows all turns that run, of all conversations: before the process ends it waits for them.
+    /// Follows all turns that run, of all conversations: wait for these before the process ends.
     pub fn turns(&self) -> Vec<Follower> {
         self.0.lock().iter().filter_map(|log| log.behind(None)).collect()
     }
@@ -175,20 +175,19 @@ impl Live {
     }
 }
 
-/// Takes the id of an event apart: the turn, and the bytes of its text that were seen.
+/// Splits the id of an event into the turn and the number of bytes of text that were seen.
 pub(super) fn place(id: &str) -> Option<(&str, usize)> {
     let (turn, bytes) = id.rsplit_once('.')?;
     Some((turn, bytes.parse().ok()?))
 }
 
 impl Telling {
-    /// Follows it from its beginning.
     pub fn follow(&self) -> Follower {
         Follower { log: Arc::clone(&self.runs.log), next: 0 }
     }
 }
 
-/// Says that a turn runs, until it is dropped.
+/// Marks a turn as running, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Runs {
     live: Live,
@@ -208,7 +207,7 @@ impl Runs {
     pub(super) fn end(&self, done: &Result<Done>) {
         match done {
             Ok(done) => {
-                // One that waits for a person goes on behind its text, under the same id.
+                // A turn that waits for a person goes on after its text, under the same id.
                 let end = usize::from(done.ended != Ended::Parked);
                 self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
             }
@@ -225,7 +224,7 @@ impl Drop for Runs {
 }
 
 impl Follower {
-    /// Tells what is stored of a turn behind so many bytes of its text.
+    /// Follows a stored turn after so many bytes of its text.
     pub(super) fn of_stored(of: &MemoryId, turn: &str, seen: usize, stored: &Done) -> Option<Self> {
         let answers = stored.messages.iter().filter(|it| it.as_ai().is_some());
         let said: String = answers.map(Message::text).collect();
@@ -237,8 +236,8 @@ impl Follower {
         Some(Self { log: Arc::new(log), next: 0 })
     }
 
-    /// Waits until the model of a turn that runs has begun to answer; returns false if it came to
-    /// nothing before.
+    /// Waits until the model of a running turn has begun to answer; returns false if the turn
+    /// failed before.
     pub fn begins(&self) -> bool {
         self.wait(1).is_some_and(|it| it.name != "error")
     }

@@ -27,31 +27,31 @@ use crate::record::Incarnation;
 use crate::turn::{Call, Decision, Done, Ended, NOT_RUN, Next, Turn, Unfinished, Waiting};
 use crate::wire::Event;
 
-/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
+/// memory, and awaited over an async one.
 macro_rules! over {
     (
         $over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, $life:lifetime, [$($long:tt)*],
         $in_span:ident, [$($work:tt)*], $caught:path, $ticket:ty
     ) => {
         impl Conversation<$over> {
-            /// Asks the model, runs what it calls until it has answered, and stores the whole. A
-            /// future of it that is dropped stores nothing but what a tool has done.
+            /// Asks the model, runs the tools that it calls until it has answered, and stores the
+            /// whole turn. If its future is dropped, only what a tool has done is stored.
             ///
-            /// A text is a question of the user; a [`Turn`] brings settings of its own.
+            /// A text is a question of the user; a [`Turn`] has settings of its own.
             ///
             /// # Errors
             ///
-            /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
+            /// [`Model`](crate::ErrorKind::Model), or the model's own error if that is an
             /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not
-            /// repeatable. [`Error::remains`](crate::Error::remains) says which.
-            /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::when_busy). And those of
+            /// repeatable. [`Error::remains`](crate::Error::remains) says which case it is.
+            /// [`Busy`](crate::ErrorKind::Busy), if that is [set](Self::when_busy). And those of
             /// [`Turn::next`].
             pub $($async)* fn say(&self, question: impl Into<Turn>) -> Result<Done> {
                 self.stream(question, |_| {})$($now)*
             }
 
-            /// Does what [`say`](Self::say) does, and tells on the way what comes.
+            /// Does what [`say`](Self::say) does, and passes each event to `on_event` as it comes.
             ///
             /// ```
             /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -81,12 +81,12 @@ macro_rules! over {
                 self.answer(Begin::Asked(Box::new(question)), on_event)$($now)*
             }
 
-            /// Streams a turn to all who follow it: on a thread or as a task of its own, so that
-            /// a page that is closed loses no answer.
+            /// Runs a turn and streams it to its followers. Call it on a thread or task of its own,
+            /// so that a page that is closed loses no answer.
             ///
             /// # Errors
             ///
-            /// As [`stream`](Self::stream). Who follows the turn is told too.
+            /// As [`stream`](Self::stream). The followers of the turn get the error too.
             pub $($async)* fn tell(&self, telling: Telling) -> Result<Done> {
                 let Telling { runs, turn } = telling;
                 let done = self.stream(turn, runs.hear())$($now)*;
@@ -94,10 +94,10 @@ macro_rules! over {
                 done
             }
 
-            /// Follows a turn of this conversation behind the event of this id, whether it still
-            /// runs here or is [stored](crate::MemoryPrompt::stored_turn); without an id the newest
-            /// one that runs, from its beginning. `None` if there is nothing to tell: all was seen,
-            /// it came to nothing, or no turn runs.
+            /// Follows a turn of this conversation after the event of this id, whether it still
+            /// runs here or is [stored](crate::MemoryPrompt::stored_turn). Without an id it follows
+            /// the newest running turn, from its beginning. `None` if there is nothing to follow:
+            /// all was seen, the turn failed, or no turn runs.
             ///
             /// # Errors
             ///
@@ -117,8 +117,8 @@ macro_rules! over {
             }
 
             /// Returns the calls of this conversation that wait for approval, in all its turns:
-            /// what a person is shown. Those of many conversations are in the
-            /// [inbox](crate::turn::Inbox).
+            /// show these to a person. The [inbox](crate::turn::Inbox) has those of many
+            /// conversations.
             ///
             /// # Errors
             ///
@@ -127,9 +127,9 @@ macro_rules! over {
                 self.prompt.waiting()$($now)*
             }
 
-            /// Lets a call run that waits for approval, and goes on with its turn: from any
-            /// process, at any time, as [`Waiting`] shows. Where further calls of the turn wait, it
-            /// is [parked](Ended::Parked) again.
+            /// Approves a call that waits, and goes on with its turn: from any process, at any
+            /// time, with the [`Waiting`] that the person was shown. If further calls of the turn
+            /// wait, it is [parked](Ended::Parked) again.
             ///
             /// ```
             /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -149,32 +149,31 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// [`Invalid`](crate::ErrorKind::Invalid) if this conversation has no such tool, and
-            /// nothing is decided then; [`Decided`](crate::ErrorKind::Decided) if somebody else
-            /// has decided meanwhile; [`Busy`](crate::ErrorKind::Busy) while another call of the
-            /// turn is run; [`Unacknowledged`](crate::ErrorKind::Unacknowledged) without
-            /// [remains](crate::Error::remains) where nobody knows whether the decision stands: try
-            /// again, and [`recover`](Self::recover) if it does; and as [`say`](Self::say), where
-            /// the decision stands.
+            /// [`Invalid`](crate::ErrorKind::Invalid) if this conversation has no such tool;
+            /// nothing is decided then. [`Decided`](crate::ErrorKind::Decided) if another decision
+            /// came first; [`Busy`](crate::ErrorKind::Busy) while another call of the turn is run;
+            /// [`Unacknowledged`](crate::ErrorKind::Unacknowledged) without
+            /// [remains](crate::Error::remains) if the outcome of the decision is unknown: try
+            /// again, and [`recover`](Self::recover) if it was made; and as [`say`](Self::say),
+            /// after the decision was made.
             pub $($async)* fn approve(&self, waiting: &Waiting) -> Result<Done> {
                 self.must_have(waiting)?;
                 self.answer(Begin::Decided(waiting, Decision::Approve), |_| {})$($now)*
             }
 
-            /// Says that a call may not run that waits for approval, and why, and goes on with its
-            /// turn: the model is told so in these words.
+            /// Refuses a call that waits, for this reason, and goes on with its turn: the model
+            /// reads the reason.
             ///
             /// # Errors
             ///
-            /// As [`approve`](Self::approve), but for the tool.
+            /// As [`approve`](Self::approve), except that the tool may be missing.
             pub $($async)* fn refuse(&self, waiting: &Waiting, why: &str) -> Result<Done> {
                 self.answer(Begin::Decided(waiting, Decision::Refuse(why)), |_| {})$($now)*
             }
 
-            /// Answers the newest question anew, on a branch of its own: see
-            /// [`history`](crate::history). If that fails, or nothing is answered, the former
-            /// answer stays current. A page is to be drawn anew from the first of the
-            /// [positions](Done::positions) on.
+            /// Answers the newest question again, on a branch of its own: see
+            /// [`history`](crate::history). If that fails, or there is no answer, the former answer
+            /// stays current. Redraw a page from the first of the [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
             /// `prompt().regenerate()` begins.
@@ -189,9 +188,9 @@ macro_rules! over {
                 self.answer(Begin::Regenerate, |_| {})$($now)*
             }
 
-            /// Asks something else in the place of the message at this position, on a branch of its
-            /// own: see [`history`](crate::history). If that fails, or nothing is answered, what
-            /// was said before stays current. A page is to be drawn anew from the first of the
+            /// Asks something else in place of the message at this position, on a branch of its
+            /// own: see [`history`](crate::history). If that fails, or there is no answer, the
+            /// former messages stay current. Redraw a page from the first of the
             /// [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
@@ -207,10 +206,10 @@ macro_rules! over {
                 self.answer(Begin::Edit(position, question), |_| {})$($now)*
             }
 
-            /// Does what a page asks for. Where that is an answer, it returns the turn that brings
-            /// it, to be [streamed](Self::stream) with an id by which it is
-            /// [found again](crate::MemoryPrompt::stored_turn); else it is done, and the page is to
-            /// be drawn anew. All but [`Action::Say`] need a prompt with
+            /// Does what a page asks for. An action that needs an answer returns the turn that
+            /// brings it: [stream](Self::stream) it, and [find it
+            /// again](crate::MemoryPrompt::stored_turn) by its id. Every other action is done at
+            /// once: redraw the page. All but [`Action::Say`] need a prompt with
             /// [branches](crate::history).
             ///
             /// ```
@@ -235,9 +234,9 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// [`Invalid`](crate::ErrorKind::Invalid) where the question is blank; as
-            /// [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the model,
-            /// as [`undo`](Self::undo) and as [`switch`](Self::switch).
+            /// [`Invalid`](crate::ErrorKind::Invalid) if the question is blank; as
+            /// [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the model;
+            /// as [`undo`](Self::undo), and as [`switch`](Self::switch).
             pub $($async)* fn act(&self, action: Action) -> Result<Option<Turn>> {
                 if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
                     return Err(Error::invalid("act", "there is no question"));
@@ -256,7 +255,7 @@ macro_rules! over {
                 Ok(None)
             }
 
-            /// Takes the newest turn or change back: see
+            /// Undoes the newest turn or change: see
             /// [`BranchView::undo`](crate::history::BranchView::undo).
             ///
             /// # Errors
@@ -269,8 +268,7 @@ macro_rules! over {
                 self.prompt.undo()$($now)*
             }
 
-            /// Does again what was taken back last: see
-            /// [`BranchView::redo`](crate::history::BranchView::redo).
+            /// Redoes the last undo: see [`BranchView::redo`](crate::history::BranchView::redo).
             ///
             /// # Errors
             ///
@@ -293,7 +291,7 @@ macro_rules! over {
                 self.prompt.switch(to)$($now)*
             }
 
-            /// Returns what was said in the place of the message at this position.
+            /// Returns the variants of the message at this position.
             ///
             /// # Errors
             ///
@@ -321,14 +319,14 @@ macro_rules! over {
                 self.prompt.page(before, n)$($now)*
             }
 
-            /// Ends the turns of this conversation whose processes have died, and returns how many:
-            /// those of which nothing was heard for longer than a turn may take, but for those that
-            /// wait for approval. What they have done is kept; of what they had begun the outcome
-            /// is unknown.
+            /// Ends the turns of this conversation whose processes have died, and returns how many.
+            /// A turn counts as dead if its slot was not written for longer than `silent_for`; pass
+            /// more time than a turn may take. Turns that wait for approval are kept. What the dead
+            /// turns have done is kept; the outcome of what they had begun is unknown.
             ///
             /// # Errors
             ///
-            /// Those of the memory: the first one, once it has been tried with each of the turns.
+            /// Those of the memory: the first one, after each of the turns was tried.
             pub $($async)* fn recover(&self, silent_for: Duration) -> Result<usize> {
                 let (mut ended, mut failed) = (0, Ok(()));
                 for dead in dead(self.prompt.unfinished()$($now)*?, silent_for) {
@@ -340,7 +338,7 @@ macro_rules! over {
                 failed.map(|()| ended)
             }
 
-            /// Ends a turn of a dead process; returns false if somebody was faster.
+            /// Ends a turn of a dead process; returns false if another owner was faster.
             $($async)* fn end_dead(&self, dead: &Unfinished) -> Result<bool> {
                 let turn = match self.prompt.adopt(dead)$($now)* {
                     Err(error) if error.kind() == ErrorKind::SlotConflict => return Ok(false),
@@ -391,17 +389,17 @@ macro_rules! over {
             }
 
             /// Goes on with a turn until it is done: one that was
-            /// [adopted](crate::MemoryPrompt::adopt), or that the caller wants to keep where this
-            /// fails, or a future of it is dropped.
+            /// [adopted](crate::MemoryPrompt::adopt), or one that the caller wants to keep if this
+            /// fails or its future is dropped.
             ///
-            /// A tool that ran when a future was dropped was stopped halfway: nobody knows what
-            /// came of it, and the next run tells the model so instead of running it again, unless
+            /// A tool that ran when the future was dropped was stopped halfway. Its outcome is
+            /// unknown: the next run says so to the model and does not run the tool again, unless
             /// it is [repeatable](crate::Tool::repeatable).
             ///
             /// # Errors
             ///
             /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of
-            /// it is stored but its slot.
+            /// it is stored except its slot.
             pub $($async)* fn run(
                 &self,
                 turn: &mut Turn,
@@ -432,7 +430,7 @@ macro_rules! over {
                 }
             }
 
-            /// Goes on with a turn until it is done, or nobody knows whether a call may run.
+            /// Goes on with a turn until it is done, or until it must wait for an approval.
             $($async)* fn drive(
                 &self,
                 turn: &mut Turn,
@@ -470,7 +468,7 @@ macro_rules! over {
                 }
             }
 
-            /// Runs these calls, one after the other or at once.
+            /// Runs these calls, one after the other or in parallel.
             $($async)* fn call(
                 &self,
                 turn: &mut Turn,
@@ -483,8 +481,8 @@ macro_rules! over {
                         turn.not_run(call.id(), NOT_RUN)?;
                         continue;
                     }
-                    // Writes the result of the one before down, and looks whether this one is still
-                    // to run.
+                    // Writes the result of the call before, and checks whether this call is still
+                    // to be run.
                     if place > 0
                         && !is_parallel
                         && !turn.$next(&self.prompt)$($now)*?.still_calls(call.id())
@@ -504,8 +502,8 @@ macro_rules! over {
                 self.await_calls(turn, running)$($now)*
             }
 
-            /// Asks whoever approves; returns true if all is left for later. After a stop nobody
-            /// is asked.
+            /// Asks the approver; returns true if all decisions are left for later. After a stop
+            /// the approver is not asked.
             $($async)* fn ask_approval(
                 &self,
                 turn: &mut Turn,

@@ -1,4 +1,4 @@
-//! Models: whatever answers a prompt.
+//! Models: the trait of everything that answers a prompt.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,24 +20,24 @@ pub type ModelError = Box<dyn StdError + Send + Sync>;
 
 /// Something that answers a prompt.
 ///
-/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests. Many conversations
-/// share one in an `Arc`; a `Transport` is cloned.
+/// Closures are models, and so is [`Scripted`](super::Scripted), for tests. To share a model among
+/// conversations put it in an `Arc`; a `Transport` can be cloned.
 pub trait Model: Send + Sync {
-    /// Answers, and [tells](Asking::tell) on the way what comes, if it streams.
+    /// Answers. A model that streams [tells](Asking::tell) its events as they come.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The turn comes to nothing then.
+    /// Any error. The turn is given up then.
     fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError>;
 
-    /// Returns the provider that it asks, where it knows: a conversation whose prompt
-    /// [names none](crate::MemoryPrompt::for_provider) is for that one.
+    /// Returns the provider that it asks, if it knows. A conversation uses it if its prompt [names
+    /// none](crate::MemoryPrompt::for_provider).
     fn provider(&self) -> Option<Provider> {
         None
     }
 
-    /// Returns the name by which the provider knows it, where it knows: for the
-    /// [spans](super#spans) of its conversations.
+    /// Returns the provider's name for the model, if it is known: for the [spans](super#spans) of
+    /// its conversations.
     fn name(&self) -> Option<&str> {
         None
     }
@@ -69,24 +69,24 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
 /// Something that answers a prompt, asynchronously.
 ///
-/// Closures that return futures are such models, and so is a [`Scripted`](super::Scripted) one for
-/// tests. Many conversations share one in an `Arc`; a `Transport` is cloned.
+/// Closures that return futures are such models, and so is [`Scripted`](super::Scripted), for
+/// tests. To share a model among conversations put it in an `Arc`; a `Transport` can be cloned.
 #[cfg(feature = "async")]
 pub trait AsyncModel: Send + Sync {
-    /// Answers, and [tells](Asking::tell) on the way what comes, if it streams. A future that is
-    /// dropped is a turn that comes to nothing.
+    /// Answers. A model that streams [tells](Asking::tell) its events as they come. If the future
+    /// is dropped, the turn is given up.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The turn comes to nothing then.
+    /// Any error. The turn is given up then.
     fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>>;
 
-    /// Returns the provider that it asks, where it knows: see [`Model::provider`].
+    /// Returns the provider that it asks, if it knows: see [`Model::provider`].
     fn provider(&self) -> Option<Provider> {
         None
     }
 
-    /// Returns the name by which the provider knows it, where it knows: see [`Model::name`].
+    /// Returns the provider's name for the model, if it is known: see [`Model::name`].
     fn name(&self) -> Option<&str> {
         None
     }
@@ -120,20 +120,19 @@ impl<M: AsyncModel + ?Sized> AsyncModel for Arc<M> {
     }
 }
 
-/// An [`Ask`] to a model, and a place for what it says on the way.
+/// An [`Ask`] to a model, with a listener for its events.
 ///
-/// Who scripts a model of tests: the newest user message need not be the question. Temporaries
-/// stand behind it, and what others have begun and not ended is told in one before it.
+/// If you script a model for tests: the newest user message need not be the question. Temporaries
+/// stand after it, and the note about what other turns have begun is a user message before it.
 #[derive(Clone)]
 pub struct Asking<'a> {
     ask: Ask,
     heard: Arc<Mutex<Heard<'a>>>,
     stops: Arc<Stops>,
-    /// The number of stops when the turn began.
     before: u64,
 }
 
-/// The events of a model so far, and who listens.
+/// The text of a model so far, and the listener.
 pub(super) struct Heard<'a> {
     said: String,
     has_told: bool,
@@ -160,16 +159,16 @@ impl<'a> Asking<'a> {
         Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
     }
 
-    /// Asks if nobody listens, and nobody stops it.
+    /// Returns an ask without a listener, which is never stopped.
     pub(super) fn alone(ask: Ask) -> Self {
         Self::new(ask, &Heard::by(|_| {}), &Arc::default(), 0)
     }
 
-    /// Tells what has come of the answer, to be shown.
+    /// Passes an event of the answer to the listener, to be shown.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if nobody wants the rest: return it, and what was told so far is kept.
+    /// [`Stopped`] if the answer is no longer wanted: return it; the text so far is kept.
     pub fn tell(&self, event: Event) -> Result<(), Stopped> {
         let mut heard = self.heard.lock();
         heard.has_told = true;
@@ -181,7 +180,7 @@ impl<'a> Asking<'a> {
         if self.is_stopped() { Err(Stopped(())) } else { Ok(()) }
     }
 
-    /// Returns true if nobody wants the answer any more.
+    /// Returns true if the answer is no longer wanted.
     pub fn is_stopped(&self) -> bool {
         self.stops.count() != self.before
     }
@@ -196,8 +195,8 @@ impl<'a> Asking<'a> {
         answer.unwrap_or_else(|| Err(Stopped(()).into()))
     }
 
-    /// Returns what is left to tell of an answer: all of it where the model has told nothing, and
-    /// what stands beside it.
+    /// Returns the events that the model has not sent itself: all of them if it has sent none, and
+    /// else only the metadata.
     pub(super) fn untold(&self, reply: &Reply) -> Vec<Event> {
         let beside = Some(&reply.metadata).filter(|told| **told != Metadata::default());
         let beside = beside.map(|told| Event::Metadata(Box::new(told.clone())));
@@ -218,7 +217,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The words before it was stopped, as an answer that broke off.
+    /// The text before it was stopped, as an answer that broke off.
     pub(super) fn said(&self) -> Option<Reply> {
         let said = std::mem::take(&mut self.heard.lock().said);
         let mut reply = Reply::from(Message::Ai(AiMessage::new(said.as_str())));

@@ -1,16 +1,15 @@
-//! Tells what conversations do, with the feature `tracing`, to whoever listens: in spans by the
-//! names of OpenTelemetry's conventions for generative AI (1.41, where they are in development
-//! still).
+//! The spans of conversations, with the feature `tracing`. Their names are those of OpenTelemetry's
+//! conventions for generative AI (1.41, where they are still in development).
 //!
-//! Neither a text nor the id of a conversation is told unless asked for, nor the words of an error:
-//! only its kind.
+//! A span contains no text and no id of a conversation unless that is asked for, and of an error
+//! only the kind.
 
 use crate::turn::{Ask, Call, Done, Reply};
 
 use super::model::ModelError;
 use super::tools::Outcome;
 
-/// The facts that are told of the turns of a conversation.
+/// What the spans of a conversation contain.
 #[derive(Default)]
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "nobody is told"))]
 pub(super) struct Watch {
@@ -18,7 +17,7 @@ pub(super) struct Watch {
     pub(super) is_with_text: bool,
 }
 
-/// A span of something that is done; nothing at all without the feature.
+/// A span; without the feature it is empty.
 #[derive(Clone)]
 pub(super) struct Span {
     #[cfg(feature = "tracing")]
@@ -156,12 +155,10 @@ mod told {
             }
         }
 
-        /// The one in which this is called.
         pub(in super::super) fn current() -> Self {
             Self { span: tracing::Span::current(), is_with_text: false }
         }
 
-        /// The late result of the call belongs nowhere any more.
         pub(in super::super) fn late_result_is_gone(&self) {
             self.to_its_listener(|| {
                 tracing::warn!(
@@ -172,7 +169,6 @@ mod told {
             });
         }
 
-        /// The late result of the call was thrown away.
         pub(in super::super) fn late_result_is_lost(&self) {
             self.to_its_listener(|| {
                 tracing::warn!(
@@ -184,8 +180,8 @@ mod told {
             });
         }
 
-        /// Emits an event to whoever listened when the span began: a late result may end on the
-        /// thread of its tool, where another default holds.
+        /// Emits an event to the subscriber of the span: a late result may end on the thread of its
+        /// tool, which has another default subscriber.
         fn to_its_listener(&self, emit: impl Fn()) {
             let emitted = self.span.with_subscriber(|(_, dispatch)| {
                 tracing::dispatcher::with_default(dispatch, &emit);
@@ -225,13 +221,13 @@ mod told {
         }
     }
 
-    /// The name without what is beside it in some kinds.
+    /// The name of the kind, without the values in it.
     fn word(kind: ErrorKind) -> String {
         let name = format!("{kind:?}");
         name.chars().take_while(char::is_ascii_alphabetic).collect()
     }
 
-    /// The name by which the conventions know a provider, where they know it.
+    /// The name of a provider in the conventions, if they have one.
     fn provider_name(name: &str) -> &str {
         match name {
             "openai_responses" => "openai",
@@ -257,7 +253,7 @@ mod told {
         }
     }
 
-    /// The messages as JSON in the shape of the conventions.
+    /// The messages as JSON in the format of the conventions.
     fn messages<'a>(
         messages: impl IntoIterator<Item = &'a Message>,
         finish_reason: Option<&str>,
@@ -335,14 +331,14 @@ impl Span {
 }
 
 impl Span {
-    /// Does this work in it, and tells what came of it.
+    /// Does this work in the span, and records the outcome.
     pub(super) fn run<T>(&self, tell: fn(&Self, &T), work: impl FnOnce() -> T) -> T {
         let outcome = self.in_scope(work);
         tell(self, &outcome);
         outcome
     }
 
-    /// Nobody waits for the tool any more.
+    /// Records that the time of a tool is up.
     pub(super) fn timed_out(&self) {
         self.failed("timeout");
     }
@@ -350,7 +346,7 @@ impl Span {
 
 #[cfg(feature = "async")]
 impl Span {
-    /// Awaits this work in it, and tells what came of it.
+    /// Awaits this work in the span, and records the outcome.
     pub(super) async fn run_async<T>(
         &self,
         tell: fn(&Self, &T),
@@ -363,7 +359,7 @@ impl Span {
         outcome
     }
 
-    /// Tells what came of a tool; `Err` where it took too long.
+    /// Records the outcome of a tool; `Err` if it took too long.
     pub(super) fn tell_timed<E>(&self, outcome: &Result<Outcome, E>) {
         match outcome {
             Ok(outcome) => self.tell_outcome(outcome),

@@ -1,4 +1,4 @@
-//! A model that says what it was told to say.
+//! A model that answers by a script.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::prompt::Prompt;
 use crate::turn::Reply;
 use crate::wire::Event;
 
-/// A model for tests and for the first minute: it answers by a script, and remembers what it was
-/// sent. Clones share both.
+/// A model for tests and first programs: it answers by a script, and records the prompts that it
+/// gets. Clones share both.
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -38,18 +38,19 @@ struct Script {
 }
 
 impl Scripted {
-    /// A model with nothing to say: to ask it more often than the script is long is an error.
+    /// Creates a model with an empty script; to ask it more often than the script has answers is an
+    /// error.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The model, which answers this next: a text, a message or an answer of `wire`.
+    /// Adds an answer to the script: a text, a message or an answer of `wire`.
     #[must_use]
     pub fn says(self, reply: impl Into<Reply>) -> Self {
         self.then(Ok(reply.into()))
     }
 
-    /// The model, which calls this tool next.
+    /// Adds a call of this tool to the script.
     #[must_use]
     pub fn calls(self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
         let number = {
@@ -61,13 +62,13 @@ impl Scripted {
         self.says(AiMessage::from_parts([AiPart::from(call)]))
     }
 
-    /// The model, which fails next in these words.
+    /// Adds a failure with this text to the script.
     #[must_use]
     pub fn fails(self, text: impl Into<String>) -> Self {
         self.then(Err(text.into()))
     }
 
-    /// Returns the prompts that it was sent.
+    /// Returns the prompts that it got.
     pub fn asked(&self) -> Vec<Prompt> {
         self.0.lock().asked.clone()
     }

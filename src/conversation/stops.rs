@@ -1,4 +1,4 @@
-//! Stops of answers, and who waits for one.
+//! Stops of answers, and the futures that wait for one.
 
 #[cfg(feature = "async")]
 use std::future::poll_fn;
@@ -14,8 +14,8 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-/// The number of stops of a conversation, so that what ran before one is told from what comes
-/// behind it.
+/// The number of stops of a conversation. It distinguishes turns that began before a stop from
+/// turns that began after it.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     count: AtomicU64,
@@ -33,7 +33,7 @@ impl Stops {
         wakers.iter().filter_map(Weak::upgrade).for_each(|it| it.lock().wake_by_ref());
     }
 
-    /// Awaits this work; `None` if what ran at this number of stops is stopped before.
+    /// Awaits this work; `None` if a stop comes after this count of stops.
     #[cfg(feature = "async")]
     pub(super) async fn unless<T>(&self, before: u64, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);

@@ -13,9 +13,9 @@ use crate::summary::{Compaction, Summarizer};
 use crate::turn::{Ask, Reply};
 use crate::wire::Stop;
 
-/// A [`Model`] as a [`Summarizer`]: it is sent [instructions](Self::INSTRUCTIONS) with the summary
-/// so far and what is due, each message quoted on a line of its own; where the answer is too long,
-/// with that answer once more.
+/// A [`Model`] as a [`Summarizer`]. It sends [instructions](Self::INSTRUCTIONS) with the summary so
+/// far and the records that are due, each message quoted on a line of its own. If the answer is too
+/// long, it sends that answer once more to be shortened.
 ///
 /// ```
 /// use memory_prompt::conversation::{Scripted, ModelSummarizer};
@@ -38,7 +38,7 @@ pub struct ModelSummarizer<M> {
 }
 
 impl<M> ModelSummarizer<M> {
-    /// The system message that it is sent unless [another](Self::instructions) is set.
+    /// The default system message; set [another](Self::instructions) if you want.
     pub const INSTRUCTIONS: &'static str = "\
 You keep the notes of a conversation between a user and an assistant. You are given the notes so far, if \
 there are some, and what was said since: under each day one message a line, with its number, who spoke, and \
@@ -60,14 +60,14 @@ language of the conversation, and nothing but the notes.";
         Self { model, instructions: Self::INSTRUCTIONS.to_owned() }
     }
 
-    /// Sets the system message that the model is sent.
+    /// Sets the system message for the model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = text.into();
         self
     }
 
-    /// Returns what the model is asked: for notes, or for shorter ones.
+    /// Returns the question to the model: to write notes, or to shorten them.
     fn asks(&self, due: &Compaction) -> crate::error::Result<Ask> {
         let (mut question, most) = (String::new(), due.most);
         let previous = || due.previous.as_ref().map(|it| &it.text);
@@ -93,7 +93,7 @@ language of the conversation, and nothing but the notes.";
 
 #[cfg(feature = "async")]
 impl<M: AsyncModel> ModelSummarizer<M> {
-    /// Returns the text of the summary, as an async model writes it.
+    /// Returns the text of the summary, written by an async model.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")]
@@ -120,7 +120,7 @@ impl<M: AsyncModel> ModelSummarizer<M> {
     ///
     /// # Errors
     ///
-    /// What the model failed with, and an error if its answer was cut off.
+    /// The error of the model, and an error if its answer was cut off.
     pub async fn summarize_async(
         &self,
         due: Compaction,
@@ -135,7 +135,7 @@ impl<M: Model> Summarizer for ModelSummarizer<M> {
     }
 }
 
-/// Returns what the model wrote, if it came to an end.
+/// Returns the text of the model, if the answer was not cut off.
 fn text_of(reply: &Reply) -> Result<String, Box<dyn StdError + Send + Sync>> {
     match reply.stop {
         Some(Stop::Length | Stop::Broken | Stop::Filtered | Stop::Malformed) => {

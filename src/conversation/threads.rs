@@ -1,4 +1,4 @@
-//! Tools on threads of their own, of blocking conversations.
+//! Tools on threads of their own, in blocking conversations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use super::tools::{Handler, Outcome, panicked, run};
 use crate::memory::ChatMemory;
 use crate::turn::Call;
 
-/// A call that runs, or ran.
 pub(super) struct Running {
     pub(super) call: Call,
     pub(super) comes: Arc<Pending>,
@@ -20,14 +19,14 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// One that ran here and now.
+    /// Runs a call on this thread.
     pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
         let comes = Arc::new(Pending::default());
         comes.end(span.run(Span::tell_outcome, || run(handler, &call)));
         Self { call, comes, since: Instant::now(), span }
     }
 
-    /// Begins it on a thread of its own. If the system has no thread for it, it has failed.
+    /// Begins a call on a thread of its own. If the system has no thread for it, the call fails.
     pub(super) fn begin(
         call: Call,
         handler: Arc<Handler>,
@@ -39,7 +38,7 @@ impl Running {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
                 let work = || span.run(Span::tell_outcome, || run(&*handler, &call));
-                let outcome = catch_unwind(AssertUnwindSafe(work)); // whoever listens may panic too
+                let outcome = catch_unwind(AssertUnwindSafe(work)); // a subscriber may panic too
                 comes.end(outcome.unwrap_or_else(|panic| Err(panicked(&*panic))));
                 let settle = || shared.settle();
                 let _ = catch_unwind(AssertUnwindSafe(settle)); // it is still in the list then
@@ -52,7 +51,7 @@ impl Running {
         Self { call, comes, since: Instant::now(), span }
     }
 
-    /// Waits for what comes of it; `None` if the time is up.
+    /// Waits for its outcome; `None` if the time is up.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
         let Pending { outcome, changed } = &*self.comes;
         let mut outcome = outcome.lock();

@@ -1,4 +1,4 @@
-//! The run of a tool of a blocking conversation, and what comes of calls.
+//! How a tool of a blocking conversation is run, and the texts about calls.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::message::Content;
 use crate::turn::{Call, ToolError};
 
-/// The outcome of a call.
 pub(super) type Outcome = Result<Content, ToolError>;
 
-/// What runs a tool; `C` is what comes of a call: its outcome, or a future of it.
+/// The function that runs a tool; `C` is the outcome of the call, or a future of it.
 pub(super) type Handler<C = Outcome> = dyn Fn(&Call) -> C + Send + Sync;
 
-/// Runs a tool here and now. One that panics has failed.
+/// Runs a tool on this thread. A tool that panics has failed.
 pub(super) fn run(handler: &Handler, call: &Call) -> Outcome {
     catch_unwind(AssertUnwindSafe(|| handler(call))).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
-/// The error of a tool that panicked. Its words may be about anything, so they are not repeated.
+/// The error of a tool that panicked. The text of the panic may contain anything, so it is not
+/// repeated.
 pub(super) fn panicked(_: &dyn Any) -> ToolError {
     ToolError::new("the tool panicked; nobody knows how far it came")
 }
