@@ -49,66 +49,67 @@ use crate::record::{SlotVersion, Snapshot, places};
 pub(crate) use append::{forgotten, unsupported};
 use read::Picked;
 
-/// One conversation, shared by whoever talks in it.
+/// One conversation, which any number of callers can share.
 ///
 /// Five methods are required. Four more have defaults for a memory that keeps messages and nothing
-/// else. One that has ids of appends, slots and times writes [`append_with`](Self::append_with),
-/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) too.
-/// Everything else is in [`ChatMemoryExt`], which works on every memory.
+/// else. A memory with ids of appends, slots and times also implements
+/// [`append_with`](Self::append_with), [`read_with`](Self::read_with), [`slots`](Self::slots) and
+/// [`limits`](Self::limits). Everything else is in [`ChatMemoryExt`], which works on every memory.
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
-/// them on your memory by one macro; `examples/own_backend.rs` shows how, and
-/// `examples/own_slots.rs` with all nine.
+/// For implementers. Each sentence is a test, and the feature `conformance` runs all of them on
+/// your memory with one macro; `examples/own_backend.rs` shows how, and `examples/own_slots.rs`
+/// does it with all nine methods.
 ///
 /// - **Order** is the order of append. Positions count from 0, ascend by one, and are never used
 ///   again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
-/// - **A batch** is appended whole or not at all and stays contiguous, whatever other threads,
+/// - **A batch** is appended whole or not at all and stays contiguous, even if other threads,
 ///   processes or machines append at the same time. Nothing is lost.
 /// - **A `System` message** in a batch gets no position: it goes to a slot of its own. The same
 ///   content changes nothing, other content replaces it, and no eviction touches it.
-/// - **A read** is a consistent snapshot: no duplicates and no gaps, whatever is appended
-///   meanwhile. `n` larger than the history returns what there is, `n = 0` returns no records, and
+/// - **A read** is a consistent snapshot: no duplicates and no gaps, even if others append in the
+///   meantime. `n` larger than the history returns what there is, `n = 0` returns no records, and
 ///   an empty memory is legal everywhere.
-/// - **An error** leaves the memory as it was, and the batch with the caller. Where the reply of a
-///   server got lost, and with it the knowledge whether the change was made, the error is
+/// - **An error** leaves the memory as it was, and the batch with the caller. If the reply of a
+///   server got lost, so that the outcome of the change is unknown, the error is
 ///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend
-///   does not repeat an append by itself unless it knows that it was not done.
-/// - **A slot** is a small named document beside the records, with a version that is never used
+///   does not retry an append by itself unless it knows that it was not done.
+/// - **A slot** is a small named document next to the records, with a version that is never used
 ///   again. Slots are written and removed by appends, [with them or not at all](Append), and read
-///   by name in the snapshot of a read; a read that names none transfers none. Writing one creates
-///   the conversation and is activity like an append of messages; removing one is activity and
-///   creates none but under an id. `clear` removes all. `evict` leaves them: a summary of what was
-///   evicted stays, and may refer to positions before `start`. The system message is the oldest
-///   slot, and goes its own way: `System` messages write it, and every snapshot has it.
-/// - **The id of an append** is recognised where it comes again, whatever has been appended,
-///   evicted or cleared since: at least the newest 64 ids of a conversation are. The same id
-///   changes nothing, takes the messages and returns what the first append returned, even if its
-///   expectations no longer hold.
+///   by name in the snapshot of a read; a read that names none transfers none. Writing a slot
+///   creates the conversation and is activity, as an append of messages is. Removing a slot is
+///   activity too; it creates the conversation only under an id. `clear` removes all slots. `evict`
+///   leaves them: a summary of evicted records stays, and may refer to positions before `start`.
+///   The system message is the oldest slot, and an exception: `System` messages write it, and every
+///   snapshot has it.
+/// - **The id of an append** is recognised if it comes again, even if records were appended,
+///   evicted or cleared in the meantime. A conversation recognises at least its newest 64 ids. The
+///   same id changes nothing, takes the messages and returns what the first append returned, even
+///   if its expectations no longer hold.
 /// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
-///   names it, and after a [`clear`](Self::clear), or a delete and a new beginning, it is another
-///   one. [`evict`](Self::evict) is no clear: it stays.
-/// - **Debug output** and errors name the conversation and say nothing of what was said: they end
-///   in logs. So `Debug` is written by hand where a field holds messages.
-/// - **A snapshot that somebody holds** keeps no reader waiting.
+///   names it. After a [`clear`](Self::clear), or a delete and a new beginning, it is another one;
+///   [`evict`](Self::evict) does not change it.
+/// - **Debug output** and errors name the conversation but contain none of its text: they end in
+///   logs. So write `Debug` by hand if a field holds messages.
+/// - **A snapshot that a caller holds** keeps no reader waiting.
 ///
 /// # What composing makes of records
 ///
-/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider
-/// takes. So a memory need not repair anything:
+/// A memory keeps what happened, in the order in which it happened; a prompt must satisfy a
+/// provider. A memory need not repair anything for that:
 ///
-/// - A tool result may be appended whenever it comes. It is sent behind its call: see
+/// - A tool result may be appended at any time. It is sent directly after its call: see
 ///   [`ToolGroups`](crate::window::ToolGroups).
 /// - Records of the application
 ///   ([`CustomMessage::is_private`](crate::message::CustomMessage::is_private)) may stand anywhere.
-///   Nobody is sent them, and they take no place in a window.
-/// - A memory that has no slot for the system message may keep it as its first record: it is the
+///   They are never sent, and take no place in a window.
+/// - A memory without a slot for the system message may keep it as its first record: it is the
 ///   system message of every prompt that reaches back to it.
 ///
 /// # Example
 ///
-/// A memory of your own is as long as `examples/custom_memory.rs`.
+/// A complete memory of your own is no longer than `examples/custom_memory.rs`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a blocking chat memory",
     note = "an async memory goes into `MemoryPrompt::new_async`",
@@ -121,12 +122,12 @@ pub trait ChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
     ///
-    /// With `expected`, only if the conversation still ends there, that is, if
-    /// [`Snapshot::end`] is still what the caller saw. This is how two processes that both answer
-    /// the same message find out.
+    /// With `expected`, it appends only if the conversation still ends there, that is, if
+    /// [`Snapshot::end`] is still what the caller saw. So if two processes answer the same message,
+    /// one of them gets a conflict.
     ///
-    /// An empty batch, or one of `System` messages alone, returns an empty range at the end. A
-    /// [reference](crate::message::MediaReference) in the place of media is refused, as
+    /// An empty batch, or a batch of `System` messages only, returns an empty range at the end. A
+    /// [reference](crate::message::MediaReference) in place of media is refused, as
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
     /// # Errors
@@ -151,7 +152,7 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
     fn evict(&self, before: u64) -> Result<u64>;
 
-    /// Forgets everything, the system message included. Positions go on from where they were, in
+    /// Forgets everything, the system message included. Positions continue from where they were, in
     /// another incarnation.
     ///
     /// # Errors
@@ -160,40 +161,40 @@ pub trait ChatMemory: Debug + Send + Sync {
     fn clear(&self) -> Result<()>;
 
     /// Appends the messages of `append` with all that goes with them, and takes the messages out of
-    /// it. The rest stays: make a new one for each batch.
+    /// it. Its other fields stay: make a new `Append` for each batch.
     ///
-    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else
-    /// it is activity and, unless it only removes or [closes](Append::closing) and has no id,
-    /// begins the conversation.
+    /// An append with neither messages, slot changes nor a time of activity changes nothing. Every
+    /// other append is activity. It also begins the conversation, unless it only removes slots or
+    /// [closes](Append::closing) and has no id.
     ///
-    /// The default calls [`append`](Self::append), says in what it returns that ids are not
-    /// recognised, and refuses what needs more.
+    /// The default calls [`append`](Self::append), reports that ids are not recognised, and refuses
+    /// what needs more.
     ///
     /// # Errors
     ///
     /// Those of [`append`](Self::append), and
     /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if a slot is not what was
-    /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) if the conversation is no
-    /// more that was [seen](Append::since), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) as
-    /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
-    /// the memory does not do it. Whatever fails changes nothing, and `append` is as it was. Where
-    /// several expectations do not hold, one of them is told.
+    /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) if the conversation that was
+    /// [seen](Append::since) no longer exists, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) as
+    /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the
+    /// memory can't do it. A failure changes nothing, and `append` is as it was. If several
+    /// expectations do not hold, the error names one of them.
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.must_be_plain()?;
         self.append(&mut append.messages, append.expected).map(Appended::new)
     }
 
-    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
-    /// for: each once, though it be named twice.
+    /// Reads as [`read`](Self::read) does, and with it the named slots and single records: each
+    /// once, even if it is named twice.
     ///
-    /// The default refuses slots, and reads single records one stretch after the other: they are
-    /// then not of one moment, and may be missing though the snapshot's `start` is before them.
+    /// The default refuses slots, and reads the single records in several reads: they are then not
+    /// of one moment, and may be missing even though the snapshot's `start` is before them.
     ///
     /// # Errors
     ///
     /// Those of [`read`](Self::read), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a name
-    /// that no slot can have, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
-    /// slots are asked for and the memory has none.
+    /// that no slot can have, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if
+    /// slots are named and the memory has none.
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
         if !read.slots.is_empty() {
@@ -222,15 +223,14 @@ pub trait ChatMemory: Debug + Send + Sync {
         Err(unsupported("slots", "slots", "slots"))
     }
 
-    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
-    /// recognises ids. It asks no server.
+    /// Returns the largest message, batch and slot that the memory accepts, and whether it has
+    /// slots and recognises ids. It asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Returns the memory that a pointer shares already: whoever takes any memory takes this one as
-    /// it is and puts no pointer around it. Only pointers have one; a memory of your own keeps the
-    /// default.
+    /// Returns the memory that a pointer already shares, so that no second pointer is put around
+    /// it. Only pointers have one; a memory of your own keeps the default.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
     where

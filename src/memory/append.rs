@@ -1,4 +1,4 @@
-//! An append with more to it than messages: an id, slots, times.
+//! Appends with more than messages: an id, slots, times.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
 
-/// A batch of messages with all that can go with it, done whole or not at all.
+/// A batch of messages with all that can go with it, appended whole or not at all.
 ///
-/// It is handed to [`ChatMemory::append_with`](crate::ChatMemory::append_with), which takes the
-/// messages out of it. Where that fails they stay, and the same `Append` can be tried again.
+/// Pass it to [`ChatMemory::append_with`](crate::ChatMemory::append_with), which takes the messages
+/// out of it. If that fails they stay, and the same `Append` can be tried again.
 ///
-/// # Once and once only
+/// Exactly once
 ///
 /// ```
 /// use memory_prompt::memory::Append;
@@ -26,14 +26,14 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// let update = || Append::new([Message::user("Cancel my booking.")]).with_id("update 4711");
 ///
 /// let first = memory.append_with(&mut update())?;
-/// let again = memory.append_with(&mut update())?; // the sender did not hear of the first one
+/// let again = memory.append_with(&mut update())?; // the sender got no answer to the first one
 /// assert!(again.repeated);
 /// assert_eq!(again.positions, first.positions);
 /// assert_eq!(memory.next_position()?, 1);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// # With a document beside the records
+/// With a document next to the records
 ///
 /// ```
 /// # use memory_prompt::memory::{Append, Expected, Read};
@@ -48,7 +48,7 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// assert_eq!(summary.text(), Some("They cancelled a booking."));
 /// assert_eq!(Some(summary.version()), version);
 ///
-/// // Somebody else was faster: neither the message nor the slot is written.
+/// // Another writer was faster: neither the message nor the slot is written.
 /// let mut late = Append::new([Message::ai("It is done.")])
 ///     .set_slot("summary", "They asked for something.", Expected::Absent);
 /// assert_eq!(memory.append_with(&mut late).unwrap_err().kind(), ErrorKind::SlotConflict);
@@ -58,8 +58,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 ///
 /// # An import
 ///
-/// Each message keeps its time. The conversation is active by the clock, so that no purge comes
-/// between two batches, until [`closing`](Self::closing) says when it was last active.
+/// Each message keeps its time. The conversation counts as active now, so that no purge removes it
+/// between two batches, until [`closing`](Self::closing) sets the time of its last activity.
 ///
 /// ```
 /// # use std::time::{Duration, UNIX_EPOCH};
@@ -77,33 +77,32 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Append {
-    /// The messages that are appended; a `System` message goes to its slot. Empty once they are
-    /// appended.
+    /// The messages to append; a `System` message goes to its slot. Empty after the append.
     pub messages: Vec<Message>,
     /// The position at which the conversation must end.
     pub expected: Option<u64>,
-    /// The id by which the same append is recognised, where it comes again.
+    /// The id by which the append is recognised if it comes again.
     pub id: Option<String>,
-    /// The slots that are written and removed.
+    /// The slots to write and remove.
     pub slots: Vec<SlotChange>,
-    /// The time of each message, or none: they are then appended now.
+    /// The time of each message; if empty, the time of the append.
     pub times: Vec<SystemTime>,
     /// The part of the conversation that must still be there.
     pub since: Option<Since>,
     /// The time when the conversation was last active, in place of now.
     pub active: Option<SystemTime>,
-    /// The branch that it is for, where the memory shows [one of several](crate::history); the
-    /// current one unless set. Other memories do not look at it.
+    /// The branch that it is for, if the memory shows [one of several](crate::history); by default
+    /// the current one. Other memories ignore it.
     pub(crate) branch: Option<On>,
 }
 
-/// The part of a conversation that a caller has seen, and wants to be there still.
+/// The part of a conversation that a caller has seen and that must still be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Since {
-    /// The incarnation that it saw, where the memory told.
+    /// The incarnation that the caller saw, if the memory has them.
     pub incarnation: Option<Incarnation>,
-    /// The position of the newest record that was there, where one was.
+    /// The position of the newest record that was there, if there was one.
     pub newest: Option<u64>,
 }
 
@@ -111,21 +110,21 @@ pub struct Since {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The positions of the messages; those of the first time, where it was `repeated`.
+    /// The positions of the messages; those of the first append if it was `repeated`.
     pub positions: Range<u64>,
-    /// The version of each slot that it wrote, where it wrote any.
+    /// The version of the slots that it wrote, if it wrote any.
     pub version: Option<SlotVersion>,
-    /// True if this memory recognises ids. If it does not, the same append is appended each
-    /// time that it comes.
+    /// True if this memory recognises ids. If it does not, the same append is appended each time
+    /// that it comes.
     pub recognised: bool,
     /// True if the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
-    /// The branch on which it was appended before, where the memory shows one of several.
+    /// The branch of the first append, if the memory shows one of several.
     pub(crate) branch: Option<On>,
 }
 
 impl fmt::Debug for Append {
-    /// Says how much is appended and under which conditions, not what is said.
+    /// Shows how much is appended and under which conditions, not what is said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Append")
             .field("messages", &self.messages.len())
@@ -149,14 +148,14 @@ impl Append {
     /// Returns the append that closes an import: the conversation, which must end at `end`, was
     /// last active at this time.
     ///
-    /// It appends nothing. Where others have appended messages with a position meanwhile it is a
-    /// conflict, and the conversation is active by their appends. Of a system message or slots that
-    /// others have written meanwhile, and of a conversation that was deleted and begun again up to
-    /// the same position, it knows nothing: close an import before anybody else uses it, or with
-    /// [`since`](Self::since) what the import saw last.
+    /// It appends nothing. If others have appended messages with a position in the meantime, it is
+    /// a conflict, and the conversation is active by their appends. It does not notice a system
+    /// message or slots that others have written in the meantime, or a conversation that was
+    /// deleted and begun again up to the same position: close an import before anyone else uses it,
+    /// or add [`since`](Self::since) with the last snapshot of the import.
     ///
-    /// The next purge goes by this time, and one in the future keeps it until then. Leave the
-    /// closing out to keep an import as long as what is said today.
+    /// The next purge uses this time; a time in the future protects the conversation until then.
+    /// Without a closing an import is kept as long as messages of today.
     pub fn closing(end: u64, active: SystemTime) -> Self {
         Self { expected: Some(end), active: Some(active), ..Self::default() }
     }
@@ -168,16 +167,17 @@ impl Append {
         self
     }
 
-    /// Gives the append an id, by which it is recognised where it comes again.
+    /// Gives the append an id, by which it is recognised if it comes again.
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
-    /// A conversation knows as many of them as its memory's [`Limits::ids`] says, mostly 64: one
-    /// that comes again behind so many others is a new one. Each [turn](crate::Turn) takes one. So
-    /// an import of more batches that is begun again needs [`expecting`](Self::expecting) besides,
-    /// or goes on from [`next_position`](super::ChatMemoryExt::next_position).
+    /// A conversation recognises as many of them as its memory's [`Limits::ids`] says, usually 64:
+    /// an id that comes again after so many others counts as new. Each [turn](crate::Turn) uses
+    /// one. So an import of more batches that may be restarted also needs
+    /// [`expecting`](Self::expecting), or must go on from
+    /// [`next_position`](super::ChatMemoryExt::next_position).
     ///
-    /// What comes again is recognised by its id alone: other messages or slots under a known id are
-    /// taken for the first ones, and are not stored.
+    /// Only the id is compared: an append with other messages or slots under a known id counts as
+    /// the first one, and is not stored.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
@@ -207,16 +207,16 @@ impl Append {
         self
     }
 
-    /// Gives each message its time, system messages included. It is kept to the millisecond; one
-    /// before 1970 is kept as 1970.
+    /// Gives each message its time, system messages included. Times are kept to the millisecond; a
+    /// time before 1970 is kept as 1970.
     #[must_use]
     pub fn with_times(mut self, times: impl IntoIterator<Item = SystemTime>) -> Self {
         self.times = times.into_iter().collect();
         self
     }
 
-    /// Appends only if the conversation that this snapshot shows still goes on: it was neither
-    /// deleted nor begun again, and not all records that were there are forgotten.
+    /// Appends only if the conversation of this snapshot still exists: it was neither deleted nor
+    /// begun again, and not all of its records were forgotten.
     #[must_use]
     pub fn since(mut self, snapshot: &Snapshot) -> Self {
         let newest = snapshot.end.checked_sub(1).filter(|newest| *newest >= snapshot.start);
@@ -224,15 +224,15 @@ impl Append {
         self
     }
 
-    /// Refuses what makes no sense, and what is larger than a memory's limits allow.
+    /// Refuses an append that is invalid, or larger than the limits of a memory allow.
     ///
-    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with. Only they know how
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), as the first step. Only they know how
     /// large messages are once they are written.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for an id or a name that is none, a slot that is changed twice or is
-    /// too large, and for times that are not one for each message.
+    /// [`ErrorKind::Invalid`] for an invalid id or name, for a slot that is changed twice or is too
+    /// large, and if the number of times is not that of the messages.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         if let Some(id) = &self.id {
             check_name("append", "the id of an append", id)?;
@@ -260,8 +260,8 @@ impl Append {
         self.messages.is_empty() && self.slots.is_empty() && self.active.is_none()
     }
 
-    /// Returns whether it begins a conversation if there is none: one that only removes slots,
-    /// or only closes, does so where it has an id that is to be recognised, and else does not.
+    /// Returns whether it begins a conversation if there is none. An append that only removes slots
+    /// or only closes does so only if it has an id.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn creates(&self) -> bool {
@@ -273,7 +273,7 @@ impl Append {
         self.slots.iter().any(|change| change.content.is_some())
     }
 
-    /// Refuses what can't be done if there is no conversation yet.
+    /// Refuses an append whose expectations can't hold if there is no conversation yet.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     ///
@@ -308,7 +308,8 @@ impl Append {
 }
 
 impl Since {
-    /// Returns whether it is still there, in a conversation of this incarnation at these positions.
+    /// Returns whether it is still there, in a conversation of this incarnation with these
+    /// positions.
     pub fn holds(&self, incarnation: Option<Incarnation>, positions: &Range<u64>) -> bool {
         self.incarnation.is_none_or(|seen| incarnation == Some(seen))
             && self.newest.is_none_or(|newest| positions.contains(&newest))
@@ -319,13 +320,13 @@ impl Appended {
     /// Returns the outcome of an append to these positions, by a memory that does not recognise
     /// ids.
     ///
-    /// For implementers of [`ChatMemory`](crate::ChatMemory), who set what else there is to say.
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), who set the other fields.
     pub fn new(positions: Range<u64>) -> Self {
         Self { positions, version: None, recognised: false, repeated: false, branch: None }
     }
 }
 
-/// Refuses an append that expects another end than there is.
+/// Refuses an append that expects another end.
 pub(super) fn must_end_at(expected: Option<u64>, actual: u64) -> Result<()> {
     let Some(expected) = expected.filter(|expected| *expected != actual) else { return Ok(()) };
     let text = format!("the conversation ends at {actual}, not at {expected}");
@@ -346,14 +347,13 @@ pub(crate) fn unsupported(operation: &'static str, what: &str, method: &str) -> 
     Error::new(ErrorKind::Unsupported, operation, text)
 }
 
-/// Returns the version of the one slot that an append wrote.
 pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
     let text = "the memory does not say of which version the slot is now";
     appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))
 }
 
-/// Refuses a message with a reference in the place of media: it says which bytes they are, and
-/// nobody knows whether these are there.
+/// Refuses a message with a reference in place of media: it names bytes, and the memory may not
+/// have them.
 pub(crate) fn must_not_refer(messages: &[Message]) -> Result<()> {
     let refers = |message: &Message| message.references().next().is_some();
     messages.iter().position(refers).map_or(Ok(()), |i| {

@@ -17,15 +17,15 @@ use crate::record::{Records, Slot, SlotVersion, Snapshot, places};
 /// A future on the heap, so that the traits that return one can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One conversation, shared by whoever talks in it, for async code.
+/// One conversation, which any number of callers can share, for async code.
 ///
 /// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word,
-/// and one sentence more:
+/// with one sentence more:
 ///
 /// - **A future that is dropped** before it is done leaves the operation done or not done, never
-///   half done. Which of the two, nobody says.
+///   half done. Which of the two is unknown.
 ///
-/// No executor is named here: that is a matter of the memory.
+/// The trait needs no particular executor; an implementation may.
 ///
 /// ```
 /// use std::ops::Range;
@@ -115,7 +115,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     /// As [`ChatMemory::evict`](super::ChatMemory::evict).
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>>;
 
-    /// Forgets everything, the system message included. Positions go on from where they were, in
+    /// Forgets everything, the system message included. Positions continue from where they were, in
     /// another incarnation.
     ///
     /// # Errors
@@ -138,8 +138,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
-    /// for.
+    /// Reads as [`read`](Self::read) does, and with it the named slots and single records.
     ///
     /// # Errors
     ///
@@ -173,13 +172,13 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("slots", "slots", "slots")) })
     }
 
-    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
-    /// recognises ids. There is nothing to wait for: it asks no server.
+    /// Returns the largest message, batch and slot that the memory accepts, and whether it has
+    /// slots and recognises ids. It asks no server, so there is nothing to wait for.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Returns the memory that a pointer shares already, as the blocking twin does.
+    /// Returns the memory that a pointer already shares, as the blocking twin does.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
     where
@@ -189,8 +188,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     }
 }
 
-/// The methods `append` and `read` of a memory whose `append_with` and `read_with` do the same and
-/// more.
+/// The methods `append` and `read` of a memory, made of its `append_with` and `read_with`.
 macro_rules! plain_by_with {
     () => {
         fn append<'a>(
@@ -265,12 +263,12 @@ fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
     pointer.downcast_ref().cloned()
 }
 
-/// Returns the memory as one that is shared, and never wrapped twice, as for the blocking twin.
+/// Returns the memory as a shared one, never wrapped twice, as for the blocking twin.
 pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn AsyncChatMemory> {
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }
 
-/// Comfort for users of an [`AsyncChatMemory`]: the twin of
+/// Convenience methods for users of an [`AsyncChatMemory`]: the twin of
 /// [`ChatMemoryExt`](super::ChatMemoryExt). Implemented for every async memory; do not implement it
 /// yourself.
 pub trait AsyncChatMemoryExt: AsyncChatMemory {
@@ -278,8 +276,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
     ///
     /// # Errors
     ///
-    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must
-    /// survive.
+    /// As [`AsyncChatMemory::append`]. The message is then lost: append a batch if it must survive.
     fn add(&self, message: impl Into<Message>) -> impl Future<Output = Result<u64>> + Send {
         let mut batch = vec![message.into()];
         async move { self.append(&mut batch, None).await.map(|range| range.start) }
@@ -298,7 +295,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.append(&mut batch, None).await }
     }
 
-    /// Appends a history that was written elsewhere, its system messages as one, in their order:
+    /// Appends a history that was written elsewhere, and joins its system messages in their order:
     /// see [`ChatMemoryExt::import`](super::ChatMemoryExt::import).
     ///
     /// # Errors
@@ -330,8 +327,8 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing and tells
-    /// positions and times besides.
+    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing, and also
+    /// has positions and times.
     ///
     /// # Errors
     ///
@@ -360,7 +357,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.len().await.map(|len| len == 0) }
     }
 
-    /// Returns the system message, where there is one.
+    /// Returns the system message, if there is one.
     ///
     /// # Errors
     ///
@@ -369,8 +366,8 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.system) }
     }
 
-    /// Returns the position that the next record will have. It counts what was ever said, and goes
-    /// on where records were evicted: for the number of those that are kept see [`len`](Self::len).
+    /// Returns the position that the next record will have. It also counts records that were
+    /// evicted; [`len`](Self::len) returns the number of those that are kept.
     ///
     /// # Errors
     ///
@@ -380,7 +377,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
     }
 
-    /// Returns the slot of this name, where there is one.
+    /// Returns the slot of this name, if there is one.
     ///
     /// # Errors
     ///
@@ -405,7 +402,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { written(&self.append_with(&mut append).await?) }
     }
 
-    /// Removes a slot, where there is one.
+    /// Removes a slot, if there is one.
     ///
     /// # Errors
     ///
@@ -437,7 +434,7 @@ pub struct AsyncPages<'a, M: ?Sized> {
 }
 
 impl<M: AsyncChatMemory + ?Sized> AsyncPages<'_, M> {
-    /// Returns the next page, or `None` behind the last. An error is the last.
+    /// Returns the next page, or `None` after the last one. An error ends the pages.
     pub async fn next(&mut self) -> Option<Result<Records>> {
         let (before, size) = self.next.begin()?;
         self.next.read(self.memory.read(before, size).await).transpose()

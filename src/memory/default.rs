@@ -20,10 +20,10 @@ use crate::record::{
     Cell, Cells, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
 };
 
-/// A conversation in this process: nothing is ever forgotten unless asked for.
+/// A conversation in this process. It forgets nothing unless you ask for it.
 ///
-/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), whatever the length of
-/// the history. What a read returned stays valid and costs later appends nothing.
+/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), for a history of any
+/// length. What a read returned stays valid and costs later appends nothing.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
@@ -42,9 +42,9 @@ pub struct DefaultChatMemory {
 #[derive(Default)]
 struct State {
     system: Option<Arc<Message>>,
-    /// Side by side in position: each begins where the one before it ends.
+    /// Contiguous in position: each begins where the one before it ends.
     runs: VecDeque<Run>,
-    /// The bytes that the messages in the last cells take, evicted ones included.
+    /// The bytes of the messages in the last cells, evicted ones included.
     bytes: usize,
     end: u64,
     extras: Extras,
@@ -75,8 +75,7 @@ impl DefaultChatMemory {
         self.state.lock().extras.active
     }
 
-    /// Returns the positions between which it lies, its incarnation and the time when it was last
-    /// active, all of one moment.
+    /// Returns its positions, its incarnation and the time of its last activity, all of one moment.
     pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
         let state = self.state.lock();
         (state.start()..state.end, state.extras.incarnation, state.extras.active)
@@ -173,7 +172,6 @@ impl State {
         self.runs.front().map_or(self.end, |run| run.position)
     }
 
-    /// Returns the snapshot of a read.
     #[expect(
         clippy::unnecessary_wraps,
         reason = "a snapshot that the caller wraps is copied: 9 ns of 49"
@@ -215,7 +213,7 @@ impl State {
             self.bytes = 0;
         }
         if let Some(run) = self.runs.back_mut() {
-            // The cell is empty: only this lock's holder fills cells, and each once.
+            // The cell is empty: only the holder of this lock fills cells, and each once.
             let filled = run.cells[used(run)].set(cell);
             debug_assert!(filled.is_ok());
             run.len += 1;
@@ -224,9 +222,8 @@ impl State {
         }
     }
 
-    /// Returns the number of cells that are allocated next, unless that is for one message alone:
-    /// twice as many as were of use the last time. Small conversations are the most numerous, so
-    /// it begins small.
+    /// Returns the number of cells to allocate next, unless they are for one large message alone:
+    /// twice as many as were used the last time. Most conversations are small, so it begins small.
     fn next_size(&self) -> usize {
         let last = self.runs.iter().rev().take(2).find(|run| run.cells.len() > 1);
         last.map_or(MIN_CELLS, |run| used(run) * 2).clamp(MIN_CELLS, MAX_CELLS)
@@ -289,7 +286,7 @@ impl State {
                 run.len -= gone;
             }
         }
-        // The list of a long history that became a short one is memory too.
+        // The list of a history that was long and became short is memory too.
         if self.runs.len() < self.runs.capacity() / 4 {
             self.runs.shrink_to(self.runs.len() * 2);
         }
@@ -297,7 +294,6 @@ impl State {
     }
 }
 
-/// Returns the number of its cells that are filled.
 fn used(run: &Run) -> usize {
     run.from + run.len
 }
@@ -309,7 +305,7 @@ impl Default for DefaultChatMemory {
 }
 
 impl fmt::Debug for DefaultChatMemory {
-    /// Says how much is in it, not what: logs are no place for conversations.
+    /// Shows how much is in it, not what: conversations do not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
         f.debug_struct("DefaultChatMemory")

@@ -1,8 +1,8 @@
 //! The common part of the memories that evict.
 //!
 //! An append, its weighing and the eviction that follows are one step under the lock of the handle,
-//! and so is a read. The callback runs without the lock: the records are read, the lock is given
-//! back, the callback takes them, and then they are evicted if they are still there.
+//! and so is a read. The callback runs without the lock: the records are read, the lock is
+//! released, the callback gets them, and then they are evicted if they are still there.
 
 mod kinds;
 mod window;
@@ -27,7 +27,6 @@ use crate::token::TokenCounter;
 pub(super) struct Evicting<M> {
     memory: M,
     limit: Limit,
-    /// The counter of tokens; without one, each message weighs 1.
     counter: Option<Box<dyn TokenCounter>>,
     on_evict: Option<Box<OnEvict>>,
     state: ReentrantMutex<RefCell<State>>,
@@ -44,15 +43,15 @@ pub(super) type OnEvict =
 #[derive(Default)]
 struct State {
     window: Window,
-    /// The thread that hands records over, and the position up to which it does.
+    /// The thread that passes records to the callback, and the position up to which it does.
     evictor: Option<(ThreadId, u64)>,
 }
 
-/// The oldest records that are out of the window, and where they end.
+/// The oldest records outside the window, and where they end.
 struct Piece {
     records: Records,
     end: u64,
-    /// The conversation that they are of.
+    /// The count of beginnings when they were read: it identifies their conversation.
     beginnings: u64,
 }
 
@@ -99,23 +98,23 @@ impl<M: ChatMemory> Evicting<M> {
         })
     }
 
-    /// Weighs the messages of a batch. All that can fail comes before the append: a batch is never
-    /// half done.
+    /// Weighs the messages of a batch. Everything that can fail comes before the append, so that a
+    /// batch is never half done.
     fn weigh_all(&self, batch: &[Message]) -> Result<Vec<Weighed>> {
         let stored = batch.iter().filter(|message| !message.is_system());
         stored.map(|message| self.weigh(message)).collect()
     }
 
-    /// Appends, and evicts what is over the limit then. The append returns the positions of the
-    /// batch if it is new.
+    /// Appends, and evicts what is over the limit then. `append` returns the positions of the batch
+    /// if it is new.
     fn append_and_evict<T>(
         &self,
         limit: usize,
         batch: Vec<Weighed>,
         append: impl FnOnce() -> Result<(T, Option<Range<u64>>)>,
     ) -> Result<T> {
-        // An error behind the append would say that the batch is not appended, and it is. Reads
-        // leave out what could not be evicted, and the next append tries again.
+        // An error after the append would say that the batch was not appended, although it was.
+        // Reads leave out what could not be evicted, and the next append tries again.
         let appended = self.locked(|state| {
             let (appended, positions) = append()?;
             let _ = positions.map(|positions| self.appended(state, &positions, batch, limit));
@@ -125,7 +124,7 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(appended)
     }
 
-    /// Takes a batch that was appended into the window.
+    /// Adds a batch that was appended to the window.
     fn appended(
         &self,
         state: &mut State,
@@ -139,7 +138,7 @@ impl<M: ChatMemory> Evicting<M> {
             self.refresh(window, limit)?;
         } else if !window.was_seen() {
             // What was appended is read back too: another conversation may be in its place by now,
-            // and nothing would ever tell.
+            // and later nothing would reveal that.
             if self.catch_up(window, at.end, &[], limit)? {
                 window.trim(limit);
             } else {
@@ -184,8 +183,8 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
-        // Records that have left the window go to the callback first, and are not in the number
-        // that is returned.
+        // Records that have left the window go to the callback first, and are not counted in the
+        // number that is returned.
         self.trim()?;
         self.locked(|State { window, .. }| {
             let gone = self.memory.evict(before)?;
@@ -211,8 +210,8 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(gone + self.hand_over(limit)?)
     }
 
-    /// Works on the window under the lock. A callback of a memory inside, which may use this one
-    /// while it appends there, sees the window as another handle would.
+    /// Works on the window under the lock. A callback of the memory inside may use this memory
+    /// while an append runs; it then sees the window as another handle would.
     fn locked<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let state = self.state.lock();
         match state.try_borrow_mut() {
@@ -250,9 +249,9 @@ impl<M: ChatMemory> Evicting<M> {
         Err(began_again("evict"))
     }
 
-    /// Looks at the records before `to` that are not known, because they were there before this
-    /// handle or others have appended them: from the newest back, until they and the `batch` behind
-    /// them fill the window. Returns false if that shows another conversation.
+    /// Reads the unknown records before `to`, which were there before this handle or which others
+    /// have appended: from the newest back, until they and the `batch` after them fill the window.
+    /// Returns false if they are of another conversation.
     fn catch_up(
         &self,
         window: &mut Window,
@@ -264,7 +263,7 @@ impl<M: ChatMemory> Evicting<M> {
         let mut begins = batch.first().is_some_and(|first| first.surely_begins());
         let (mut at, mut seen) = (to, VecDeque::new());
         let mut page = if self.counter.is_some() { PAGE } else { limit.saturating_add(1) };
-        // A window that is full on a result may yet begin with the call.
+        // A window that begins with a result may still have to include its call.
         let is_full = |total, begins| begins && total > limit as u128;
         while at > window.end() && !is_full(total, begins) {
             let n = places(at - window.end()).min(page);
@@ -289,14 +288,14 @@ impl<M: ChatMemory> Evicting<M> {
                 at = record.position();
             }
             if at == before {
-                // Nothing but rows that can't be read, or nothing at all.
+                // Only rows that can't be read, or nothing at all.
                 let Some(row) = oldest_unreadable.filter(|row| *row < at) else { break };
                 let row = row.max(window.end());
                 (row..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));
                 at = row;
             }
         }
-        // Others may have evicted some of it meanwhile, or it is behind a full window.
+        // Others may have evicted some of it in the meantime, or it lies before a full window.
         let gone = window.end().saturating_sub(at);
         if at > window.end() && to > window.end() {
             window.begin_at(at);
@@ -305,8 +304,7 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(true)
     }
 
-    /// Evicts what is out of the window if no callback is to have it first; returns how many
-    /// records.
+    /// Evicts what is outside the window if there is no callback; returns how many records.
     fn evict_now(&self, State { window, .. }: &mut State) -> Result<u64> {
         let pending = window.pending().filter(|_| self.on_evict.is_none());
         let Some(pending) = pending else { return Ok(0) };
@@ -315,15 +313,15 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(gone)
     }
 
-    /// Hands over what is out of the window to the callback, and evicts it; returns how many
-    /// records. If another thread is at it, that one goes on for both.
+    /// Passes what is outside the window to the callback, and evicts it; returns how many records.
+    /// If another thread is doing that, it goes on for both.
     fn hand_over(&self, limit: usize) -> Result<u64> {
         let Some(on_evict) = &self.on_evict else { return Ok(0) };
         let me = thread::current().id();
         let begun = self.locked(|State { window, evictor }| {
             match evictor {
-                // What a callback pushes out by an append waits for the next one. Else a callback
-                // that appends a message each time would never end.
+                // Records that a callback pushes out by an append wait for the next append.
+                // Otherwise a callback that appends a message each time would never end.
                 Some((other, until)) if *other != me => *until = window.first(),
                 Some(_) => {}
                 None => {
@@ -348,8 +346,8 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(gone)
     }
 
-    /// Returns the next piece to hand over. If there is none, the duty to evict ends under the same
-    /// lock, so that no other thread leaves anything to it that it does not see.
+    /// Returns the next piece for the callback. If there is none, the duty to evict ends under the
+    /// same lock, so that no other thread can leave it work that it does not see.
     fn oldest(&self, State { window, evictor }: &mut State, limit: usize) -> Result<Option<Piece>> {
         for _ in 0..TRIES {
             let until = evictor.map_or(0, |(_, until)| until);
@@ -364,7 +362,7 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(None)
     }
 
-    /// Goes on with the window of the conversation that was begun in the place of the known one.
+    /// Goes on with the window of the conversation that has replaced the known one.
     fn begin_again(
         &self,
         window: &mut Window,
@@ -379,7 +377,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Returns the oldest of these records, up to the end of a group once they are enough. `None`
-    /// if they are of another conversation than the one that is known.
+    /// if they are of another conversation than the known one.
     fn piece(
         &self,
         window: &mut Window,
@@ -388,7 +386,7 @@ impl<M: ChatMemory> Evicting<M> {
         let beginnings = window.beginnings;
         let piece = |records, end| Ok(Some(Piece { records, end, beginnings }));
         if from < window.handed_over {
-            // The callback has it, but then the memory failed to evict.
+            // The callback has received it, but then the memory failed to evict.
             return piece(Records::default(), window.handed_over.min(to));
         }
         let mut page = HANDED_OVER;
@@ -415,8 +413,8 @@ impl<M: ChatMemory> Evicting<M> {
         }
     }
 
-    /// Evicts what the callback has taken; returns how many records. Time has passed, so it looks
-    /// first whether the conversation is still the same.
+    /// Evicts what the callback has received; returns how many records. Time has passed, so it
+    /// first checks whether the conversation is still the same.
     fn forget(
         &self,
         State { window, evictor }: &mut State,
@@ -437,7 +435,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 }
 
-/// Ends the duty of the thread that evicts, also if it fails or panics.
+/// Ends the duty of the thread that evicts, even if it fails or panics.
 struct Evicts<'a>(&'a ReentrantMutex<RefCell<State>>);
 
 impl Drop for Evicts<'_> {
@@ -461,16 +459,14 @@ fn began_again(operation: &'static str) -> Error {
     Error::new(ErrorKind::Storage, operation, text)
 }
 
-/// The number of times that an operation looks again because the conversation was deleted and
-/// begun again meanwhile.
+/// The number of attempts of an operation if the conversation is deleted and begun again each time.
 const TRIES: usize = 100;
 
-/// The number of records that are looked at first if their weights are not known. Then twice as
-/// many.
+/// The size of the first page of records with unknown weights. Each further page is twice as large.
 const PAGE: usize = 32;
 
-/// The least number of records that the callback is given at a time, if there are as many: a long
-/// history that comes under a window for the first time is not loaded at once.
+/// The least number of records that the callback gets at a time, if there are as many. It keeps a
+/// long history that comes under a window for the first time from being loaded at once.
 const HANDED_OVER: u64 = 256;
 
 impl fmt::Debug for Limit {

@@ -1,4 +1,4 @@
-//! The methods that every memory has beside those that it must write.
+//! The methods that every memory has in addition to those that it implements.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::message::{Message, with_one_system};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
-/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it
-/// yourself.
+/// Convenience methods for users of a [`ChatMemory`]. Implemented for every memory; do not
+/// implement it yourself.
 pub trait ChatMemoryExt: ChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///
     /// # Errors
     ///
-    /// As [`ChatMemory::append`]. The message is then gone: append a batch where it must survive.
+    /// As [`ChatMemory::append`]. The message is then lost: append a batch if it must survive.
     fn add(&self, message: impl Into<Message>) -> Result<u64> {
         self.append(&mut vec![message.into()], None).map(|range| range.start)
     }
@@ -32,8 +32,8 @@ pub trait ChatMemoryExt: ChatMemory {
 
     /// Appends a history that was written elsewhere; returns the positions of its records.
     ///
-    /// It does what [`add_all`](Self::add_all) does, but for system messages: a memory has one, so
-    /// those of the history become one, in their order. `add_all` keeps the last of them.
+    /// It does what [`add_all`](Self::add_all) does, except for system messages: a memory has only
+    /// one, so those of the history are joined in their order. `add_all` keeps the last of them.
     ///
     /// ```
     /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, wire};
@@ -71,8 +71,8 @@ pub trait ChatMemoryExt: ChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing and tells
-    /// positions and times besides.
+    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing, and also
+    /// has positions and times.
     ///
     /// ```
     /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
@@ -111,7 +111,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.len().map(|len| len == 0)
     }
 
-    /// Returns the system message, where there is one.
+    /// Returns the system message, if there is one.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.system)
     }
 
-    /// Returns the position that the next record will have. It counts what was ever said, and goes
-    /// on where records were evicted: for the number of those that are kept see [`len`](Self::len).
+    /// Returns the position that the next record will have. It also counts records that were
+    /// evicted; [`len`](Self::len) returns the number of those that are kept.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.end)
     }
 
-    /// Returns the slot of this name, where there is one.
+    /// Returns the slot of this name, if there is one.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ pub trait ChatMemoryExt: ChatMemory {
         written(&self.append_with(&mut Append::default().set_slot(name, content, expected))?)
     }
 
-    /// Removes a slot, where there is one.
+    /// Removes a slot, if there is one.
     ///
     /// # Errors
     ///
@@ -180,8 +180,9 @@ pub trait ChatMemoryExt: ChatMemory {
 
     /// Returns the history in pages of `size` records, from the newest page to the oldest.
     ///
-    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a
-    /// row that can't be read only makes its page shorter. A size of 0 counts as 1.
+    /// Pages go by position: records that are appended in the meantime are neither repeated nor do
+    /// they hide others, and a row that can't be read only makes its page shorter. A size of 0
+    /// counts as 1.
     fn pages(&self, size: usize) -> Pages<'_, Self> {
         Pages { memory: self, next: NextPage::of(size) }
     }
@@ -213,7 +214,7 @@ impl<M: ChatMemory + ?Sized> Iterator for Pages<'_, M> {
     }
 }
 
-/// The page that is read next, blocking or not. An error is the last.
+/// The page to read next, blocking or not. An error ends the pages.
 #[derive(Debug)]
 pub(super) struct NextPage {
     size: usize,
@@ -226,7 +227,7 @@ impl NextPage {
         Self { size: size.max(1), before: None, done: false }
     }
 
-    /// Returns what to read: so many records before a position. `None` behind the last page.
+    /// Returns what to read: so many records before a position. `None` after the last page.
     pub(super) fn begin(&mut self) -> Option<(Option<u64>, usize)> {
         let was_done = std::mem::replace(&mut self.done, true);
         (!was_done).then_some((self.before, self.size))

@@ -1,5 +1,5 @@
-//! The extras of a conversation in this process: incarnation, slots, ids, and when it was last
-//! active.
+//! The extras of a conversation in this process: incarnation, slots, ids, and the time of its last
+//! activity.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -10,10 +10,9 @@ use crate::memory::append::forgotten;
 use crate::memory::{Append, Appended};
 use crate::record::{Incarnation, Slot, SlotVersion, millis};
 
-/// The number of ids of appends that are remembered.
 pub(super) const IDS: usize = 64;
 
-/// All that a conversation has beside its messages.
+/// What a conversation holds in addition to its messages.
 pub(super) struct Extras {
     pub(super) incarnation: Incarnation,
     /// The time of the last append, in milliseconds since 1970.
@@ -25,7 +24,7 @@ pub(super) struct Extras {
 #[derive(Default)]
 struct More {
     slots: BTreeMap<Arc<str>, Slot>,
-    /// The appends that are recognised if they come again, by their ids, the newest last.
+    /// The appends that are recognised by their ids, the newest last.
     known: VecDeque<(String, Appended)>,
 }
 
@@ -34,14 +33,13 @@ impl Extras {
         Self { incarnation, active: 0, more: None }
     }
 
-    /// Returns the outcome of the append of this id, where there was one.
+    /// Returns the outcome of the append with this id, if there was one.
     pub(super) fn known(&self, id: &str) -> Option<Appended> {
         let (_, known) = self.more.as_ref()?.known.iter().find(|(known, _)| known == id)?;
         Some(Appended { repeated: true, ..known.clone() })
     }
 
-    /// Compares the conversation, which is at these positions, with what an append expects beside
-    /// them.
+    /// Compares the conversation, which has these positions, with the expectations of an append.
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
         if append.since.is_some_and(|since| !since.holds(Some(self.incarnation), positions)) {
             return Err(forgotten());
@@ -53,7 +51,7 @@ impl Extras {
         })
     }
 
-    /// Makes the changes of an append, whose messages are at these positions now.
+    /// Applies the changes of an append, whose messages have these positions.
     pub(super) fn change(&mut self, append: &Append, positions: Range<u64>, now: u64) -> Appended {
         let mut appended = Appended::new(positions);
         appended.recognised = true;
@@ -99,7 +97,7 @@ impl Extras {
         names.iter().enumerate().filter_map(wanted).collect()
     }
 
-    /// Forgets the slots, and begins another incarnation; ids are recognised for longer.
+    /// Forgets the slots, and begins another incarnation; ids are still recognised.
     pub(super) fn clear(&mut self) {
         self.incarnation = Incarnation::random();
         if let Some(more) = &mut self.more {

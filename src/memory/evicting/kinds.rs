@@ -1,28 +1,29 @@
 //! The public side of the memories that evict.
 
-/// Gives a public memory of this kind, which has a name and constructors of its own, the rest.
+/// Adds the common methods to an evicting memory, which has its own name and constructors.
 macro_rules! evicting {
     ($name:ident) => {
         impl<M: ChatMemory> $name<M> {
-            /// Returns the same memory with a callback that receives what is evicted: to archive
-            /// it, or to summarise it.
+            /// Returns the same memory with a callback that receives the records to be evicted: to
+            /// archive or to summarise them.
             ///
             /// - It is called **before** the records are forgotten, with whole tool groups, in the
             ///   order of their positions, and never by two threads at once. No lock is held, so
-            ///   appends and reads by others go on meanwhile.
+            ///   others can append and read in the meantime.
             /// - Each record is given **once**. Only if the callback fails or panics, nothing is
             ///   forgotten, and the next append offers the same records again; the append itself is
-            ///   done, and [`trim`](Self::trim) tells the error. After a crash in between, or if
+            ///   done, and [`trim`](Self::trim) returns the error. After a crash in between, or if
             ///   several processes or handles evict from the same memory, a record may be given
             ///   again: at least once in all, if each of them has a callback.
-            /// - A conversation that others **clear**, or **delete and begin again**, is given from
-            ///   there, as far as it is evicted here: before records are evicted it is looked at
-            ///   once more, since that may have happened while the callback ran. The memory tells
-            ///   it by the [incarnation](crate::record::Snapshot::incarnation); of one that knows
-            ///   none, only an end or a beginning that moved back is noticed.
-            /// - It may append here. What that pushes out waits for the next append.
+            /// - If others **clear** a conversation, or **delete and begin it again**, the callback
+            ///   gets the records of the new one, as far as this memory evicts them. The
+            ///   conversation is checked once more before records are evicted, since it may have
+            ///   changed while the callback ran. The
+            ///   [incarnation](crate::record::Snapshot::incarnation) shows the change; in a memory
+            ///   without incarnations it is noticed only if the end or the beginning moved back.
+            /// - It may append to this memory. What that pushes out waits for the next append.
             /// - It is not called for what [`evict`](ChatMemory::evict) or
-            ///   [`clear`](ChatMemory::clear) is told to forget.
+            ///   [`clear`](ChatMemory::clear) forgets.
             #[must_use]
             pub fn on_evict(
                 mut self,
@@ -39,9 +40,9 @@ macro_rules! evicting {
             }
 
             /// Evicts now what is over the limit, and returns how many records: after the limit
-            /// shrank, or to see why an append could not.
+            /// became smaller, or to see why an append could not evict.
             ///
-            /// What another thread is evicting at this moment is left to it.
+            /// What another thread is evicting at this moment is left to that thread.
             ///
             /// # Errors
             ///
@@ -57,7 +58,7 @@ macro_rules! evicting {
             }
         }
 
-        #[deny(clippy::missing_trait_methods)] // one that is not limited would read past the limit
+        #[deny(clippy::missing_trait_methods)] // a default method would read past the limit
         impl<M: ChatMemory> ChatMemory for $name<M> {
             fn id(&self) -> &MemoryId {
                 self.inner.memory().id()

@@ -1,9 +1,9 @@
-//! The window of an evicting memory: what each of its records weighs, and where its groups begin.
+//! The window of an evicting memory: the weights of its records, and where its groups begin.
 //! Arithmetic only: no lock, no I/O.
 //!
 //! A group is an answer with tool calls and the results directly behind it, or any other message
-//! alone. The application's own records, which are sent to no model, weigh nothing, part nothing,
-//! and go with the group that they stand behind. Windows begin with a group.
+//! alone. The application's own records, which are never sent to a model, weigh nothing, separate
+//! nothing, and belong to the group before them. Windows begin with a group.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,24 +14,25 @@ use crate::record::{Incarnation, Snapshot};
 /// The newest records of a conversation, as far as a handle has seen them.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// The position of the oldest record in the window: what is before it is evicted, or about to
-    /// be. It never moves back, so a limit that grows again brings nothing back.
+    /// The position of the oldest record in the window: everything before it is evicted, or about
+    /// to be. It never moves back, so a limit that grows again brings nothing back.
     first: u64,
     /// The records from `first` on, without gaps. The first of them begins a group.
     records: VecDeque<Held>,
-    /// The sum of their weights. So wide that even counts of `usize::MAX` can be taken out again.
+    /// The sum of their weights. It is so wide that even counts of `usize::MAX` can be subtracted
+    /// again.
     total: u128,
     /// The number of groups that begin in the window.
     groups: usize,
     /// The memory inside holds nothing before this position.
     evicted: u64,
-    /// The callback was given everything before this position.
+    /// The callback has received everything before this position.
     pub(super) handed_over: u64,
-    /// The incarnation that was read, if the memory knows it.
+    /// The incarnation that was read, if the memory has them.
     incarnation: Option<Incarnation>,
     /// True once the conversation was read, so that another one in its place is noticed.
     was_seen: bool,
-    /// The number of times that the conversation was found to have been deleted and begun again.
+    /// The number of times that the conversation was found deleted and begun again.
     pub(super) beginnings: u64,
 }
 
@@ -55,9 +56,8 @@ enum GroupRole {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     weighed: Weighed,
-    /// True if a group begins here.
     begins: bool,
-    /// True if a result that comes directly behind belongs to the same group.
+    /// True if a result directly behind it belongs to the same group.
     open: bool,
 }
 
@@ -75,7 +75,7 @@ impl Weighed {
         Self { weight, kind }
     }
 
-    /// Returns whether a group begins here, whatever stands before.
+    /// Returns whether a group begins here, independent of the records before.
     pub(super) fn surely_begins(self) -> bool {
         matches!(self.kind, GroupRole::Calls | GroupRole::Other)
     }
@@ -91,16 +91,16 @@ impl Window {
         self.first + self.records.len() as u64
     }
 
-    /// Returns the positions that have left the window and not the memory.
+    /// Returns the positions that have left the window but not the memory.
     pub(super) fn pending(&self) -> Option<Range<u64>> {
         (self.evicted < self.first).then_some(self.evicted..self.first)
     }
 
-    /// Compares what is known with what a read shows. Returns false if that is another
-    /// conversation, since the known one was deleted: then nothing is known any more.
+    /// Compares what is known with this snapshot. Returns false if it shows another conversation,
+    /// because the known one was deleted: then nothing is known any more.
     ///
-    /// It is another one if its incarnation is, or if it ends before what was seen, or begins
-    /// before what was evicted.
+    /// It is another one if it has another incarnation, ends before what was seen, or begins before
+    /// what was evicted.
     pub(super) fn observe(&mut self, shown: &Snapshot) -> bool {
         let seen = self.incarnation;
         let is_known = seen.zip(shown.incarnation).is_none_or(|(seen, shown)| seen == shown)
@@ -115,7 +115,6 @@ impl Window {
         is_known
     }
 
-    /// Returns whether the conversation was read.
     pub(super) fn was_seen(&self) -> bool {
         self.was_seen
     }
@@ -132,7 +131,7 @@ impl Window {
             self.begin_at(position);
         }
         while self.first < position && self.pop() {}
-        // Results whose call is gone belong to no group: each of them is one.
+        // Results whose call is gone belong to no group: each of them becomes one.
         for (i, held) in self.records.iter_mut().take_while(|held| !held.begins).enumerate() {
             held.open = false;
             if i == 0 || held.weighed.kind == GroupRole::Result {
@@ -142,13 +141,13 @@ impl Window {
         }
     }
 
-    /// Notes that all is gone, and that another incarnation goes on behind it.
+    /// Notes that everything is gone, and that another incarnation follows.
     pub(super) fn cleared(&mut self) {
         self.gone_before(self.end());
         (self.incarnation, self.was_seen) = (None, false);
     }
 
-    /// Empties the window, which begins at this position now.
+    /// Empties the window, which now begins at this position.
     pub(super) fn begin_at(&mut self, position: u64) {
         self.first = position;
         self.records.clear();
@@ -169,7 +168,7 @@ impl Window {
         self.records.push_back(Held { weighed, begins, open });
     }
 
-    /// Moves the start of the window forward until it weighs no more than `limit`, or only the
+    /// Moves the start of the window forward until its weight is at most `limit`, or only the
     /// newest group is left.
     pub(super) fn trim(&mut self, limit: usize) {
         while self.total > limit as u128 && self.groups > 1 {
