@@ -20,6 +20,7 @@ pub struct Call {
     pub(super) may_have_run: bool,
     pub(super) is_repeatable: bool,
     pub(super) staged: Records,
+    /// The branch of the turn.
     pub(super) on: Option<On>,
 }
 

@@ -93,6 +93,7 @@ pub(crate) struct Stored {
     began: Option<Seen>,
     /// The position where the next page ends; `None` for the newest page.
     before: Option<u64>,
+    /// The branch on which it is.
     on: Option<On>,
     /// The conversation as its newest page showed it.
     seen: Option<Seen>,

@@ -246,8 +246,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks for the append under the id of a part. The turn goes on with the branch of that
-    /// append, and makes no second one.
+    /// Looks what was appended under the id of a part. The turn goes on where that was, and makes
+    /// no branch once more.
     async fn find(
         &mut self,
         memory: &impl AnyMemory,

@@ -67,7 +67,7 @@ impl Turn {
         }
     }
 
-    /// Returns the branch on which it was begun, if that is known.
+    /// Returns the branch on which it was begun, where that is known.
     pub(crate) fn on(&self) -> Option<On> {
         self.state.on()
     }

@@ -40,7 +40,7 @@ pub(super) struct Prompts {
     outcome: Option<Outcome>,
     /// The data of media that were read after the records that refer to them.
     media: MediaData,
-    /// True once media are read with the records, because some were evicted before they were read.
+    /// True once media are read with the records: some were evicted before they were read.
     reads_media: bool,
 }
 

@@ -193,6 +193,7 @@ over!(dyn ChatMemory, [], [], next, |work| at_once(work));
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await], next_async, |work| work.await);
 
+/// Returns the turn, begun on a branch in the making.
 fn on_branch(mut turn: Turn, on: On) -> Turn {
     turn.state.on = Some(on);
     turn

@@ -199,7 +199,7 @@ pub(super) fn calls_among<'a>(
 }
 
 impl State {
-    /// Returns the branch on which it was begun, if that is known.
+    /// Returns the branch on which it was begun, where that is known.
     pub(super) fn on(&self) -> Option<On> {
         self.on.or_else(|| self.seen?.incarnation.map(On::branch))
     }

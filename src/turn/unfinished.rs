@@ -112,8 +112,7 @@ impl Unfinished {
         since(&self.state)
     }
 
-    /// Returns false if it was begun in another life of its conversation, that is on another
-    /// branch.
+    /// Returns false if it was begun in another life of its conversation: on another branch.
     pub(crate) fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
         let begun = self.state.on().map(|on| on.id);
         begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
