@@ -55,7 +55,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! Waiting, and time limits
+//! # Waiting, and time limits
 //!
 //! Threads can share a conversation. By default two turns at the same time are both stored whole,
 //! one behind the other; [`Conversation::when_busy`] makes the second wait. A call can have a [time
@@ -408,7 +408,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
-    /// Refuses to change the current branch while a turn runs, unless `when_busy` makes it wait.
+    /// Refuses to change what is current while a turn runs, unless this waits for its end.
     fn must_rest(&self) -> Result<()> {
         let runs = self.steers.lock().iter().any(|it| it.strong_count() > 0);
         if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
@@ -616,9 +616,9 @@ fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
 /// What an answer begins with: a question, or the decision on a waiting call.
 enum Begin<'a> {
     Asked(Box<Turn>),
-    /// The newest question, which gets a new answer.
+    /// The newest question, which is answered anew.
     Regenerate,
-    /// A question in place of the message at this position.
+    /// A question in the place of the message at this position.
     Edit(u64, Box<Turn>),
     Decided(&'a Waiting, Decision<'a>),
 }

@@ -19,16 +19,16 @@ use crate::record::Incarnation;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Ask this question.
+    /// To ask this.
     Say(String),
-    /// Ask this question in place of the message at this position.
+    /// To ask this in the place of the message at this position.
     Edit(u64, String),
-    /// Answer the newest question again.
+    /// To answer the newest question anew.
     Regenerate,
-    /// Show another variant: one of those that a page [names](crate::history::Entry::branches).
+    /// To show another variant: one of those that a page [names](crate::history::Entry::branches).
     Switch(Incarnation),
-    /// Undo the newest turn or change.
+    /// To take the newest turn or change back.
     Undo,
-    /// Redo the last undo.
+    /// To do again what was taken back last.
     Redo,
 }

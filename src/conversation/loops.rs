@@ -171,9 +171,10 @@ macro_rules! over {
                 self.answer(Begin::Decided(waiting, Decision::Refuse(why)), |_| {})$($now)*
             }
 
-            /// Answers the newest question again, on a branch of its own: see
-            /// [`history`](crate::history). If that fails, or there is no answer, the former answer
-            /// stays current. Redraw a page from the first of the [positions](Done::positions) on.
+            /// Answers the newest question anew, on a branch of its own: see
+            /// [`history`](crate::history). If that fails, or nothing is answered, the former
+            /// answer stays current. A page is to be drawn anew from the first of the
+            /// [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
             /// `prompt().regenerate()` begins.
@@ -188,9 +189,9 @@ macro_rules! over {
                 self.answer(Begin::Regenerate, |_| {})$($now)*
             }
 
-            /// Asks something else in place of the message at this position, on a branch of its
-            /// own: see [`history`](crate::history). If that fails, or there is no answer, the
-            /// former messages stay current. Redraw a page from the first of the
+            /// Asks something else in the place of the message at this position, on a branch of its
+            /// own: see [`history`](crate::history). If that fails, or nothing is answered, what
+            /// was said before stays current. A page is to be drawn anew from the first of the
             /// [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
@@ -255,7 +256,7 @@ macro_rules! over {
                 Ok(None)
             }
 
-            /// Undoes the newest turn or change: see
+            /// Takes the newest turn or change back: see
             /// [`BranchView::undo`](crate::history::BranchView::undo).
             ///
             /// # Errors
@@ -268,7 +269,8 @@ macro_rules! over {
                 self.prompt.undo()$($now)*
             }
 
-            /// Redoes the last undo: see [`BranchView::redo`](crate::history::BranchView::redo).
+            /// Does again what was taken back last: see
+            /// [`BranchView::redo`](crate::history::BranchView::redo).
             ///
             /// # Errors
             ///
@@ -291,7 +293,7 @@ macro_rules! over {
                 self.prompt.switch(to)$($now)*
             }
 
-            /// Returns the variants of the message at this position.
+            /// Returns what was said in the place of the message at this position.
             ///
             /// # Errors
             ///
