@@ -126,8 +126,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`Snapshot::end`] is still what the caller saw. So if two processes answer the same message,
     /// one of them gets a conflict.
     ///
-    /// An empty batch, or a batch of `System` messages only, returns an empty range at the end. A
-    /// [reference](crate::message::MediaReference) in place of media is refused, as
+    /// An empty batch, or one of `System` messages alone, returns an empty range at the end. A
+    /// [reference](crate::message::MediaReference) in the place of media is refused, as
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// Pass it to [`ChatMemory::append_with`](crate::ChatMemory::append_with), which takes the messages
 /// out of it. If that fails they stay, and the same `Append` can be tried again.
 ///
-/// Exactly once
+/// # Exactly once
 ///
 /// ```
 /// use memory_prompt::memory::Append;
@@ -33,7 +33,7 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// With a document next to the records
+/// # With a document next to the records
 ///
 /// ```
 /// # use memory_prompt::memory::{Append, Expected, Read};
@@ -91,8 +91,8 @@ pub struct Append {
     pub since: Option<Since>,
     /// The time when the conversation was last active, in place of now.
     pub active: Option<SystemTime>,
-    /// The branch that it is for, if the memory shows [one of several](crate::history); by default
-    /// the current one. Other memories ignore it.
+    /// The branch that it is for, where the memory shows [one of several](crate::history); the
+    /// current one unless set. Other memories do not look at it.
     pub(crate) branch: Option<On>,
 }
 
@@ -119,7 +119,7 @@ pub struct Appended {
     pub recognised: bool,
     /// True if the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
-    /// The branch of the first append, if the memory shows one of several.
+    /// The branch on which it was appended before, where the memory shows one of several.
     pub(crate) branch: Option<On>,
 }
 
@@ -352,8 +352,8 @@ pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
     appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))
 }
 
-/// Refuses a message with a reference in place of media: it names bytes, and the memory may not
-/// have them.
+/// Refuses a message with a reference in the place of media: it says which bytes they are, and
+/// nobody knows whether these are there.
 pub(crate) fn must_not_refer(messages: &[Message]) -> Result<()> {
     let refers = |message: &Message| message.references().next().is_some();
     messages.iter().position(refers).map_or(Ok(()), |i| {

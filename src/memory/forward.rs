@@ -11,7 +11,7 @@ use crate::record::{SlotVersion, Snapshot};
 
 macro_rules! forward {
     ($($pointer:ty: $shared:expr),*) => {$(
-        // A method that is added to the trait and forgotten here would lose the inner memory's own
+        // A method that is added to the trait and forgotten here would hide the inner memory's own
         // version of it.
         #[deny(clippy::missing_trait_methods)]
         impl<M: ChatMemory + ?Sized> ChatMemory for $pointer {
@@ -54,13 +54,13 @@ macro_rules! forward {
 
 forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
 
-/// Returns the pointer itself, if it is of the kind by which everybody shares a memory.
+/// Returns the pointer itself, if it is the type that all prompts share a memory by.
 fn same(pointer: &dyn Any) -> Option<Arc<dyn ChatMemory>> {
     pointer.downcast_ref().cloned()
 }
 
-/// Returns the memory as one that is shared. A pointer to one that is shared already gives that
-/// one, so a memory that is handed in and back again and again is never more than one pointer away.
+/// Returns the memory as a shared one. A pointer that is already shared is returned itself, so a
+/// memory that is passed in and out repeatedly is never more than one pointer away.
 pub(crate) fn share(memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }

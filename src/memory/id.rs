@@ -1,4 +1,4 @@
-//! The name of a conversation.
+//! The id of a conversation.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// The id of a conversation: opaque text, chosen by the caller.
 ///
-/// Any text will do. The custom is `{domain}:{user}:{conversation}`, for example
+/// Any text is valid. The convention is `{domain}:{user}:{conversation}`, for example
 /// `support:u1001:c2002`. There is no shared default:
-/// [`DefaultChatMemory`](super::DefaultChatMemory) makes up a new one.
+/// [`DefaultChatMemory`](super::DefaultChatMemory) generates a new id.
 ///
 /// ```
 /// use memory_prompt::memory::MemoryId;
@@ -23,9 +23,9 @@ use std::sync::Arc;
 pub struct MemoryId(Arc<str>);
 
 impl MemoryId {
-    /// Returns an id that nobody else has: 128 random bits in the form of a UUID.
+    /// Returns a unique id: 128 random bits in the form of a UUID.
     ///
-    /// The bits come from the standard library's hasher seeds: unique, but no secret. An id is a
+    /// The bits come from the standard library's hasher seeds: unique, but not secret. An id is a
     /// name, not a permission.
     pub fn random() -> Self {
         let word = || RandomState::new().hash_one(std::process::id());

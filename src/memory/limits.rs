@@ -1,24 +1,24 @@
 //! The limits of a memory.
 
-/// The largest things that a memory takes, in bytes as it writes them, and what it keeps at all.
+/// The most that a memory accepts, in bytes as it writes them, and whether it has slots and ids.
 ///
 /// ```
 /// use memory_prompt::{ChatMemory, DefaultChatMemory};
 ///
 /// let limits = DefaultChatMemory::new().limits();
 /// assert!(limits.has_slots());
-/// assert_eq!(limits.message, usize::MAX); // as far as anybody knows
+/// assert_eq!(limits.message, usize::MAX); // no limit is known
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The largest message, in its codec; `usize::MAX` where no limit is known.
+    /// The largest message, in its codec; `usize::MAX` if no limit is known.
     pub message: usize,
-    /// The largest batch, slots included; `usize::MAX` where no limit is known.
+    /// The largest batch, slots included; `usize::MAX` if no limit is known.
     pub batch: usize,
-    /// The largest content of a slot; 0 where the memory has no slots.
+    /// The largest content of a slot; 0 if the memory has no slots.
     pub slot: usize,
-    /// The least number of ids of appends that a conversation recognises; 0 where the memory
+    /// The least number of ids of appends that a conversation recognises; 0 if the memory
     /// recognises none.
     pub ids: usize,
 }

@@ -10,55 +10,56 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, SlotVersion, Snapshot};
 
-/// A memory that keeps the newest messages up to a number of them, and evicts older ones from the
+/// A memory that keeps at most a number of the newest messages, and evicts older ones from the
 /// memory inside for good.
 ///
-/// Take it where the history itself must not grow: for storage that is paid for, or for rules on
-/// how long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it
-/// forgets nothing, and can be another one tomorrow.
+/// Use it if the history itself must not grow: for storage that costs money, or for rules on how
+/// long messages of users may be kept. If you only want to send less, use a
+/// [`Window`](crate::Window): it forgets nothing, and you can change it tomorrow.
 ///
 /// | | is sent | is kept |
 /// |---|---|---|
 /// | [`Window`](crate::Window), [`Budget`](crate::Budget) | the newest | everything |
-/// | `MessageWindowChatMemory` | what the window on it takes | the newest messages |
+/// | `MessageWindowChatMemory` | what the window on it selects | the newest messages |
 /// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | the same | the newest tokens |
 ///
 /// # What is kept
 ///
 /// - The system message has a slot of its own: it stays, and does not count.
 /// - A tool group, that is an answer with tool calls and the results directly behind it, is evicted
-///   whole or not at all, so up to a group less than the limit may be left. A late result, which
-///   something else stands before, is a message of its own here: it outlives its evicted call.
+///   whole or not at all. So the memory may hold less than the limit, by up to one group. A late
+///   result that does not stand directly behind its group is a message of its own here: it outlives
+///   its evicted call.
 /// - The newest message or tool group stays, even if it is larger than the limit by itself.
-/// - The application's own [records](crate::message::CustomMessage::is_private), which are sent to
-///   no model, do not count and part no group. They go with the message that they stand behind.
-/// - What was once out of the window never comes back, even if the limit grows again.
+/// - The application's own [records](crate::message::CustomMessage::is_private), which are never
+///   sent to a model, do not count and separate no group. They go with the message before them.
+/// - What has left the window never comes back, even if the limit grows again.
 ///
 /// # How it evicts
 ///
-/// An append first appends, and then evicts from the memory inside what is over the limit. If that
-/// fails, the append is done all the same, reads stay within the limit, and the next append tries
-/// again. Reads evict nothing: what others append to the memory inside they leave out where it is
-/// too much, and the next append here evicts it. No conversation is ever read and written back, so
-/// any number of threads, processes and handles may share the memory inside.
+/// An append first appends, and then evicts from the memory inside what is over the limit. If the
+/// eviction fails, the append is done all the same, reads stay within the limit, and the next
+/// append tries again. Reads evict nothing: if others append too much to the memory inside, reads
+/// leave out the rest, and the next append here evicts it. No conversation is ever read and written
+/// back, so any number of threads, processes and handles may share the memory inside.
 ///
-/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only
-/// what this handle has not seen, because it was there before or others appended it, is looked at
-/// once, from the newest back until the window is full.
+/// An append reads nothing, unless there is a [callback](Self::on_evict) that needs the records.
+/// Only records that this handle has not seen, because they were there before or because others
+/// appended them, are read once, from the newest back until the window is full.
 ///
 /// Appends and reads through one handle wait for each other. If others delete the conversation and
-/// begin it again, a read finds out by its
-/// [incarnation](crate::record::Snapshot::incarnation), or by positions that moved back, and the
-/// handle starts over. Without a callback an append reads nothing: if the new conversation ends
-/// exactly where the known one did, the append may part its oldest tool group.
+/// begin it again, a read notices by its [incarnation](crate::record::Snapshot::incarnation), or by
+/// positions that moved back, and the handle starts over. Without a callback an append reads
+/// nothing: if the new conversation ends exactly where the known one did, the append may split its
+/// oldest tool group.
 ///
-/// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
-/// that asks for [single records](crate::memory::Read::positions) gets those in the window.
+/// Slots and the ids of appends are those of the memory inside; the window does not affect them. A
+/// read of [single records](crate::memory::Read::positions) returns only those in the window.
 ///
 /// # Errors
 ///
-/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes
-/// what the window owes to the [callback](Self::on_evict), and fails if that fails;
+/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first passes to
+/// the [callback](Self::on_evict) what the window owes it, and fails if that fails;
 /// [`clear`](ChatMemory::clear) does not.
 ///
 /// # Example
@@ -95,10 +96,10 @@ impl<M: ChatMemory> MessageWindowChatMemory<M> {
         Ok(Self { inner: Evicting::new(memory, limit, None) })
     }
 
-    /// Returns a memory that keeps at most as many messages of `memory` as `limit` says for its id,
-    /// each time it is used.
+    /// Returns a memory that keeps at most as many messages of `memory` as `limit` returns for its
+    /// id; `limit` is called at each use.
     ///
-    /// A limit of 0 is as good as 1: the newest message or tool group stays.
+    /// A limit of 0 counts as 1: the newest message or tool group stays.
     ///
     /// ```
     /// use memory_prompt::memory::MemoryId;

@@ -1,4 +1,4 @@
-//! A read that asks for more than the newest records.
+//! A read of more than the newest records.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::slots::check_slot;
 use crate::error::Result;
 use crate::record::{Incarnation, Records, Snapshot, Unreadable};
 
-/// The parts that are wanted of a conversation: the newest records, slots by name, and single
-/// records by position, all of one moment.
+/// The parts of a conversation to read: the newest records, slots by name, and single records by
+/// position, all of one moment.
 ///
 /// ```
 /// use memory_prompt::memory::{Append, Expected, Read};
@@ -29,13 +29,13 @@ use crate::record::{Incarnation, Records, Snapshot, Unreadable};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Read {
-    /// The position before which the newest records are wanted; none for the end.
+    /// The position before which the newest records are read; `None` for the end.
     pub before: Option<u64>,
-    /// The number of newest records that are wanted.
+    /// The number of newest records to read.
     pub n: usize,
-    /// The names of the slots that are wanted.
+    /// The names of the slots to read.
     pub slots: Vec<String>,
-    /// The positions of the single records that are wanted.
+    /// The positions of the single records to read.
     pub positions: Vec<u64>,
     /// True if media may come as references. A memory over another one that makes snapshots of its
     /// own does not ask that one for them.
@@ -87,15 +87,15 @@ impl Read {
         self
     }
 
-    /// Reads the slots of these names too. Those that are not there are left out, and one that is
-    /// named twice is given once.
+    /// Reads the slots of these names too. Slots that do not exist are left out, and a slot that is
+    /// named twice is returned once.
     #[must_use]
     pub fn slots(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.slots.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Reads the records at these positions too. Those that are not there (any more) are left out.
+    /// Reads the records at these positions too. Records that do not exist (any more) are left out.
     #[must_use]
     pub fn positions(mut self, positions: impl IntoIterator<Item = u64>) -> Self {
         self.positions.extend(positions);
@@ -119,16 +119,16 @@ impl Read {
         self
     }
 
-    /// Returns whether only the newest records are wanted.
+    /// Returns whether only the newest records are read.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn is_plain(&self) -> bool {
         self.slots.is_empty() && self.positions.is_empty()
     }
 
-    /// Refuses what makes no sense.
+    /// Refuses an invalid read.
     ///
-    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with.
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), as the first step.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl Read {
         self.slots.iter().try_for_each(|name| check_slot("read", name))
     }
 
-    /// Returns the single positions within those that a conversation holds: side by side as
-    /// stretches, in ascending order, each once.
+    /// Returns the single positions within those that a conversation holds, joined to contiguous
+    /// ranges: in ascending order, each once.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn stretches(&self, held: Range<u64>) -> Vec<Range<u64>> {
@@ -157,7 +157,7 @@ impl Read {
     }
 }
 
-/// Single records that come one stretch after the other.
+/// Single records, collected range by range.
 #[derive(Default)]
 pub(super) struct Picked {
     records: Records,
@@ -165,7 +165,7 @@ pub(super) struct Picked {
 }
 
 impl Picked {
-    /// Takes what was read of this stretch.
+    /// Adds the records of this range.
     pub(super) fn add(&mut self, stretch: &Range<u64>, read: Snapshot) {
         self.records.extend(read.records.split(stretch.start).1);
         self.unreadable

@@ -6,32 +6,32 @@ use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::SlotVersion;
 
-/// The name under which the system message would lie: it is written by a `System` message alone.
+/// The reserved name: only a `System` message writes that slot.
 const SYSTEM: &str = "system";
 
 /// The most bytes of a slot's name, and of the id of an append.
 pub(crate) const MOST_NAME: usize = 256;
 
-/// A slot that is written or removed by an [`Append`](super::Append).
+/// A slot that an [`Append`](super::Append) writes or removes.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlotChange {
     /// The name of the slot.
     pub name: String,
-    /// The content that is written; `None` removes the slot.
+    /// The content to write; `None` removes the slot.
     pub content: Option<Vec<u8>>,
-    /// The state that the slot must be in before.
+    /// The state that the slot must have before the change.
     pub expected: Expected,
 }
 
-/// The state of a slot on which a change of it depends.
+/// The state of a slot that a change requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Any: the change is made whatever is there.
+    /// Any: the change is always made.
     Any,
     /// There is no slot of this name.
     Absent,
-    /// The slot is of this version.
+    /// The slot has this version.
     Is(SlotVersion),
 }
 
@@ -40,13 +40,13 @@ impl SlotChange {
         check_slot("append", &self.name)
     }
 
-    /// Compares what is expected with the version that is there.
+    /// Compares the expectation with the version that the slot has.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SlotConflict`] where they differ.
+    /// [`ErrorKind::SlotConflict`] if they differ.
     pub fn holds(&self, actual: Option<SlotVersion>) -> Result<()> {
         let holds = match self.expected {
             Expected::Any => true,
@@ -56,7 +56,7 @@ impl SlotChange {
         holds.then_some(()).ok_or_else(|| self.conflict())
     }
 
-    /// Returns the error that says that something else is there than what was expected.
+    /// Returns the error for a slot that is not as expected.
     pub fn conflict(&self) -> Error {
         let text = match self.expected {
             Expected::Absent => format!("there is a slot {:?} already", self.name),
@@ -67,7 +67,7 @@ impl SlotChange {
 }
 
 impl fmt::Debug for SlotChange {
-    /// Says how much is written, not what: logs are no place for conversations.
+    /// Shows how much is written, not what: conversations do not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlotChange")
             .field("name", &self.name)
@@ -77,7 +77,6 @@ impl fmt::Debug for SlotChange {
     }
 }
 
-/// Refuses a name that no slot can have.
 pub(super) fn check_slot(operation: &'static str, name: &str) -> Result<()> {
     if name == SYSTEM {
         let text = "the slot \"system\" is that of the system message, which has its own way";
@@ -86,8 +85,7 @@ pub(super) fn check_slot(operation: &'static str, name: &str) -> Result<()> {
     check_name(operation, "the name of a slot", name)
 }
 
-/// Refuses names that no backend should have to keep: empty ones, long ones, and control
-/// characters.
+/// Refuses empty names, long names and control characters, so that no backend has to store them.
 pub(crate) fn check_name(operation: &'static str, what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MOST_NAME || name.contains(char::is_control) {
         let text = format!("{what} has 1 to {MOST_NAME} bytes and no control characters");
@@ -96,9 +94,9 @@ pub(crate) fn check_name(operation: &'static str, what: &str, name: &str) -> Res
     Ok(())
 }
 
-/// Refuses a slot that is larger than a memory keeps.
+/// Refuses a slot that is larger than the memory allows.
 pub(super) fn largest(name: &str, bytes: usize, limits: &Limits) -> Result<()> {
-    // Where there are no slots at all, that is said elsewhere.
+    // If there are no slots at all, another error says so.
     if limits.slot > 0 && bytes > limits.slot {
         let most = limits.slot;
         let text = format!("the slot {name:?} has {bytes} bytes, and may have {most}");

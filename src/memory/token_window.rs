@@ -14,15 +14,15 @@ use crate::token::TokenCounter;
 /// A memory that keeps the newest messages up to a number of tokens, and evicts older ones from the
 /// memory inside for good.
 ///
-/// It is to tokens what [`MessageWindowChatMemory`](crate::MessageWindowChatMemory) is to messages:
-/// what is kept, how it evicts, its errors and when to take a window instead are told there. To
-/// keep requests within a model's limit, take
-/// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts all that is sent, the
-/// system message included, and forgets nothing.
+/// It does for tokens what [`MessageWindowChatMemory`](crate::MessageWindowChatMemory) does for
+/// messages; see there what is kept, how it evicts, its errors, and when to use a window instead.
+/// To keep requests within a model's limit, use
+/// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts everything that is
+/// sent, the system message included, and forgets nothing.
 ///
-/// Each message is counted once, before it is appended, and its count is remembered. A counter that
-/// fails fails the append, and nothing is appended; of what others appended, a read counts what is
-/// new, and fails with the counter.
+/// Each message is counted once, before it is appended, and its count is remembered. If the counter
+/// fails, the append fails and nothing is appended. A read counts messages that others have
+/// appended since, and fails if the counter fails.
 ///
 /// # Example
 ///
@@ -45,8 +45,7 @@ pub struct TokenWindowChatMemory<M = DefaultChatMemory> {
 }
 
 impl<M: ChatMemory> TokenWindowChatMemory<M> {
-    /// Returns a memory that keeps at most `limit` tokens of `memory`, as `counter` counts its
-    /// messages.
+    /// Returns a memory that keeps at most `limit` tokens of `memory`, counted by `counter`.
     ///
     /// # Errors
     ///
@@ -56,11 +55,11 @@ impl<M: ChatMemory> TokenWindowChatMemory<M> {
         Ok(Self { inner: Evicting::new(memory, limit, Some(Box::new(counter))) })
     }
 
-    /// Returns a memory that keeps at most as many tokens of `memory` as `limit` says for its id,
-    /// each time it is used.
+    /// Returns a memory that keeps at most as many tokens of `memory` as `limit` returns for its
+    /// id; `limit` is called at each use.
     ///
-    /// With a limit of 0, as with any that is too small for it, the newest message or tool group
-    /// stays.
+    /// With a limit of 0, or another limit that is too small for it, the newest message or tool
+    /// group stays.
     ///
     /// ```
     /// use memory_prompt::memory::MemoryId;
