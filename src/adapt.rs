@@ -1,6 +1,6 @@
-//! Between blocking and async memories: [`ToBlocking`] and [`ToAsync`].
+//! Adapters between blocking and async memories: [`ToBlocking`] and [`ToAsync`].
 //!
-//! | you have | you are in | take |
+//! | you have | you are in | use |
 //! |---|---|---|
 //! | an async memory or store | blocking code | [`ToBlocking`], which has a runtime of its own |
 //! | a blocking memory or store | async code | [`ToAsync`], which keeps its work off the executor |

@@ -1,4 +1,4 @@
-//! Pins: records that are always sent, as they are kept in a slot and found in a snapshot.
+//! Pins: records that are always sent, how a slot keeps them, and how a snapshot shows them.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use crate::message::{ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
 use crate::window::{Fate, Matches};
 
-/// The slot in which the pins of a conversation are kept, so that every process sees them.
+/// The slot of the pins of a conversation, so that every process sees them.
 pub(crate) const SLOT: &str = "prompt:pins";
 
-/// The number of records around a pinned one among which the rest of its tool group is looked for.
+/// The rest of a tool group is searched within this many records around a pinned one.
 const AROUND: u64 = 256;
 
-/// The form of the slot.
+/// The version of the slot's format.
 const VERSION: u32 = 1;
 
 /// The pins of a conversation, in the order of their positions.
@@ -24,7 +24,6 @@ pub(crate) struct Pins {
     list: Vec<Pin>,
 }
 
-/// The content of the slot.
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
@@ -39,8 +38,8 @@ struct Pin {
     /// The results of the group, as they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     with: Vec<u64>,
-    /// True if a call of the group had no result yet, or only a stand-in for one: what comes
-    /// late belongs to it.
+    /// True if a call of the group had no result yet, or only a stand-in: late results belong to
+    /// the group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     open: bool,
 }
@@ -50,19 +49,18 @@ struct Pin {
 pub(crate) struct PinnedGroup {
     /// The positions of its records, the call first, then the results as they are sent.
     pub(crate) members: Vec<u64>,
-    /// The calls that nothing answers.
     pub(crate) unanswered: Vec<ToolCall>,
 }
 
 /// The pinned records of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pinned {
-    /// The records among which they are: those that were picked, and behind them the newest.
+    /// The records among which they are: the picked ones, and after them the newest.
     pub(crate) records: Records,
     pub(crate) groups: Vec<PinnedGroup>,
     /// The positions of all members, ascending.
     members: Vec<u64>,
-    /// The pinned positions that the memory does not show any more.
+    /// The pinned positions that the memory no longer has.
     pub(crate) lost: Vec<u64>,
 }
 
@@ -79,7 +77,8 @@ impl Pins {
             return Err(Error::new(ErrorKind::Codec, "pins", text));
         }
         let mut list = document.pins;
-        // Others may have pinned since what a turn has seen, where its own messages stand.
+        // Others may have pinned records after those that a turn has seen, at positions where its
+        // own messages stand.
         let end = snapshot.stored_end();
         list.retain(|pin| pin.at < end);
         for pin in &mut list {
@@ -104,7 +103,8 @@ impl Pins {
         Ok(Some(content))
     }
 
-    /// Returns whether the message at this position was pinned, or was there when its group was.
+    /// Returns whether the message at this position was pinned, or was part of its group at that
+    /// time.
     pub(crate) fn names(&self, position: u64) -> bool {
         self.list.iter().any(|pin| pin.at == position || pin.with.contains(&position))
     }
@@ -147,7 +147,7 @@ impl Pins {
                     pinned.members.sort_unstable();
                     pinned.groups.push(group);
                 }
-                // What comes behind the end is not seen yet.
+                // Records after the end are not seen yet.
                 None if pin.at < snapshot.end => pinned.lost.push(pin.at),
                 None => {}
             }
@@ -155,10 +155,9 @@ impl Pins {
         pinned
     }
 
-    /// Pins the message at this position, and with it the whole of its tool group.
+    /// Pins the message at this position, with its whole tool group.
     ///
-    /// The snapshot has picked what stands [around] it. Returns the positions that are
-    /// pinned by it.
+    /// The snapshot has picked the records [around] it. Returns the positions that this pins.
     pub(crate) fn add(&mut self, position: u64, snapshot: &Snapshot) -> Result<Vec<u64>> {
         let pin = Pin::at(position, snapshot.picked(), snapshot.end)?;
         self.list.retain(|it| it.at >= snapshot.start && it.at != pin.at);
@@ -170,8 +169,8 @@ impl Pins {
         Ok(members)
     }
 
-    /// Unpins the message at this position, and with it the whole of its tool group; false if it
-    /// was not pinned.
+    /// Unpins the message at this position, with its whole tool group; returns false if it was not
+    /// pinned.
     pub(crate) fn remove(&mut self, position: u64, snapshot: &Snapshot) -> bool {
         let head =
             Pin::at(position, snapshot.picked(), snapshot.end).map_or(position, |pin| pin.at);
@@ -183,19 +182,19 @@ impl Pins {
     }
 }
 
-/// Returns the positions among which the rest of the tool group of this one is looked for.
+/// Returns the positions among which the rest of this message's tool group is searched.
 pub(crate) fn around(position: u64) -> Range<u64> {
     position.saturating_sub(AROUND)..position.saturating_add(AROUND + 1)
 }
 
-/// Returns the position of the first message of the tool group of this one, or its own where it
-/// is in none. The snapshot has picked what stands [around] it.
+/// Returns the position of the first message of this message's tool group, or its own if it is in
+/// no group. The snapshot has picked the records [around] it.
 pub(crate) fn head_of(position: u64, snapshot: &Snapshot) -> u64 {
     Pin::at(position, snapshot.picked(), snapshot.end).map_or(position, |pin| pin.at)
 }
 
 impl Pin {
-    /// Returns a pin of the message at this position with the whole of its tool group.
+    /// Returns a pin of the message at this position, with its whole tool group.
     fn at(position: u64, records: &Records, end: u64) -> Result<Self> {
         let refuse = |text: String| Err(Error::invalid("pin", text));
         let Some((place, record)) = records.place(position) else {
@@ -225,16 +224,16 @@ impl Pin {
             |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
         Ok(Self {
             at: head.position(),
-            // Results are looked for within AROUND positions behind the call: none can join once
-            // the end has passed them.
+            // Results are searched within AROUND positions after the call: none can join once the
+            // end has passed them.
             open: end <= head.position().saturating_add(AROUND)
                 && (matches.unanswered(group).next().is_some() || results.iter().any(stands_in)),
             with: results.iter().map(Record::position).collect(),
         })
     }
 
-    /// Returns the message or group, as these records show it; `None` if its first message is
-    /// not among them, or is never sent.
+    /// Returns the message or group, as these records show it; `None` if its first message is not
+    /// among them, or is never sent.
     fn group(&self, records: &Records) -> Option<PinnedGroup> {
         let (_, head) = records.place(self.at)?;
         let message = head.message();
@@ -280,24 +279,22 @@ impl Pinned {
         self.members.binary_search(&position).is_ok()
     }
 
-    /// Returns whether anything is pinned, though it may be lost.
+    /// Returns whether anything is pinned, even if it is lost.
     pub(crate) fn is_pinning(&self) -> bool {
         !(self.groups.is_empty() && self.lost.is_empty())
     }
 
-    /// Returns the same for who does not look at tool groups: each record by itself.
+    /// Returns the same pins without groups: each record by itself.
     pub(crate) fn ungrouped(mut self) -> Self {
         let single = |position: &u64| PinnedGroup { members: vec![*position], unanswered: vec![] };
         self.groups = self.members.iter().map(single).collect();
         self
     }
 
-    /// Returns the positions of all pinned records, ascending.
     pub(crate) fn members(&self) -> &[u64] {
         &self.members
     }
 
-    /// Returns the records of a group.
     pub(crate) fn records_of<'a>(
         &'a self,
         group: &'a PinnedGroup,

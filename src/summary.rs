@@ -1,12 +1,12 @@
 //! Summaries: a text that stands for all records before a position.
 //!
-//! What a summary covers is not sent; the history stays untouched, and what it covers can still be
-//! [recalled](crate::recall). The library says what is [due](crate::MemoryPrompt::compaction),
-//! somebody's model writes the text, and
-//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did.
-//! That model is given what is stored, with who spoke and when: a
-//! [processor](crate::truncate::TruncateProcessor) that cuts or drops messages of a prompt does not
-//! see it. A text that is too long is asked for once more, and then cut at the end of a line.
+//! Records that a summary covers are not sent; the history stays untouched, and they can still be
+//! [recalled](crate::recall). The library returns what is [due](crate::MemoryPrompt::compaction), a
+//! model of yours writes the text, and [`commit`](crate::MemoryPrompt::commit) keeps it in a slot
+//! of the memory, unless another process was faster. That model gets the stored messages, with
+//! speakers and times: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
+//! messages of a prompt has no effect on it. A text that is too long is requested once more, and
+//! then cut at the end of a line.
 //!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;
@@ -17,7 +17,7 @@
 //!     prompt.add(Message::user(format!("question {i}")))?;
 //!     prompt.add(Message::ai(format!("answer {i}")))?;
 //! }
-//! // Keep the newest 10 messages or more; of what is older, 20 or more are due at once.
+//! // Keep at least the newest 10 messages; once 20 or more are older than that, they are due.
 //! let policy = CompactionPolicy::messages(10, 20)?;
 //! let due = prompt.compaction(&policy)?.expect("60 messages are more than 30");
 //! assert_eq!((due.covers, due.records.len()), (50, 50));
@@ -49,13 +49,13 @@ pub use due::Compaction;
 pub(crate) use due::{Looked, OPEN, look, stretch};
 pub use policy::CompactionPolicy;
 
-/// The slot in which the summary of a conversation is kept, so that every process sees it.
+/// The slot of the summary of a conversation, so that every process sees it.
 pub(crate) const SLOT: &str = "prompt:summary";
 
-/// The slot of the summaries before that one, which no prompt reads.
+/// The slot of the earlier summaries, which no prompt reads.
 pub(crate) const EARLIER_SLOT: &str = "prompt:earlier_summaries";
 
-/// The form of the slots.
+/// The version of the format of both slots.
 const VERSION: u32 = 1;
 
 /// The most earlier summaries that are kept.
@@ -65,26 +65,26 @@ const EARLIER: usize = 16;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The position before which it stands for everything.
+    /// The position before which it stands for all records.
     pub covers: u64,
     /// The text.
     pub text: String,
-    /// The number of characters that were cut off its end, for it was too long.
+    /// The number of characters that were cut off its end because it was too long.
     #[serde(default)]
     pub cut: usize,
 }
 
-/// Something that writes the summary of what is due.
+/// Something that writes the summary of the records that are due.
 ///
-/// Closures are, and so is a model, as
-/// [`ModelSummarizer`](crate::conversation::ModelSummarizer) asks it.
+/// Closures are summarizers, and so is a model in a
+/// [`ModelSummarizer`](crate::conversation::ModelSummarizer).
 pub trait Summarizer {
     /// Returns the text of the summary, for the messages that are due and the summary before them;
-    /// where the one that it wrote was [too long](Compaction::too_long), a shorter one.
+    /// or a shorter text if the first one was [too long](Compaction::too_long).
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. Nothing is stored then.
+    /// Any error. Nothing is stored then.
     fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>>;
 }
 
@@ -98,22 +98,22 @@ where
     }
 }
 
-/// The summary that holds, and those before it, oldest first.
+/// The current summary, and those before it, oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct Summaries {
     pub(crate) current: Summary,
     earlier: Vec<Summary>,
 }
 
-/// The content of the slot. A slot that was emptied stays: who saw none in it before somebody's
-/// summary was stored and taken back would find it as it was.
+/// The content of the slot. An emptied slot stays, with a new version: otherwise a process that saw
+/// no summary could not notice that one was stored and undone in the meantime.
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
     current: Option<Summary>,
 }
 
-/// The content of the slot of earlier ones, oldest first.
+/// The content of the slot of earlier summaries, oldest first.
 #[derive(Serialize, Deserialize)]
 struct Earlier {
     version: u32,
@@ -121,8 +121,8 @@ struct Earlier {
 }
 
 impl Summary {
-    /// Returns the message by which a prompt sends it: each line of the text behind a mark, so that
-    /// it can't pose as what stands behind it.
+    /// Returns the message that sends the summary in a prompt. Each line of the text has a mark, so
+    /// that it can't pose as the messages after it.
     pub(crate) fn message(&self) -> Message {
         let last = self.covers.saturating_sub(1);
         let missing = match self.cut {
@@ -139,7 +139,7 @@ impl Summary {
 }
 
 impl fmt::Debug for Summary {
-    /// Says how much it covers and how long it is, not what it says.
+    /// Shows how much it covers and how long it is, not its text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Summary")
             .field("covers", &self.covers)
@@ -150,8 +150,8 @@ impl fmt::Debug for Summary {
 }
 
 impl Summaries {
-    /// Returns what the slots of this snapshot hold: the newest summary of what it shows, and those
-    /// before it where they were asked for.
+    /// Returns the summaries in the slots of this snapshot: the newest one that fits its records,
+    /// and the earlier ones if their slot was read.
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(None) };
         let Document { version, current } = read(slot)?;
@@ -168,8 +168,8 @@ impl Summaries {
         Ok(all.pop().map(|current| Self { current, earlier: all }))
     }
 
-    /// Returns the contents of both slots with a newer summary before these, as far as `most` bytes
-    /// hold the earlier ones.
+    /// Returns the contents of both slots with this newer summary; the earlier ones get at most
+    /// `most` bytes.
     pub(crate) fn committed(
         before: Option<Self>,
         current: Summary,
@@ -195,8 +195,8 @@ impl Summaries {
     }
 }
 
-/// Returns the earlier summaries as they are written, as far as the slot holds: the oldest are let
-/// go.
+/// Returns the content of the slot of earlier summaries in at most `most` bytes: the oldest are
+/// dropped.
 fn held(mut earlier: Vec<Summary>, most: usize) -> Result<Vec<u8>> {
     earlier.drain(..earlier.len().saturating_sub(EARLIER));
     let mut document = Earlier { version: VERSION, earlier };

@@ -8,11 +8,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Something that a model can call: its name, what it is for, and what it takes.
+/// Something that a model can call: its name, its purpose, and its parameters.
 ///
-/// Nothing here runs it. A [`Request`](crate::wire::Request) writes its definition as the provider
-/// takes it, a [budget](crate::Budget) counts that, and a [`Turn`](crate::Turn) says when it is to
-/// be called and is told what came of it.
+/// A tool here is not run. A [`Request`](crate::wire::Request) writes its definition in the
+/// provider's format, a [budget](crate::Budget) counts that, and a [`Turn`](crate::Turn) hands out
+/// its calls and takes their results.
 ///
 /// ```
 /// use memory_prompt::Tool;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 ///         "properties": {"city": {"type": "string"}},
 ///         "required": ["city"],
 ///     }))
-///     .repeatable(); // to ask twice does no harm
+///     .repeatable(); // a second call does no harm
 /// assert!(weather.is_repeatable());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Returns a tool that takes nothing, and that must not be run twice for one call.
+    /// Returns a tool without parameters that must not be run twice for one call.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -53,11 +53,11 @@ impl Tool {
         }
     }
 
-    /// Returns the tool with what it takes, as a JSON schema of an object.
+    /// Returns the tool with these parameters, as a JSON schema of an object.
     ///
-    /// It is written as each provider reads it, and means the same: `properties` and `items` where
-    /// they are missing, `{}` for `true`, one schema of the items for a tuple. What a provider has
-    /// no keyword for is told to the model in the description.
+    /// The schema is written in each provider's form, with the same meaning: `properties` and
+    /// `items` are added if they are missing, `true` becomes `{}`, and a tuple gets one schema for
+    /// its items. What a provider has no keyword for goes into the description, for the model.
     ///
     /// [`schema`](Self::schema) returns it.
     #[doc(alias = "schema")]
@@ -68,8 +68,8 @@ impl Tool {
         self
     }
 
-    /// Returns the tool with what it takes, as a type says it. A description of a field is its
-    /// documentation.
+    /// Returns the tool with the parameters that a type declares. The documentation of a field
+    /// becomes its description.
     ///
     /// ```
     /// use memory_prompt::Tool;
@@ -95,20 +95,20 @@ impl Tool {
             .into_generator()
             .into_root_schema_for::<T>()
             .to_value();
-        // The name of a Rust type says nothing to a model.
+        // The name of a Rust type means nothing to a model.
         if let Value::Object(schema) = &mut self.parameters {
             schema.remove("title");
         }
         self
     }
 
-    /// Returns the tool, for which the provider is asked to hold the model to the schema, as OpenAI
+    /// Returns the tool in strict mode: the provider must hold the model to the schema, as OpenAI
     /// and Anthropic can.
     ///
-    /// Their strict modes take objects without further properties only, and OpenAI's wants every
-    /// property: where the schema leaves one out of `required`, the model says `null` for it, and
-    /// [`arguments`](Self::arguments) takes that away again, as turns and conversations do. A
-    /// request fails, and names the place, where a schema allows what the mode can't hold: an
+    /// Their strict modes accept only objects without further properties, and OpenAI's wants every
+    /// property: if the schema leaves one out of `required`, the model writes `null` for it, and
+    /// [`arguments`](Self::arguments) removes that again, as turns and conversations do. A request
+    /// fails, and names the place, if a schema allows something that the mode can't express: an
     /// object of any properties, a tuple of several kinds.
     #[must_use]
     pub fn strict(mut self) -> Self {
@@ -116,11 +116,11 @@ impl Tool {
         self
     }
 
-    /// Returns what a call hands to the tool, without each `null` that the model said only because
-    /// a [strict](Self::strict) mode wants every property: of one that is not required, and that
-    /// may not be `null` by the schema.
+    /// Returns the arguments of a call without each `null` that the model wrote only because a
+    /// [strict](Self::strict) mode wants every property: for a property that is not required, and
+    /// that may not be `null` by the schema.
     ///
-    /// A loop of your own reads these; [`Call::parse`](crate::turn::Call::parse) does so by itself.
+    /// Read these in a loop of your own; [`Call::parse`](crate::turn::Call::parse) does so itself.
     ///
     /// ```
     /// use memory_prompt::Tool;
@@ -146,27 +146,26 @@ impl Tool {
         if has_changed { Cow::Owned(value.to_string()) } else { Cow::Borrowed(said) }
     }
 
-    /// Returns the tool, which may be run again for the same call: nothing is written down before
-    /// it runs, unless it [needs approval](Self::needing_approval).
+    /// Returns the tool as one that may be run again for the same call: nothing is written down
+    /// before it runs, unless it [needs approval](Self::needing_approval).
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 
-    /// Returns the tool, which somebody must approve of before it runs.
+    /// Returns the tool as one that a person must approve before it runs.
     #[must_use]
     pub fn needing_approval(mut self) -> Self {
         self.needs_approval = true;
         self
     }
 
-    /// Returns the same tool under another name.
     pub(crate) fn renamed(&self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self.clone() }
     }
 
-    /// Returns the same tool with the text that a provider is sent of it.
+    /// Returns the same tool with its definition as a provider gets it.
     pub(crate) fn written(mut self, text: String) -> Self {
         self.written = Some(text);
         self
@@ -177,7 +176,7 @@ impl Tool {
         &self.name
     }
 
-    /// Returns what the model is told that it is for.
+    /// Returns the description for the model.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -188,7 +187,7 @@ impl Tool {
         &self.parameters
     }
 
-    /// Returns true if the provider is asked to hold the model to the schema.
+    /// Returns true if the provider must hold the model to the schema.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
@@ -198,13 +197,13 @@ impl Tool {
         self.repeatable
     }
 
-    /// Returns true if somebody must approve of it before it runs.
+    /// Returns true if a person must approve it before it runs.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
 
-    /// Returns the JSON of its definition, as most providers take it, or as the one does for which
-    /// this is a copy: what its tokens are counted of.
+    /// Returns the JSON of its definition, for the count of its tokens: as most providers get it,
+    /// or, in a copy for one provider, as that one gets it.
     pub(crate) fn to_json(&self) -> Cow<'_, str> {
         #[derive(Serialize)]
         struct Definition<'a> {
@@ -228,8 +227,8 @@ impl Tool {
     }
 }
 
-/// Returns a number that tells these definitions, in this order, from others; 0 where there are
-/// none. What only the application looks at is no part of it.
+/// Returns a number that identifies these definitions in this order; 0 if there are none. The flags
+/// that only the application reads are not part of it.
 pub(crate) fn fingerprint(tools: &[Tool]) -> u64 {
     if tools.is_empty() {
         return 0;

@@ -18,19 +18,19 @@ use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::given_up::CancelSource;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
-/// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
-/// so the executor goes on meanwhile.
+/// A blocking memory or store in async code. It works on tokio's threads for blocking work, so the
+/// executor is not blocked.
 ///
-/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is
-/// then done or not done, and the batch is still with the caller. (So that it can be, the batch is
-/// copied.) For those who go through an adapter of the store it is not done later, though: work
-/// that no thread has taken up yet is dropped with its future, and a later change of the same
-/// conversation, through this adapter or another one of its store, waits until what was left
-/// running has ended. A purge waits for nobody, and nobody for it. Over a `SqliteStore` that holds
-/// among processes too: what was dropped while another process wrote is not done when that has
-/// finished.
+/// A future that is dropped (by a timeout, say) does not stop the work that it has begun: an append
+/// is then done or not done, and the batch is still with the caller. (For that the batch is
+/// copied.) But the work is not done later behind the back of callers that use an adapter of the
+/// same store. Work that no thread has started is dropped with its future, and a later change of
+/// the same conversation, through this adapter or another one of its store, waits until the work
+/// that was left running has ended. A purge waits for no change, and no change waits for a purge.
+/// Over a `SqliteStore` this holds among processes too: if a change is dropped while another
+/// process writes, it is not made after that write.
 ///
-/// Outside a tokio runtime every operation is an error.
+/// Outside a tokio runtime every operation returns an error.
 ///
 /// ```
 /// use memory_prompt::adapt::ToAsync;
@@ -52,19 +52,18 @@ pub struct ToAsync<T> {
     left: Arc<LeftRunning>,
 }
 
-/// Changes whose futures were dropped while threads worked on them, until these are done.
+/// Changes whose futures were dropped while threads worked on them, until the work is done.
 type LeftRunning = Mutex<Vec<(Scope, Receiver<()>)>>;
 
-/// The conversations that a change is about.
+/// The conversations that a change affects.
 #[derive(Clone)]
 enum Scope {
     One(MemoryId),
-    /// The conversations whose ids begin with this text.
     Prefix(String),
 }
 
 impl Scope {
-    /// Returns whether a conversation may be in both.
+    /// Returns whether both may affect the same conversation.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::One(a), Self::One(b)) => a == b,
@@ -125,7 +124,7 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
                 Error::new(ErrorKind::Storage, operation, text).with_source(error)
             })?;
             let inner = Arc::clone(&self.inner);
-            let cancel = CancelSource::default(); // until this future is done, or dropped
+            let cancel = CancelSource::default(); // until this future is done or dropped
             let work = cancel.for_work(move || work(&inner));
             let mut task = AbortOnDrop(runtime.spawn_blocking(work));
             match (&mut task.0).await {
@@ -182,13 +181,13 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Returns whether the work is not done. Nothing is ever sent: the sender is gone when the work is
-/// done.
+/// Returns whether the work is not done. No value is ever sent: the sender is dropped when the work
+/// is done.
 fn is_running(running: &Receiver<()>) -> bool {
     running.has_changed().is_ok()
 }
 
-/// A task that is not begun any more once nobody waits for it.
+/// A task that is not started any more once its future is dropped.
 struct AbortOnDrop<R>(JoinHandle<R>);
 
 impl<R> Drop for AbortOnDrop<R> {
@@ -203,7 +202,7 @@ impl<M: ChatMemory> ToAsync<M> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)] // a default would do without what is inside
+#[deny(clippy::missing_trait_methods)] // a default would hide the methods of the memory inside
 impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -238,7 +237,7 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     where
         Self: 'static,
     {
-        None // what is inside is no async memory
+        None // the memory inside is not async
     }
 }
 

@@ -17,13 +17,13 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// An async memory or store as a blocking one, with a runtime of its own.
 ///
-/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside
-/// a runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime,
-/// one background thread, so they are served while the caller waits, even where the caller's
-/// runtime has that one thread only.
+/// You can call it from anywhere: from a thread without async code, and from inside a runtime of
+/// any kind, whose thread then waits. Connections live on this adapter's own runtime, one
+/// background thread, so they are served while the caller waits, even if the caller's runtime has
+/// only that one thread.
 ///
-/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on
-/// a thread that drives tasks. Async code is better off with the async memory itself.
+/// Calls from inside a runtime start a thread each, some ten microseconds: tokio forbids waiting on
+/// a thread that drives tasks. In async code use the async memory itself.
 ///
 /// ```
 /// use memory_prompt::adapt::{ToAsync, ToBlocking};
@@ -38,7 +38,7 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// ```
 #[doc(alias = "Blocking")]
 pub struct ToBlocking<T> {
-    // Dropped in this order: what is connected goes before the runtime that serves it.
+    // Dropped in this order: the connections before the runtime that serves them.
     inner: T,
     engine: Arc<Engine>,
 }
@@ -49,12 +49,12 @@ struct Engine(Option<Runtime>);
 impl<T> ToBlocking<T> {
     /// Starts a runtime and connects on it.
     ///
-    /// Connect in the future that is handed in, not before: what is connected elsewhere is served
-    /// elsewhere, and must not wait for a thread that waits here.
+    /// Connect inside the future that you pass in, not before: a connection that was made elsewhere
+    /// is served elsewhere, and must not wait for a thread that waits here.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where no thread can be started, and whatever the future says.
+    /// [`ErrorKind::Storage`] if no thread can be started, and the errors of the future.
     pub fn connect(future: impl Future<Output = Result<T>> + Send) -> Result<Self>
     where
         T: Send,
@@ -79,12 +79,11 @@ impl<T> ToBlocking<T> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where a thread is needed and can't be started.
+    /// [`ErrorKind::Storage`] if a thread is needed and can't be started.
     pub fn wait<R: Send>(&self, future: impl Future<Output = R> + Send) -> Result<R> {
         self.engine.wait(future)
     }
 
-    /// Wraps something else on the same runtime.
     pub(crate) fn on_same_runtime<U>(&self, inner: U) -> ToBlocking<U> {
         ToBlocking { inner, engine: Arc::clone(&self.engine) }
     }
@@ -125,8 +124,8 @@ fn no_thread(error: std::io::Error) -> Error {
 }
 
 impl Drop for Engine {
-    /// Shuts the runtime down without waiting: tokio panics where one that waits for its threads is
-    /// dropped inside another one.
+    /// Shuts the runtime down without waiting: tokio panics if a runtime that waits for its threads
+    /// is dropped inside another one.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -134,7 +133,7 @@ impl Drop for Engine {
     }
 }
 
-#[deny(clippy::missing_trait_methods)] // a default would do without what is inside
+#[deny(clippy::missing_trait_methods)] // a default would hide the methods of the memory inside
 impl<M: AsyncChatMemory> ChatMemory for ToBlocking<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -167,7 +166,7 @@ impl<M: AsyncChatMemory> ChatMemory for ToBlocking<M> {
     where
         Self: 'static,
     {
-        None // what is inside is no blocking memory
+        None // the memory inside is not blocking
     }
 }
 

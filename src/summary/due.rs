@@ -17,21 +17,21 @@ use crate::window::{Matches, last_question};
 
 /// The messages that are due to be summarised.
 ///
-/// It holds what a summary is made of, and what it must still find when it is stored. It is plain
-/// data: a model may take as long as it likes.
+/// It holds the input of a summary, and the state that `commit` must still find. It is plain data:
+/// a model may take as long as it likes.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The position before which the new summary stands for everything.
+    /// The position before which the new summary stands for all records.
     pub covers: u64,
-    /// The summary so far, which the new one takes the place of.
+    /// The summary so far, which the new one replaces.
     pub previous: Option<Summary>,
-    /// The records that the new summary stands for besides, oldest first, with who spoke and when.
-    /// Pinned ones are sent anyway, and are not among them.
+    /// The further records that the new summary stands for, oldest first, with speakers and times.
+    /// Pinned records are sent anyway, and are not among them.
     pub records: Records,
     /// The most characters of the text.
     pub most: usize,
-    /// The text that was written for it and has more: it is to be shortened.
+    /// The text that was written for it and is too long: it is to be shortened.
     pub too_long: Option<String>,
     pub(crate) version: Option<SlotVersion>,
     pub(crate) seen: Snapshot,
@@ -39,9 +39,9 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// Returns the records as text, for whoever asks a model with a text: a line for each, with its
-    /// position and who spoke, under the day (of UTC) on which it was written. What was said stands
-    /// in quotes, so that nothing of it can pose as anything else.
+    /// Returns the records as text, for a model: a line for each, with its position and speaker,
+    /// under the day (of UTC) on which it was written. The message itself stands in quotes, so that
+    /// no part of it can pose as something else.
     ///
     /// Pictures and the like are named, and so is a tool that failed. Of a text of more than 8,000
     /// characters the middle is left out.
@@ -99,15 +99,15 @@ impl Compaction {
         text
     }
 
-    /// Returns what is to be asked for once more, where the text has more characters than it may:
-    /// the same, with the text as [`too_long`](Self::too_long). `None` if it fits, and where
-    /// this was asked for already: then [`commit`](crate::MemoryPrompt::commit) cuts it.
+    /// Returns the request to shorten this text: the same value, with the text as
+    /// [`too_long`](Self::too_long). `None` if the text fits, or if this is such a request already:
+    /// then [`commit`](crate::MemoryPrompt::commit) cuts the text.
     pub fn again(&self, text: &str) -> Option<Self> {
         let is_longer = text.chars().count() > self.most && self.too_long.is_none();
         is_longer.then(|| Self { too_long: Some(text.to_owned()), ..self.clone() })
     }
 
-    /// Returns the summary with this text, cut at the end of a line where it is too long.
+    /// Returns the summary with this text, cut at the end of a line if it is too long.
     pub(crate) fn written(&self, text: String) -> Result<Summary> {
         if text.trim().is_empty() {
             return Err(Error::invalid("summary", "a summary without text stands for nothing"));
@@ -125,7 +125,7 @@ impl Compaction {
 }
 
 impl fmt::Debug for Compaction {
-    /// Says how much is covered, not what was said.
+    /// Shows how much is covered, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compaction")
             .field("covers", &self.covers)
@@ -135,7 +135,7 @@ impl fmt::Debug for Compaction {
     }
 }
 
-/// Returns the text without its middle, where it is too long for a summariser.
+/// Returns the text without its middle, if it is too long for a summariser.
 fn shortened(text: &str) -> Cow<'_, str> {
     let all = text.chars().count();
     if all <= MOST {
@@ -153,23 +153,22 @@ const MOST: usize = 8_000;
 pub(crate) enum Looked {
     /// Nothing is due.
     Nothing,
-    /// So many records behind the summary must be seen.
+    /// This many records after the summary must be seen.
     Further(usize),
     Due(Box<Compaction>),
 }
 
-/// The records behind a call among which its result is waited for.
+/// The number of records after a call within which its result is waited for.
 pub(crate) const OPEN: usize = 256;
 
-/// A look reads at most so many times what is likely to show what is due, where a turn that has not
-/// ended is longer than that.
+/// A look reads at most this many times the likely number of records. More are only needed for a
+/// very long turn that has not ended.
 const LOOKS: usize = 16;
 
-/// The most steps that are due at once.
 const STEPS: usize = 4;
 
-/// Returns the positions of the first `n` records that no summary covers; as many as are likely to
-/// show what is due, where `n` is not given.
+/// Returns the positions of the first `n` records that no summary covers; without `n`, as many as
+/// are likely to show what is due.
 pub(crate) fn stretch(
     policy: &CompactionPolicy,
     snapshot: &Snapshot,
@@ -188,17 +187,17 @@ fn likely(policy: &CompactionPolicy) -> usize {
     steps.saturating_add(OPEN)
 }
 
-/// The end of what is due, among the records of a look.
+/// The end of the due records, among those of a look.
 enum Boundary {
     At(usize),
     /// There are not enough records.
     TooLittle,
-    /// There are enough, but for a turn that seems to be the newest one, or one that waits.
+    /// There are enough, but they end in a turn that seems to be the newest, or in one that waits.
     Turn,
 }
 
-/// Looks at the first records that no summary covers: those of `read`, in a conversation as `seen`
-/// shows it.
+/// Looks at the first records that no summary covers: those of `read`, in the conversation of
+/// `seen`.
 pub(crate) fn look(
     policy: &CompactionPolicy,
     seen: Snapshot,
@@ -208,7 +207,7 @@ pub(crate) fn look(
     let records = read.records.clone().split(stretch.start).1.split(stretch.end).0;
     let is_all = stretch.end >= seen.end;
     let n = usize::try_from(stretch.end - stretch.start).unwrap_or(usize::MAX);
-    // A question behind these records says that the one among them was the newest once.
+    // A question after these records shows that the question among them is not the newest.
     let asked_later = seen
         .records
         .iter()
@@ -216,7 +215,7 @@ pub(crate) fn look(
     let place = match boundary(policy, &records, is_all, asked_later)? {
         Boundary::At(place) => place,
         _ if is_all => return Ok(Looked::Nothing),
-        // Nobody knows where the turn ends, which is not summarised in its middle.
+        // The end of the turn is unknown, and a turn is not summarised in its middle.
         Boundary::Turn if n / LOOKS >= likely(policy) => return Ok(Looked::Nothing),
         Boundary::Turn | Boundary::TooLittle => return Ok(Looked::Further(n.saturating_mul(2))),
     };
@@ -256,7 +255,7 @@ fn boundary(
     if all < policy.keep.saturating_add(policy.step) {
         return Ok(Boundary::TooLittle);
     }
-    // The newest question stays, and so does whatever may still be answered.
+    // The newest question stays, and so does everything that may still be answered.
     let (question, _) = last_question(records, 0, records.len());
     let question = question.first().copied().filter(|_| !asked_later).unwrap_or(records.len());
     let matches = Matches::among(records, 0);
@@ -274,14 +273,14 @@ fn boundary(
         .enumerate()
         .find(|(group, it)| waits(*group) && records.len() - it.head <= OPEN);
     let last = question.min(open.map_or(records.len(), |(_, it)| it.head));
-    // No boundary parts a call from its result.
+    // No boundary separates a call from its result.
     let mut parted = vec![false; records.len() + 1];
     for (group, it) in matches.groups().iter().enumerate() {
         let end = matches.results_of(group).into_iter().max().unwrap_or(it.head);
         parted[it.head + 1..=end].fill(true);
     }
     for (place, message) in records.messages().enumerate() {
-        // Results of nobody go with what stands before them.
+        // Results without a call go with the record before them.
         parted[place] |= message.is_tool();
     }
     let (mut best, mut turn, mut before) = (None, None, 0_usize);
@@ -290,7 +289,7 @@ fn boundary(
         |place| records.get(place).is_some_and(|record| record.message().begins_turn());
     for (place, is_parted) in parted.iter().enumerate().take(last + 1) {
         let kept = all - before;
-        // Something that is longer than all steps by itself is due whole.
+        // A record that is longer than all steps by itself is due as a whole.
         let is_much = before > policy.step.saturating_mul(STEPS) && best.is_some();
         if kept < policy.keep || is_much {
             break;

@@ -1,4 +1,4 @@
-//! The rule by which something is due to be summarised.
+//! The rule that determines when records are due to be summarised.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::token::TokenCounter;
 
-/// Says how much of a conversation stays as it is, and how much of the rest is summarised at once.
+/// Determines how much of a conversation stays as it is, and how much is summarised at once.
 ///
-/// What is due grows in steps: each summary moves the prefix of the prompt, and costs a call.
+/// The due part grows in steps, because each summary changes the prefix of the prompt and costs a
+/// call.
 #[derive(Clone)]
 pub struct CompactionPolicy {
     pub(super) keep: usize,
@@ -24,7 +25,7 @@ impl CompactionPolicy {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `step` is 0.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `step` is 0.
     pub fn messages(keep: usize, step: usize) -> Result<Self> {
         Self::new(keep, step, None)
     }
@@ -34,7 +35,7 @@ impl CompactionPolicy {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `step` is 0.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `step` is 0.
     pub fn tokens(keep: usize, step: usize, counter: impl TokenCounter + 'static) -> Result<Self> {
         Self::new(keep, step, Some(Arc::new(counter)))
     }
@@ -46,20 +47,19 @@ impl CompactionPolicy {
         Ok(Self { keep, step, counter, most: 8_000 })
     }
 
-    /// Bounds the characters of a summary; 8,000 unless set. One that is longer is asked for
-    /// [once more](super::Compaction::again), and then cut at the end of a line.
+    /// Limits the characters of a summary; the default is 8,000. A longer text is requested [once
+    /// more](super::Compaction::again), and then cut at the end of a line.
     #[must_use]
     pub fn text_at_most(mut self, characters: usize) -> Self {
         self.most = characters;
         self
     }
 
-    /// Returns the most characters of a summary.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Returns how much a message counts.
+    /// Returns the weight of a message.
     pub(super) fn weigh(&self, message: &Message) -> Result<usize> {
         if message.is_private() || message.is_system() {
             return Ok(0);

@@ -1,20 +1,20 @@
-//! The `null`s that a model says because a strict mode wants every property.
+//! The `null`s that a model writes because a strict mode wants every property.
 
 use std::iter;
 
 use serde_json::{Map, Value};
 
-/// Takes away the `null`s of properties that this schema does not require, and that may not be
-/// `null` by it. Returns whether there were any.
+/// Removes the `null`s of properties that this schema does not require, and that may not be `null`
+/// by it. Returns whether there were any.
 ///
-/// The value was read, and is nested no deeper than that allows; each step goes deeper into it, or
-/// along a reference, of which there are few in a row.
+/// The value was parsed, so its depth is limited. Each step goes deeper into it, or along a
+/// reference, of which there are few in a row.
 pub(super) fn remove_nulls(value: &mut Value, schema: &Value, root: &Value) -> bool {
     let schema = resolved(schema, root);
     match value {
         Value::Object(fields) => {
             let of_choice = alternatives(schema).filter(|it| describes(it, fields, root));
-            // If several describe it, no one knows which is meant.
+            // If several describe it, it is unknown which is meant.
             let mut meant: Vec<_> = of_choice.collect();
             let only = if meant.len() == 1 { meant.pop() } else { None };
             let of_choice =
@@ -24,7 +24,7 @@ pub(super) fn remove_nulls(value: &mut Value, schema: &Value, root: &Value) -> b
         Value::Array(list) => {
             let choice = alternatives(schema).map(|it| resolved(it, root));
             let mut all = iter::once(schema).chain(choice).filter_map(|it| it.get("items"));
-            // If several lists may be meant, no one knows which is.
+            // If several lists may be meant, it is unknown which is.
             let (Some(items), None) = (all.next(), all.next()) else { return false };
             list.iter_mut().filter_map(|it| remove_nulls(it, items, root).then_some(())).count() > 0
         }
@@ -47,7 +47,7 @@ fn remove_nulls_of(fields: &mut Map<String, Value>, schema: &Value, root: &Value
     has_changed
 }
 
-/// Returns the schema that is meant by a reference within the root.
+/// Returns the schema that a reference within the root leads to.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     const MOST: usize = 8;
     let mut schema = schema;
@@ -77,7 +77,7 @@ fn requires(schema: &Value, name: &str) -> bool {
 }
 
 fn may_be_null(schema: &Value, root: &Value) -> bool {
-    /// The keywords of which one at least rules out some kind of value.
+    /// A schema without all of these keywords allows any kind of value.
     const NARROW: [&str; 7] = ["$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"];
     let schema = resolved(schema, root);
     let is_narrow = |fields: &Map<_, _>| NARROW.iter().any(|it| fields.contains_key(*it));
