@@ -1,7 +1,7 @@
 //! Counting tokens.
 //!
-//! A [`TokenCounter`] says how many tokens a text or a message is. Any closure from `&str` to a
-//! number is one. [`Estimate`] needs nothing and is close enough to plan with; the exact counters
+//! A [`TokenCounter`] counts the tokens of a text or a message. Any closure from `&str` to a number
+//! is one. [`Estimate`] needs no vocabulary and is close enough to plan with; the exact counters
 //! are behind features: `bpe` for OpenAI's vocabularies and `tokenizers` for a Hugging Face
 //! `tokenizer.json`.
 //!
@@ -41,15 +41,15 @@ use crate::tool::Tool;
 
 /// A counter of the tokens of texts and messages.
 ///
-/// Only [`count_text`](Self::count_text) must be written. A closure `Fn(&str) -> usize` is a
-/// counter, and an `Arc` of a counter is one; a counter that can fail is a type of its own.
+/// Only [`count_text`](Self::count_text) is required. A closure `Fn(&str) -> usize` is a counter,
+/// and so is an `Arc` of a counter; a counter that can fail is a type of its own.
 ///
 /// # Contract
 ///
-/// - A text counts the same each time. What was counted is remembered and not counted again.
-/// - A text counts no less than its beginning, but for [`SEAM`] tokens: a tokenizer may cut the end
-///   of a beginning otherwise than in the whole text.
-/// - Any number is a legal count. All sums here saturate, so `usize::MAX` says "more than any
+/// - A text has the same count each time. A count is remembered, and the text is not counted again.
+/// - The count of a text is at most [`SEAM`] less than that of its beginning: a tokenizer may cut
+///   the end of a beginning in another way than within the whole text.
+/// - Any number is a legal count. All sums here saturate, so `usize::MAX` means "more than any
 ///   budget".
 ///
 /// # Example
@@ -88,14 +88,13 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the counter from counting, best as
-    /// [`ErrorKind::Count`](crate::ErrorKind::Count).
+    /// Any error of the counter, preferably as [`ErrorKind::Count`](crate::ErrorKind::Count).
     fn count_text(&self, text: &str) -> Result<usize>;
 
     /// Returns the number of tokens of this text, or `None` if that is more than `limit`.
     ///
-    /// It agrees with `count_text(text)? <= limit`, and costs what the limit is and not what the
-    /// text is: where the text is long for the limit, a beginning of it is counted first, and a
+    /// It agrees with `count_text(text)? <= limit`, but its cost depends on the limit and not on
+    /// the text: if the text is long for the limit, a beginning of it is counted first, and a
     /// longer one only if that does not settle it. A counter that can stop by itself overrides
     /// this.
     ///
@@ -170,16 +169,16 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the counter from counting.
+    /// Any error of the counter.
     fn count_media(&self, part: &Part) -> Result<usize> {
         Ok(media_tokens(part))
     }
 
-    /// Returns the number of tokens of the definitions of these tools: the count of their JSON, as
-    /// most providers take it, unless overridden.
+    /// Returns the number of tokens of the definitions of these tools. The default counts their
+    /// JSON in the form that most providers use.
     ///
-    /// For a budget the composer asks it about what is sent: the names and the JSON that the
-    /// [provider of the prompt](crate::MemoryPrompt::for_provider) takes.
+    /// For a budget the composer passes in the tools as they are sent: with the names and the JSON
+    /// of the [provider of the prompt](crate::MemoryPrompt::for_provider).
     ///
     /// ```
     /// use memory_prompt::Tool;
@@ -199,8 +198,8 @@ pub trait TokenCounter: Send + Sync {
         })
     }
 
-    /// Returns the tokens that messages cost beside their content: the
-    /// [default](Overhead::default), unless overridden.
+    /// Returns the tokens that messages cost in addition to their content; by default
+    /// [this](Overhead::default).
     ///
     /// ```
     /// use memory_prompt::token::{Estimate, TokenCounter};
@@ -212,7 +211,7 @@ pub trait TokenCounter: Send + Sync {
     }
 }
 
-/// The number of tokens that a beginning of a text may count more than the whole text.
+/// The number of tokens by which the beginning of a text may count more than the whole text.
 ///
 /// Byte-pair encoding needs a handful; see the [contract](TokenCounter#contract).
 ///
@@ -230,8 +229,9 @@ where
     }
 }
 
-/// Not also for `&T` and `Box<T>`: those of closures are closures, and so are counters already.
-#[deny(clippy::missing_trait_methods)] // a counter that can stop early must not lose that on the way
+/// There are no impls for `&T` and `Box<T>`: those of closures are closures, and so are counters
+/// already.
+#[deny(clippy::missing_trait_methods)] // keeps the early stop of the counter inside
 impl<T: TokenCounter + ?Sized> TokenCounter for Arc<T> {
     fn count_text(&self, text: &str) -> Result<usize> {
         T::count_text(self, text)

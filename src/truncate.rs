@@ -1,4 +1,4 @@
-//! Shortening copies of messages that are too long.
+//! Truncation: shortened copies of messages that are too long.
 
 mod settings;
 
@@ -13,9 +13,9 @@ use crate::message::{
 };
 use crate::text::{Cut, Keep, Place, Plan, Unit};
 
-/// A truncation: the way in which messages that are too long are shortened.
+/// A truncation: how messages that are too long are shortened.
 ///
-/// The limit holds for the text of one message as a whole: texts of several parts share it. Only
+/// The limit applies to the text of one message as a whole: texts of several parts share it. Only
 /// text of user, ai and tool messages is cut; tool calls, ids, media and reasoning are never
 /// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters),
 /// and text never becomes empty.
@@ -26,15 +26,15 @@ use crate::text::{Cut, Keep, Place, Plan, Unit};
 ///
 /// let head = Truncate::chars(5)?;
 /// assert_eq!(head.shorten(&Message::user("Hello, world")), Some(Message::user("Hello")));
-/// assert_eq!(head.shorten(&Message::user("ok")), None); // fits, so nothing is copied
+/// assert_eq!(head.shorten(&Message::user("ok")), None); // it fits, so nothing is copied
 ///
 /// let ends = Truncate::chars(9)?.keep(Keep::Ends).marker(" … ");
 /// assert_eq!(ends.shorten(&Message::user("Hello, world")), Some(Message::user("Hel … rld")));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// A [processor](Self::processor) decides by itself what becomes of a message. It is code:
-/// serialising a `Truncate` that has one is an error.
+/// A [processor](Self::processor) decides itself what is sent of a message. It is code: serialising
+/// a `Truncate` with a processor is an error.
 #[derive(Clone)]
 pub struct Truncate {
     cut: Cut,
@@ -43,23 +43,23 @@ pub struct Truncate {
     spares_question: bool,
 }
 
-/// Decides what becomes of a message of the history on its way into a prompt.
+/// Decides what is sent of a message of the history.
 ///
 /// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to
 /// keep the message as it is.
 ///
 /// # Contract
 ///
-/// The same message in the same place must always get the same verdict. What a processor sees does
-/// not tell it how far a message is from the end, so that a message that was sent cut yesterday is
-/// sent cut the same way tomorrow; neither should it look at a clock. A replacement keeps the role
-/// and the ids of tool calls; the build fails where it does not.
+/// The same message in the same place must always get the same verdict. A processor does not see
+/// how far a message is from the end, so that a message that was cut yesterday is cut the same way
+/// tomorrow; it must not read a clock either. A replacement keeps the role and the ids of tool
+/// calls; otherwise the build fails.
 ///
 /// ```
 /// use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
 /// use memory_prompt::{Message, Truncate};
 ///
-/// /// Leaves out what a noisy tool said, beyond the first lines.
+/// /// Keeps only the first lines of the results of noisy tools.
 /// struct FirstLines(usize);
 ///
 /// impl TruncateProcessor for FirstLines {
@@ -80,7 +80,7 @@ pub struct Truncate {
 /// let shout = Truncate::default().processor(shout);
 /// ```
 pub trait TruncateProcessor: Send + Sync {
-    /// Says what becomes of `message`.
+    /// Decides what is sent of `message`.
     ///
     /// # Errors
     ///
@@ -98,13 +98,13 @@ pub trait TruncateProcessor: Send + Sync {
 pub enum Verdict {
     /// The message is sent as it is.
     Keep,
-    /// This is sent in its place.
+    /// This message is sent in its place.
     Replace(Message),
-    /// The message is left out, and with it the tool group that it belongs to.
+    /// The message is left out, together with its tool group.
     Drop,
 }
 
-/// The context that a [`TruncateProcessor`] is told beside the message.
+/// What a [`TruncateProcessor`] gets in addition to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TruncateContext {
@@ -132,7 +132,7 @@ impl Truncate {
         Self::new(limit, Unit::Graphemes)
     }
 
-    /// Cuts to at most `limit` of `unit`. Whatever the unit, a cut falls between two characters.
+    /// Cuts to at most `limit` of `unit`. With every unit a cut falls between two characters.
     ///
     /// # Errors
     ///
@@ -147,29 +147,29 @@ impl Truncate {
         Self { cut, processor: None, bounded: false, spares_question: false }
     }
 
-    /// Keeps this end of the text; [`Keep::Head`] unless set.
+    /// Keeps this end of the text; the default is [`Keep::Head`].
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.cut = self.cut.keep(keep);
         self
     }
 
-    /// Puts a marker where text was left out, for example `… [{left_out} characters left out] …`.
-    /// It counts within the limit.
+    /// Puts a marker in place of the text that is left out, for example `… [{left_out} characters
+    /// left out] …`. It counts within the limit.
     #[must_use]
     pub fn marker(mut self, marker: impl Into<String>) -> Self {
         self.cut = self.cut.marker(marker);
         self
     }
 
-    /// Hands each message to `processor`, which decides in place of the cut.
+    /// Passes each message to `processor`, which decides in place of the cut.
     #[must_use]
     pub fn processor(mut self, processor: impl TruncateProcessor + 'static) -> Self {
         self.processor = Some(Arc::new(processor));
         self
     }
 
-    /// Enforces the limit on what the processor returns, too.
+    /// Enforces the limit on the replacements of the processor, too.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         self.bounded = true;
@@ -177,15 +177,15 @@ impl Truncate {
     }
 
     /// Leaves the newest question whole: the user messages with which the newest turn begins are
-    /// not shortened, so that the order at the end of a pasted page is not lost. A processor sees
-    /// them all the same.
+    /// not shortened, so that an instruction at the end of a pasted page is not lost. A processor
+    /// still gets them.
     ///
     /// Once the next turn begins, the question is shortened like any other message, and the
     /// prompt's cached prefix breaks there:
-    /// [`Break::Truncation`](crate::report::Break::Truncation). Where a [budget](crate::Budget)
-    /// can't be held otherwise it is shortened even so: to the limit first, and below that only
-    /// where that is too much. [`Keep::Ends`] beside this keeps the order at its end even then;
-    /// where a cache matters more, it is the better choice alone.
+    /// [`Break::Truncation`](crate::report::Break::Truncation). If a [budget](crate::Budget) can't
+    /// be met otherwise, the question is shortened even so: first to the limit, and below the limit
+    /// only if that is still too long. With [`Keep::Ends`] in addition, the instruction at its end
+    /// is kept even then; if a cache matters more, use that alone.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -206,12 +206,12 @@ impl Truncate {
         self
     }
 
-    /// Returns a shortened copy of `message`, or `None` if it fits. The processor is not asked.
+    /// Returns a shortened copy of `message`, or `None` if it fits. The processor does not run.
     pub fn shorten(&self, message: &Message) -> Option<Message> {
         self.cut(message).map(|(copy, _)| copy)
     }
 
-    /// Returns a shortened copy of `message`, and where text is left out, or `None` if it fits.
+    /// Returns a shortened copy of `message`, and the place of the cut, or `None` if it fits.
     fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
         let (copy, plan) = match message {
             Message::Ai(m) => {
@@ -231,9 +231,9 @@ impl Truncate {
         self.cut.limit().get()
     }
 
-    /// Returns the next shorter truncation: first the question is no longer spared; then each has
-    /// half the limit of the one before, enforced on what a processor returns too. `None` at a
-    /// limit of 1.
+    /// Returns the next shorter truncation. At first the question is no longer spared; then each
+    /// one has half the limit of the one before, which applies to replacements of a processor too.
+    /// `None` at a limit of 1.
     pub(crate) fn shorter(&self) -> Option<Self> {
         if self.spares_question {
             return Some(Self { spares_question: false, ..self.clone() });
@@ -253,8 +253,8 @@ impl Truncate {
         self.processor.is_some()
     }
 
-    /// Returns whether a message is kept whatever it says, since it has no more bytes than the
-    /// limit has units.
+    /// Returns whether a message of any text is kept, since it has no more bytes than the limit has
+    /// units.
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()
             && match message {
@@ -263,9 +263,8 @@ impl Truncate {
             }
     }
 
-    /// Decides whether the record at `position` is kept, replaced or dropped; where the message
-    /// itself is cut, says where. One that is to stay `whole` is not cut, but a processor decides
-    /// on it.
+    /// Decides whether the record at `position` is kept, replaced or dropped, and returns the place
+    /// of a cut. A message that is to stay `whole` is not cut, but a processor decides on it.
     pub(crate) fn judge(
         &self,
         message: &Message,
@@ -340,8 +339,7 @@ impl Truncate {
     }
 }
 
-/// The place behind which text of a message was left out, and the bytes of the marker that stands
-/// there.
+/// The place after which text of a message was left out, and the bytes of the marker there.
 #[derive(Clone, Copy)]
 pub(crate) struct Cutting {
     pub(crate) head: Place,
@@ -356,8 +354,7 @@ fn cut_part(part: &Part, plan: &Plan, place: &mut impl Iterator<Item = usize>) -
     Some(Part::Text(TextPart { text, extra: extra.clone() }))
 }
 
-/// Returns whether `new` may stand in the place of `old`: it has the same role, calls and answered
-/// call.
+/// Returns whether `new` may replace `old`: it has the same role, calls and answered call.
 fn same_shape(old: &Message, new: &Message) -> bool {
     old.role() == new.role()
         && old.as_tool().map(ToolMessage::call_id) == new.as_tool().map(ToolMessage::call_id)

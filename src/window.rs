@@ -1,4 +1,4 @@
-//! The choice of the records that are sent: index arithmetic, and nothing else.
+//! The window: which records are sent, by recency. Index arithmetic only.
 
 mod groups;
 mod matches;
@@ -13,7 +13,7 @@ pub(crate) use turns::last_question;
 use crate::error::{Error, Result};
 use crate::record::{Snapshot, places};
 
-/// A choice of the records of the history that are sent, by recency.
+/// The rule for which records of the history are sent, by recency.
 ///
 /// | window | sends | for |
 /// |---|---|---|
@@ -24,24 +24,24 @@ use crate::record::{Snapshot, places};
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, at the lowest price | the same |
 ///
 /// The system message and temporaries are not counted, and neither are the application's own
-/// [records](crate::message::CustomMessage::is_private), which nobody is sent.
+/// [records](crate::message::CustomMessage::is_private), which are never sent.
 ///
-/// # What stays besides
+/// # What else stays
 ///
-/// - **Tool groups** are whole. A window that would start with results of an older call leaves
-///   them out; one that ends in a group larger than itself sends all of it. A result that came late
-///   takes the group of its call along, from wherever that stands.
+/// - **Tool groups** are whole. A window that would start with results of an older call leaves them
+///   out; one that ends in a group larger than itself sends all of it. A late result takes the
+///   group of its call along, even if that stands far before it.
 /// - **The question.** In a long tool loop the window may hold calls and results and no user
-///   message. The question of the newest turn is then sent before it (of a question in several
-///   pieces the newest, up to half of the window), and the oldest messages give way, so that
-///   `last(n)` still sends `n`. Only the newest group and the question stay in any case. In a
+///   message. The question of the newest turn is then sent before it (if the question has several
+///   pieces, the newest of them, up to half of the window), and the oldest messages give way, so
+///   that `last(n)` still sends `n`. Only the newest group and the question always stay. In a
 ///   `stepped` window nothing gives way. [`exactly`](Self::exactly) switches this off.
 ///
-/// Both are looked for among the records before the window: 64, and four times as many as it reads
-/// at first. For `last(10)` these are 104, under a token budget at most 320. Past the application's
-/// own records a window looks no further than 1,024 of them. Where such a search ends without
-/// success, the [report](crate::Report::search_ended) says so. A running [`Turn`](crate::Turn)
-/// knows where its question stands, and never loses it.
+/// Both are searched among the records before the window: 64, and four times as many as it reads at
+/// first. For `last(10)` these are 104, under a token budget at most 320. A window skips at most
+/// 1,024 of the application's own records. If such a search ends without success, the
+/// [report](crate::Report::search_ended) says so. A running [`Turn`](crate::Turn) knows the place
+/// of its question, and never loses it.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -98,18 +98,19 @@ pub struct Prices {
 pub(crate) struct WindowStart {
     /// The place of the first record that the window covers.
     pub(crate) window_from: usize,
-    /// The place of the first record that is sent: behind tool results with which no window starts.
+    /// The place of the first record that is sent: after tool results, which can't start a window.
     pub(crate) start: usize,
-    /// True if records of the application took so much room that the search for others ended.
+    /// True if the search for records to send ended because too many of the application's own stood
+    /// there.
     pub(crate) ended: bool,
-    /// True if the window has room for more than there is: it covers rows before the first record,
-    /// too.
+    /// True if the window has room for more than there is: then it also covers rows before the
+    /// first record.
     pub(crate) takes_all: bool,
 }
 
 /// The reason why composing stops before there is a prompt.
 pub(crate) enum NotReady {
-    /// It takes this many of the newest records to go on.
+    /// Composing needs this many of the newest records to go on.
     ReadMore(usize),
     Failed(Error),
 }
@@ -129,15 +130,15 @@ impl Window {
 
     /// Sends the last `n` turns, each whole.
     ///
-    /// A turn is a user message and all that follows it up to the next one. User messages in a row,
-    /// with no answer between them, begin one turn together, and a
-    /// [steered](crate::message::UserMessage::steered) one begins none. What stands before the
-    /// first user message, a greeting for example, belongs to the first turn, unless it is longer
-    /// than some hundred messages.
+    /// A turn is a user message and everything that follows it up to the next one. User messages in
+    /// a row, with no answer between them, begin one turn together, and a
+    /// [steered](crate::message::UserMessage::steered) one begins none. Messages before the first
+    /// user message, such as a greeting, belong to the first turn, unless they are more than some
+    /// hundred.
     ///
     /// In a history without any user message each answer with its tool results is a turn of its
-    /// own, and so is any other message. To know that, all of it is read: take [`last`](Self::last)
-    /// for an agent that nobody asks anything.
+    /// own, and so is any other message. To find that out, the whole history is read: use
+    /// [`last`](Self::last) for an agent without user messages.
     pub const fn turns(n: usize) -> Self {
         Self::of(Kind::Turns(n))
     }
@@ -150,14 +151,14 @@ impl Window {
     /// Sends at least the last `low` messages, and up to `step - 1` more: the start of the window
     /// moves only once every `step` messages.
     ///
-    /// In between prompts only grow at their end, so the provider's prompt cache serves all that
-    /// was sent before. The start is `floor(p / step) * step`, where `p` is the position of the
-    /// `low`th newest message: a pure function of where the conversation stands, the same in every
-    /// process. If it falls into a tool group, the whole group is sent.
+    /// In between, prompts only grow at their end, so the provider's prompt cache serves everything
+    /// that was sent before. The start is `floor(p / step) * step`, where `p` is the position of
+    /// the `low`th newest message: a pure function of the positions, the same in every process. If
+    /// it falls into a tool group, the whole group is sent.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `low` or `step` is 0.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `low` or `step` is 0.
     pub fn stepped(low: usize, step: usize) -> Result<Self> {
         if low == 0 {
             return Err(Error::invalid("window", "a low mark of 0 would leave no messages"));
@@ -171,12 +172,12 @@ impl Window {
     /// Returns a [`stepped`](Self::stepped) window with the step that costs least at these prices:
     /// `2 * sqrt(low * (write - read) / read)` messages, and at least 1.
     ///
-    /// A longer step pays for more messages at the price of reading, a shorter one pays for the
-    /// whole window at the price of writing more often.
+    /// A longer step sends more messages at the price of reading; a shorter one sends the whole
+    /// window at the price of writing more often.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `low` is 0, or a price is not a
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `low` is 0, or a price is not a
     /// positive number.
     pub fn stepped_for(low: usize, prices: Prices) -> Result<Self> {
         for (name, price) in [("write", prices.write), ("read", prices.read)] {
@@ -202,20 +203,19 @@ impl Window {
 
     /// Returns the same window for a model that wants the user to speak first.
     ///
-    /// If the window starts in the middle of a turn, the question of that turn is sent before
-    /// it; the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
-    /// would be left behind its question, or the question is too far away or too large for a
-    /// budget, what was said before the first question that is sent is left out. A late result that
-    /// came behind that question stays, and its call may then come first. With a
-    /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked
-    /// for.
+    /// If the window starts in the middle of a turn, the question of that turn is sent before it;
+    /// the oldest messages give way, so that `last(n)` is still `n`. If nothing of the turn would
+    /// be left after its question, or if the question is too far away or too large for a budget,
+    /// everything before the first question that is sent is left out. A late result that came after
+    /// that question stays, and its call may then come first. With a [`Provider`](crate::Provider)
+    /// that requires this, it is done even without this method.
     #[must_use]
     pub const fn starting_with_user(self) -> Self {
         Self { starting_with_user: true, ..self }
     }
 
-    /// Returns the same window without a question put before it, and without others giving way.
-    /// Tool groups stay whole all the same.
+    /// Returns the same window without a question put before it, so that no message gives way. Tool
+    /// groups stay whole all the same.
     #[must_use]
     pub const fn exactly(self) -> Self {
         Self { exactly: true, ..self }
@@ -232,7 +232,8 @@ impl Window {
         }
     }
 
-    /// Returns the most messages that are sent, where the window says so and has others give way.
+    /// Returns the most messages that are sent, if the window has such a limit and lets others give
+    /// way.
     pub(crate) const fn most(&self) -> Option<usize> {
         match self.kind {
             Kind::Last(n) if !self.exactly => Some(n),
@@ -251,8 +252,8 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Returns the place where this window starts in `snapshot`, before tool groups are looked at.
-    /// A greeting of up to `bound` records belongs to the first turn.
+    /// Returns the place where this window starts in `snapshot`, without regard to tool groups. A
+    /// greeting of up to `bound` records belongs to the first turn.
     pub(crate) fn start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
         let have = snapshot.records.len();
         match self.kind {
@@ -268,7 +269,7 @@ impl Window {
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
                     return Err(NotReady::ReadMore(places(snapshot.end - position)));
                 }
-                // Back from the low mark: what lies between is at most a step.
+                // Back from the low mark: at most a step lies between.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.position() >= position).count();
                 takes_all |= position <= snapshot.start;
@@ -278,13 +279,12 @@ impl Window {
     }
 
     /// Returns whether the start stays in its place while the conversation grows. Such a start
-    /// moves back to the call of a tool group: one that moves forward would be back again in the
+    /// moves back to the call of a tool group: if it moved forward, it would be back again in the
     /// next prompt.
     pub(crate) const fn is_stable(&self) -> bool {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
-    /// Returns whether the window starts where a turn begins.
     pub(crate) const fn is_turns(&self) -> bool {
         matches!(self.kind, Kind::Turns(_))
     }
@@ -293,13 +293,12 @@ impl Window {
         self.starting_with_user
     }
 
-    /// Returns whether nothing is put before the window.
     pub(crate) const fn is_exact(&self) -> bool {
         self.exactly
     }
 
-    /// Returns whether this window is all that is sent of the history: no question before it, and
-    /// no more of what stands behind a summary.
+    /// Returns whether only this window of the history is sent: no question before it, and no
+    /// further records after a summary.
     pub(crate) const fn stands_alone(&self) -> bool {
         self.exactly || matches!(self.kind, Kind::Last(0) | Kind::Turns(0))
     }
@@ -332,7 +331,7 @@ impl std::fmt::Display for Window {
     }
 }
 
-/// Returns the size of the next read when `have` records were not enough: doubling keeps the sum of
+/// Returns the size of the next read if `have` records were not enough: doubling keeps the sum of
 /// all reads linear.
 pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
@@ -348,17 +347,17 @@ impl WindowStart {
     }
 }
 
-/// The most records of the application that a window looks past.
+/// The most records of the application that a window skips.
 const PASSED: usize = 1024;
 
-/// Returns the place of the `n`th newest record that a provider may be sent, looked for past a
-/// number of others.
+/// Returns the place of the `n`th newest record that may be sent; records of the application are
+/// skipped, up to a number.
 fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<WindowStart, NotReady> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
-        // As nearly always.
+        // The usual case.
         return Ok(WindowStart { takes_all: have < n, ..WindowStart::at(start) });
     }
     let most = n.saturating_add(PASSED);

@@ -1,4 +1,4 @@
-//! OpenAI's vocabularies, exactly.
+//! The exact counter of OpenAI's vocabularies.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use bpe_openai::Tokenizer;
 use super::TokenCounter;
 use crate::error::Result;
 
-/// A counter by one of OpenAI's vocabularies, exact. Feature `bpe`.
+/// An exact counter with one of OpenAI's vocabularies. Feature `bpe`.
 ///
-/// The vocabulary is compiled in, and unpacked when the process uses it first. What looks like a
-/// special token in a text (`<|endoftext|>`) counts as the text that it is.
+/// The vocabulary is compiled in, and unpacked when the process first uses it. A special token in a
+/// text (`<|endoftext|>`) counts as ordinary text.
 ///
 /// ```
 /// use memory_prompt::token::{Bpe, TokenCounter};

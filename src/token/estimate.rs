@@ -9,9 +9,9 @@ use crate::text::floor_char_boundary;
 
 /// An estimate of OpenAI's `o200k` token counts that needs no vocabulary.
 ///
-/// It reads a text once, from left to right, and adds for each character the chance that a token
-/// starts there, given the kind of the character and of what stands before it: nearly none inside
-/// an English word, about a half inside a run of hiragana, certainty where `camelCase` turns. The
+/// It reads a text once, from left to right. For each character it adds the chance that a token
+/// starts there, given the kind of the character and of the text before it: nearly none inside an
+/// English word, about a half inside a run of hiragana, certainty at a turn in `camelCase`. The
 /// chances were measured on public text in 17 languages and in code, and those of emoji on the
 /// first half of a corpus; the corpora under `tests/data/corpus`, written for this crate, check
 /// them.
@@ -22,10 +22,10 @@ use crate::text::floor_char_boundary;
 ///   German, Russian, Arabic and Hindi. `cargo run --example estimate_table --features bpe` prints
 ///   the table. A single short message is off by more: one in ten by 10 to 25 %.
 /// - Traditional Chinese and base64 come out about 10 % low, Polish and Indonesian 20 %. Other
-///   models' tokenizers differ from `o200k` by as much again. Leave headroom, or count with an
-///   exact counter: `Bpe` or `HuggingFace`, each behind its feature.
-/// - A longer text never counts less than its beginning, and two texts count what they count
-///   together, but for the word at the seam and rounding. A text that is not empty counts at
+///   models' tokenizers differ from `o200k` by a similar amount in addition. Leave headroom, or
+///   count with an exact counter: `Bpe` or `HuggingFace`, each behind its feature.
+/// - A longer text never counts less than its beginning. Two texts count the same apart and
+///   together, except for the word at the seam and rounding. A text that is not empty counts at
 ///   least 1.
 /// - No allocation. [`fits`](TokenCounter::fits) stops as soon as the limit is passed.
 ///
@@ -54,11 +54,11 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Reads the text until its tokens are more than the limit; returns the tokens, and what was not
-/// read.
+/// Reads the text until its tokens are more than the limit; returns the tokens, and the unread
+/// rest.
 fn walk(text: &str, limit: usize) -> (usize, &str) {
     let mut rest = text;
-    let mut before = CharKind::Other; // nothing stands before the text, so nothing is joined to it
+    let mut before = CharKind::Other; // there is nothing before the text to join
     let (mut hundredths, mut tokens) = (0_u64, 0);
     while tokens <= limit && !rest.is_empty() {
         let piece;
@@ -80,11 +80,10 @@ fn walk(text: &str, limit: usize) -> (usize, &str) {
     (tokens, rest)
 }
 
-/// The number of bytes that are read between two looks at the limit: enough that looking costs
-/// nothing.
+/// The number of bytes between two checks of the limit: enough that the check costs nothing.
 const PIECE: usize = 256;
 
-/// The kind of a character, or (from `Spaces` on) of what stands before the next one.
+/// The kind of a character, or (from `Spaces` on) of the text before the next one.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum CharKind {
@@ -98,7 +97,7 @@ enum CharKind {
     Upper,
     /// A Latin letter with an accent.
     Accented,
-    /// A Latin letter whose words come in more pieces than English ones: `ä`, `ł`.
+    /// A Latin letter in words that come in more pieces than English ones: `ä`, `ł`.
     Foreign,
     Cyrillic,
     /// Arabic and Devanagari.
@@ -111,7 +110,7 @@ enum CharKind {
     Han,
     Hiragana,
     Katakana,
-    /// Punctuation of East Asia and others that no word takes in.
+    /// Punctuation of East Asia and other characters that no word takes in.
     Wide,
     /// Dashes, quotes, arrows, currencies.
     Symbol,
@@ -158,7 +157,8 @@ const fn ascii_kind(c: u8) -> CharKind {
     }
 }
 
-/// Returns the kind of what is not ASCII. Kinds that fill whole texts come first, for speed.
+/// Returns the kind of a character that is not ASCII. Kinds that fill whole texts come first, for
+/// speed.
 fn wide_kind(c: char) -> CharKind {
     match c {
         '一'..='鿿' => CharKind::Han,
@@ -192,8 +192,8 @@ fn wide_kind(c: char) -> CharKind {
     }
 }
 
-/// Returns the chance, in hundredths, that a token starts at a character of this kind after what
-/// stands before it. More than 100: several tokens for one character.
+/// Returns the chance, in hundredths, that a token starts at a character of this kind after this
+/// kind of text. More than 100: several tokens for one character.
 #[rustfmt::skip] // a table: a line for each measured chance, also where two are equal
 #[allow(clippy::match_same_arms)]
 const fn chance(before: CharKind, kind: CharKind) -> u8 {
@@ -203,8 +203,8 @@ const fn chance(before: CharKind, kind: CharKind) -> u8 {
         (Newline, Newline | Space | Spaces) => 1,
         (Newline, Mark | Marks | Apostrophe | Symbol | Wide) => 3,
 
-        // A blank begins the word, or the mark, behind it. Of several, the last one does and the
-        // others are one token more, which is added to what comes then.
+        // A blank begins the word or the mark after it. Of several blanks the last one does, and
+        // the others are one token more, which is added to the character after them.
         (Space, Space | Spaces) => 1,
         (Digit, Spaces) => 200,
 
@@ -267,7 +267,7 @@ const fn chance(before: CharKind, kind: CharKind) -> u8 {
     }
 }
 
-/// Returns the kind of what stands before the next character once this one was read.
+/// Returns the kind of the text before the next character, after this one was read.
 const fn next(before: CharKind, kind: CharKind) -> CharKind {
     use CharKind::*;
     match (kind, before) {
@@ -282,7 +282,7 @@ const fn next(before: CharKind, kind: CharKind) -> CharKind {
     }
 }
 
-/// The kinds of ASCII, where nearly all of most texts is looked up.
+/// The kinds of ASCII characters, for the look-ups of nearly all of most texts.
 static ASCII: [CharKind; 128] = {
     let mut kinds = [CharKind::Other; 128];
     let mut byte = 0_u8;

@@ -1,4 +1,4 @@
-//! Any tokenizer that comes as a `tokenizer.json`.
+//! The exact counter of any tokenizer in a `tokenizer.json`.
 
 use std::fmt;
 use std::path::Path;
@@ -8,12 +8,12 @@ use tokenizers::Tokenizer;
 use super::TokenCounter;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A counter by a Hugging Face `tokenizer.json`, exact, which most open models come with. Feature
+/// An exact counter with a Hugging Face `tokenizer.json`, which most open models have. Feature
 /// `tokenizers`.
 ///
-/// It counts what is in a text: special tokens that a template would add around it are not counted
-/// (they are [`Overhead`](super::Overhead)), and truncation and padding that the file may ask for
-/// are switched off. Nothing is downloaded.
+/// It counts the text itself: special tokens that a template would add around it are not counted
+/// (they are [`Overhead`](super::Overhead)), and truncation and padding of the file are switched
+/// off. Nothing is downloaded.
 ///
 /// ```
 /// use memory_prompt::token::{HuggingFace, TokenCounter};
@@ -44,7 +44,7 @@ impl HuggingFace {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the file can't be read, or is not a tokenizer.
+    /// [`ErrorKind::Invalid`] if the file can't be read, or is not a tokenizer.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let tokenizer = Tokenizer::from_file(path).map_err(|e| {
@@ -54,7 +54,7 @@ impl HuggingFace {
         Self::whole(tokenizer)
     }
 
-    /// Takes the content of a `tokenizer.json`.
+    /// Reads the content of a `tokenizer.json`.
     ///
     /// ```
     /// use memory_prompt::token::HuggingFace;
@@ -65,7 +65,7 @@ impl HuggingFace {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where this is not a tokenizer.
+    /// [`ErrorKind::Invalid`] if this is not a tokenizer.
     pub fn from_bytes(json: &[u8]) -> Result<Self> {
         let tokenizer = Tokenizer::from_bytes(json).map_err(|e| {
             Error::invalid("tokenizer", "this is not a tokenizer.json").with_source(e)
@@ -74,7 +74,7 @@ impl HuggingFace {
     }
 
     /// Switches truncation and padding off. Many files ask for at most 512 tokens, and for padding
-    /// up to them: a count that is always 512.
+    /// up to them: then the count is always 512.
     fn whole(mut tokenizer: Tokenizer) -> Result<Self> {
         tokenizer.with_truncation(None).map_err(|e| {
             Error::invalid("tokenizer", "truncation can't be switched off").with_source(e)

@@ -4,10 +4,10 @@ use super::TokenCounter;
 use crate::error::Result;
 use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Part, Source};
 
-/// The tokens that messages cost beside their content.
+/// The tokens that messages cost in addition to their content.
 ///
-/// The defaults are those that OpenAI publishes for its chat models, with an allowance where it
-/// publishes none. Other providers' templates differ by a few tokens a message.
+/// The defaults are those that OpenAI publishes for its chat models, with an allowance for the
+/// values that it does not publish. Other providers' templates differ by a few tokens a message.
 ///
 /// ```
 /// use memory_prompt::token::Overhead;
@@ -22,10 +22,10 @@ use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Par
 pub struct Overhead {
     /// For each message: 4, of which 3 enclose it and 1 names its role.
     pub message: usize,
-    /// For each name of a participant, beside its text: 1.
+    /// For each name of a participant, in addition to its text: 1.
     pub name: usize,
-    /// For each tool call, beside its name and arguments: 8. Not published: an allowance for what
-    /// says that it is a call.
+    /// For each tool call, in addition to its name and arguments: 8. Not published: an allowance
+    /// for the tokens that mark it as a call.
     pub call: usize,
     /// Once for each prompt, for the beginning of the model's answer: 3. It belongs to no message,
     /// so [`TokenCounter::count`] never adds it; a budget does.
@@ -146,7 +146,7 @@ pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -
     Ok(sum.tokens)
 }
 
-/// Returns the JSON of a custom message's fields, where it has some.
+/// Returns the JSON of a custom message's fields, if it has some.
 fn fields(message: &CustomMessage) -> Option<String> {
     let fields = message.fields();
     // JSON values can always be written.
@@ -164,7 +164,7 @@ impl<C: TokenCounter + ?Sized> Sum<'_, C> {
     }
 
     fn text(&mut self, text: &str) -> Result<()> {
-        // Not only for speed: whether there is text is not for the counter to judge.
+        // Not only for speed: the counter must not decide whether there is text.
         if !text.is_empty() {
             self.add(self.counter.count_text(text)?);
         }

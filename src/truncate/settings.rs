@@ -7,7 +7,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use super::Truncate;
 use crate::text::{Keep, Unit};
 
-/// A truncation as it is written, without a processor, which is code.
+/// The serialised form of a truncation; a processor is code and not part of it.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a truncation: an object with `limit`")]
 struct Settings {

@@ -1,8 +1,8 @@
-//! The search for the call that each result answers.
+//! Matching: which call each result answers.
 //!
-//! Results belong to their call wherever they stand behind it: a tool may take so long that the
-//! user has said something else before it is done. What a provider is sent is another matter: there
-//! each result stands directly behind its call.
+//! A result may stand anywhere after its call: a tool may take so long that the user has said
+//! something else before it is done. In what is sent to a provider, each result stands directly
+//! behind its call.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -31,7 +31,6 @@ pub(crate) struct Group {
     pub(crate) newest: usize,
 }
 
-/// A call, and the result that answers it.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     call: &'a ToolCall,
@@ -46,16 +45,16 @@ struct Match<'a> {
     /// the stand-in that it replaces.
     rank: usize,
     stand_in: bool,
-    /// The tool that it names.
+    /// The tool that the result names.
     tool: &'a str,
     tag: Option<&'a str>,
 }
 
 impl Call<'_> {
-    /// Returns whether this is the result for which something stands in.
+    /// Returns whether this result is the one that the answer of the call stands in for.
     ///
-    /// By the tags of their calls, if both have one; and where one has none, by id and tool
-    /// alone, if that is to count.
+    /// If both have a call tag, the tags must be equal. If one has none, id and tool decide, but
+    /// only if `without_tag` is true.
     fn awaits(&self, result: &ToolMessage, without_tag: bool) -> bool {
         let has_its_tag = |it: Match<'_>| match (it.tag, result.call_tag()) {
             (Some(one), Some(other)) => one == other,
@@ -74,33 +73,33 @@ pub(crate) enum Fate {
     Sent { group: usize, call: usize, direct: bool },
     /// It stood in for a result that has come.
     Replaced,
-    /// Its call has been answered.
+    /// Its call has another answer.
     Answered,
-    /// No call here is its own.
+    /// It answers no call here.
     NoCall,
 }
 
-/// The calls of one id, as far as a late result may still be meant for them.
+/// The calls of one id that a late result may still answer.
 #[derive(Default)]
 struct OfId<'a> {
-    /// The unanswered calls of the newest message that calls with this id: it ends the wait of all
-    /// earlier ones.
+    /// The unanswered calls of the newest message that calls with this id; its earlier calls no
+    /// longer wait.
     unanswered: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
-    /// The tools whose calls were answered, and the tags of those.
+    /// The tools whose calls were answered, and the tags of these.
     answered: Vec<(&'a str, Option<&'a str>)>,
 }
 
 /// Matches in the making, found in one pass from the oldest record to the newest.
 struct Matching<'a> {
     matches: Matches<'a>,
-    /// Made when the first result comes that does not stand directly behind its call: most
-    /// conversations have none.
+    /// Made at the first result that does not stand directly behind its call: most conversations
+    /// have none.
     by_id: Option<HashMap<&'a str, OfId<'a>>>,
     /// The group whose results may come next, directly behind it.
     current: Option<usize>,
-    /// True if late results are left alone.
+    /// True if late results are ignored.
     directly: bool,
 }
 
@@ -110,7 +109,7 @@ impl<'a> Matches<'a> {
         Self::matched(records, first, false)
     }
 
-    /// Matches the results that stand directly behind their calls, and no others.
+    /// Matches only the results that stand directly behind their calls.
     pub(crate) fn directly_among(records: &'a Records) -> Self {
         Self::matched(records, 0, true)
     }
@@ -131,29 +130,27 @@ impl<'a> Matches<'a> {
         matching.matches
     }
 
-    /// Returns the tool groups, in the order of their calls.
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Returns the number of the group whose message stands in this place.
+    /// Returns the number of the group whose message is at this place.
     pub(crate) fn group_at(&self, head: usize) -> Option<usize> {
         self.groups.binary_search_by_key(&head, |group| group.head).ok()
     }
 
-    /// Returns the fate of the result in this place.
     pub(crate) fn fate(&self, place: usize) -> Fate {
         let found = self.results.binary_search_by_key(&place, |result| result.0);
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    /// Returns the numbers of the calls of the message in this place.
+    /// Returns the numbers of the calls of the message at this place.
     pub(crate) fn calls_at(&self, head: usize) -> Option<Range<usize>> {
         let group = self.groups.get(self.group_at(head)?)?;
         Some(group.first_call..group.end_call)
     }
 
-    /// Returns the number of the call that the result in this place answers.
+    /// Returns the number of the call that the result at this place answers.
     pub(crate) fn call_of(&self, place: usize) -> Option<usize> {
         match self.fate(place) {
             Fate::Sent { call, .. } => Some(call),
@@ -161,15 +158,15 @@ impl<'a> Matches<'a> {
         }
     }
 
-    /// Returns whether a result at or behind the place `from` does not stand directly behind its
-    /// call: it may be meant for one before all that was looked at.
+    /// Returns whether a result at or after the place `from` does not stand directly behind its
+    /// call: its call may be older than all these records.
     pub(crate) fn looks_back(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         let is_direct = |fate: &Fate| matches!(fate, Fate::Sent { direct: true, .. });
         self.results[behind..].iter().any(|(_, fate)| !is_direct(fate))
     }
 
-    /// Returns whether a result at or behind the place `from` belongs to no call.
+    /// Returns whether a result at or after the place `from` belongs to no call.
     pub(crate) fn misses_a_call(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         self.results[behind..].iter().any(|(_, fate)| *fate == Fate::NoCall)
@@ -193,7 +190,7 @@ impl<'a> Matches<'a> {
         self.calls.iter().map(|it| (it.call, it.answer.map(|answer| answer.place)))
     }
 
-    /// Returns the calls of a group that nothing answers, in the order of the message.
+    /// Returns the unanswered calls of a group, in the order of the message.
     pub(crate) fn unanswered(
         &self,
         group: usize,
@@ -230,8 +227,8 @@ impl<'a> Matching<'a> {
         self.matches.results.push((place, fate));
     }
 
-    /// Returns the call that a result answers directly: the first unanswered one that is meant, of
-    /// the message before the run of results.
+    /// Returns the call that a result answers directly: the first unanswered one with its id and
+    /// tool, of the message before the run of results.
     fn direct(&mut self, group: usize, tool: &ToolMessage) -> Option<usize> {
         let Group { first_call, end_call, .. } = self.matches.groups[group];
         let calls = &self.matches.calls;
@@ -244,7 +241,6 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Returns the fate of a result that does not stand directly behind its call.
     fn late(&mut self, place: usize, tool: &'a ToolMessage) -> Fate {
         if self.by_id.is_none() {
             self.index();
@@ -301,7 +297,6 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Sorts the calls that are known so far by id.
     fn index(&mut self) {
         let Matches { groups, calls, .. } = &self.matches;
         let mut by_id = HashMap::new();
@@ -314,7 +309,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Lets the calls of a message wait for results, and no earlier calls of their ids any more.
+/// Lets the calls of a message wait for results; earlier calls of their ids no longer wait.
 fn wait<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: Group) {
     let calls = || (group.first_call..group.end_call).map(|i| (i, calls[i].call.id.as_str()));
     for (_, id) in calls() {
@@ -325,7 +320,6 @@ fn wait<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: G
     }
 }
 
-/// Notes that a call is answered.
 fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'a>) {
     let Some(answer) = call.answer else { return };
     let of_id = by_id.entry(call.call.id.as_str()).or_default();

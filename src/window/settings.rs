@@ -17,7 +17,7 @@ use serde::ser::{Serialize, Serializer};
 use super::{Kind, Prices, Window};
 use crate::error::Error;
 
-/// A window as it is written.
+/// The serialised form of a window.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Shape {
@@ -41,7 +41,7 @@ struct Stepped {
     low: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<usize>,
-    /// In place of the step, which follows from them; never written.
+    /// Replaces the step, which follows from the prices; never written.
     #[serde(skip_serializing_if = "Option::is_none")]
     prices: Option<Prices>,
 }

@@ -1,4 +1,4 @@
-//! Turns: a user message, or several in a row, and all that follows up to the next one.
+//! Turns: a user message, or several in a row, and everything that follows up to the next one.
 
 use super::{Matches, NotReady, WindowStart, more};
 use crate::error::Result;
@@ -7,16 +7,16 @@ use crate::record::{Records, Snapshot, places};
 
 /// The questions that begin turns, from the newest back.
 struct Questions<I> {
-    /// The records before this place are yet to come.
+    /// The records before this place are not read yet.
     place: usize,
     messages: I,
-    /// The question that was taken last: the places of its messages, in order.
+    /// The last question: the places of its messages, in order.
     question: Vec<usize>,
 }
 
 impl<'a, I: Iterator<Item = &'a Message>> Questions<I> {
-    /// Takes the next question: user messages with no answer between them. False if the records
-    /// end before it does.
+    /// Moves to the next question: user messages with no answer between them. Returns false if the
+    /// records end before the question does.
     fn next(&mut self) -> bool {
         self.question.clear();
         for message in self.messages.by_ref() {
@@ -68,14 +68,14 @@ pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Windo
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
         Ok(WindowStart::at(start))
     } else if snapshot.is_complete() {
-        Ok(WindowStart::all()) // what precedes the first turn of all, a greeting, belongs to it
+        Ok(WindowStart::all()) // a greeting before the first turn of all belongs to it
     } else {
         Err(NotReady::ReadMore(places(snapshot.end.saturating_sub(snapshot.start))))
     }
 }
 
-/// Returns the place of the `n`th newest tool group or message that belongs to none; `None` if
-/// there are fewer.
+/// Returns the place of the `n`th newest tool group or message without a group; `None` if there are
+/// fewer.
 fn nth_newest_unit(records: &Records, n: usize) -> Option<usize> {
     let matches = Matches::among(records, 0);
     let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();
@@ -89,7 +89,7 @@ fn nth_newest_unit(records: &Records, n: usize) -> Option<usize> {
         .collect();
     units.sort_unstable_by(|a, b| b.cmp(a));
     let newest = units.get(n - 1).copied()?;
-    // The window starts at the first member of that unit; what came late brings along the rest.
+    // The window starts at the first member of that unit; late members bring along the rest.
     let group = matches.groups().iter().find(|group| group.newest == newest);
     Some(group.map_or(newest, |group| group.head))
 }
