@@ -1,7 +1,7 @@
 //! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
 //!
-//! It reads from the memory what the composer (`compose`) wants to see, and returns what that makes
-//! of it (`prompt`).
+//! It reads the records that the composer (`compose`) needs, and returns the composed prompt
+//! (`prompt`).
 
 mod history;
 mod pins;
@@ -34,10 +34,10 @@ use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
 pub(crate) use recall::sends_as_much;
 
-/// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
+/// Composes the messages for a model from a [`ChatMemory`], a configuration and temporary messages.
 ///
-/// Building reads the memory and writes nothing. What it costs depends on what is sent, not on what
-/// was ever said.
+/// Building reads the memory and writes nothing. Its cost depends on what is sent, not on the
+/// length of the history.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -68,14 +68,14 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
     /// The number of first temporaries that a failed build has used: they belong to this memory,
-    /// and are dropped if it is swapped.
+    /// and are dropped if it is replaced.
     seen: usize,
-    /// The roles of those that were dropped with a memory, for the next report.
+    /// The roles of the temporaries that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
     recall: Option<Recall>,
     /// The memory once more, where it shows one branch of several.
     branches: Option<Arc<BranchView<M>>>,
-    /// Held for no longer than a composition takes, and only where it is of use.
+    /// Held only during a composition, and only if it is useful.
     cache: Mutex<ComposerCache>,
 }
 
@@ -93,21 +93,21 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// Changes the configuration, from the next build on. What was set before and isn't changed
-    /// stays; a composer that is made again has the defaults, and so sends neither
-    /// [pins](Self::with_pins) nor [summaries](Self::with_summary) unless it is told to.
+    /// Changes the configuration, from the next build on. Settings that `change` does not touch
+    /// stay. A new composer has the defaults, so it sends neither [pins](Self::with_pins) nor
+    /// [summaries](Self::with_summary) unless they are set again.
     ///
     /// ```
     /// use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Window};
     ///
     /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
     /// prompt.configure(|composer| composer.window(Window::turns(5)).no_system());
-    /// prompt.configure(|_| Composer::new().with_pins().max_messages(20)); // all anew
+    /// prompt.configure(|_| Composer::new().with_pins().max_messages(20)); // a new configuration
     /// ```
     pub fn configure(&mut self, change: impl FnOnce(Composer) -> Composer) {
-        // Another counter or truncation would count and cut otherwise than the cache says.
+        // With another counter or truncation the counts and cuts in the cache are wrong.
         self.cache = Mutex::default();
-        // On a copy: where `change` panics, the prompt is as it was.
+        // On a copy: if `change` panics, the prompt is as it was.
         self.composer = change(self.composer.clone());
     }
 
@@ -121,9 +121,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere. A tool loop of your own builds
-    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in
-    /// the same place in each of its rounds.
+    /// Adds a message for the next build only. It is stored nowhere. If your own tool loop builds
+    /// once a round, add it before each build. A turn takes the waiting messages when it begins,
+    /// and sends them in the same place in each of its rounds.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.
@@ -156,13 +156,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
         taken.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
-    /// Forgets the messages that wait for the next build.
+    /// Drops the messages that wait for the next build.
     pub fn clear_temporaries(&mut self) {
         self.seen = 0;
         self.temporaries.clear();
     }
 
-    /// Returns what earlier prompts counted and cut.
     pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
         &self.cache
     }
@@ -191,7 +190,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 }
 
-/// The settings that are those of the composer, under the same names.
+/// The settings of the composer, under the same names.
 macro_rules! settings {
     ($($(#[$said:meta])* fn $name:ident($($value:ident: $type:ty),*);)*) => {
         impl<M: ?Sized> MemoryPrompt<M> {
@@ -207,11 +206,11 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Sets the system message, which takes the place of the memory's.
+    /// Sets the system message, which replaces that of the memory.
     #[doc(alias = "setSystemMessage")]
     fn system(text: impl Into<String>);
 
-    /// Sends the last `n` messages of the history; 10 unless set.
+    /// Sends the last `n` messages of the history; the default is 10.
     #[doc(alias = "maxAttachedMessageCount")]
     #[doc(alias = "setMaxAttachedMessageCount")]
     #[doc(alias = "maxMessages")]
@@ -221,21 +220,21 @@ settings! {
     /// Sets the window on the history.
     fn window(window: Window);
 
-    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
+    /// Limits the tokens of the whole prompt: see [`Budget`]. If no window was set, the budget
     /// alone decides how much of the history is sent.
     #[doc(alias = "maxTokens")]
     fn max_tokens(budget: impl Into<Budget>, counter: impl TokenCounter + 'static);
 
-    /// Shortens long messages; off unless set.
+    /// Shortens long messages; off by default.
     #[doc(alias = "historyMessageTruncateEnable")]
     #[doc(alias = "historyMessageTruncateLength")]
     #[doc(alias = "historyMessageTruncateProcessor")]
     fn truncate(truncate: Truncate);
 
-    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
+    /// Sends placeholders in place of old tool results; off by default. See [`Clear`].
     fn clear(clear: Clear);
 
-    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
+    /// Says how many earlier messages are not shown; off by default. See [`Notice`].
     fn notice(notice: Notice);
 
     /// Sets how tool groups are treated.
@@ -247,19 +246,19 @@ settings! {
     /// Sets the tools that the model can call; see [`Composer::tools`].
     fn tools(tools: impl IntoIterator<Item = Tool>);
 
-    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
-    /// [`Provider`].
+    /// Names the provider that the prompt is for, so that nothing is sent that the provider
+    /// refuses. See [`Provider`].
     fn for_provider(provider: Provider);
 }
 
-/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
+/// memory, and awaited over an async one.
 macro_rules! over {
     ($memory:ident, $new:ident, $share:ident, [$($async:tt)*], [$($now:tt)*]) => {
         impl MemoryPrompt<dyn $memory> {
             /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
             ///
-            /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
+            /// To keep a handle on the memory, pass an `Arc` of it, or get it with
             /// [`memory`](Self::memory).
             pub fn $new(memory: impl $memory + 'static) -> Self {
                 Self::over($share(memory))
@@ -294,12 +293,12 @@ macro_rules! over {
             ///
             /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails, or whose
             /// future is dropped, changes nothing: temporaries wait for the next one, unless the
-            /// memory is [swapped](Self::set_memory) before.
+            /// memory is [replaced](Self::set_memory) before.
             #[doc(alias = "messages()")]
             #[doc(alias = "getMessages")]
             #[doc(alias = "toMessages")]
             pub $($async)* fn build(&mut self) -> Result<Prompt> {
-                // What it does not spend belongs to this memory from now on.
+                // Temporaries that this build does not spend belong to this memory from now on.
                 self.seen = self.temporaries.len();
                 let prompt = self.preview()$($now)*?;
                 self.clear_temporaries();
@@ -307,7 +306,7 @@ macro_rules! over {
             }
 
             /// Composes the same prompt and spends nothing: for counting, or for choosing a model
-            /// by it.
+            /// by the result.
             ///
             /// # Errors
             ///
@@ -336,11 +335,11 @@ macro_rules! over {
                 }
             }
 
-            /// Puts another memory in the place of this one and returns the old one. The
-            /// configuration stays, and so do temporaries that no build has seen.
+            /// Replaces the memory and returns the old one. The configuration stays, and so do
+            /// temporaries that no build has seen.
             ///
             /// Temporaries of a build that failed, or whose future was dropped, were meant for the
-            /// conversation that is left, perhaps another user's: they are dropped, and the next
+            /// former conversation, perhaps another user's: they are dropped, and the next
             /// [report](crate::Report::dropped_temporaries) says so. To keep them,
             /// [take](Self::take_temporaries) them first.
             #[doc(alias = "setMemory")]
@@ -362,14 +361,14 @@ over!(ChatMemory, new, share, [], []);
 #[cfg(feature = "async")]
 over!(AsyncChatMemory, new_async, share_async, [async], [.await]);
 
-/// Returns the error of a prompt that was not built with what it needs.
+/// Returns the error of a prompt that lacks a required setting.
 fn not_built(operation: &'static str, lacks: &str, with: &str) -> Error {
     let text =
         format!("this prompt {lacks}: build it, and all others of the conversation, `{with}`");
     Error::invalid(operation, text)
 }
 
-/// Refuses what a memory without slots can't keep.
+/// Refuses a memory without slots.
 fn must_keep_slots(operation: &'static str, limits: &Limits) -> Result<()> {
     if limits.has_slots() {
         return Ok(());
@@ -379,7 +378,8 @@ fn must_keep_slots(operation: &'static str, limits: &Limits) -> Result<()> {
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
-    /// Says how it is configured and how much waits, not what was said: logs are no place for that.
+    /// Shows how it is configured and how many temporaries wait, not what was said: logs are no
+    /// place for that.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")
             .field("memory", &&*self.memory)

@@ -1,4 +1,4 @@
-//! Pins of a prompt: what is always sent, kept in a slot of the memory.
+//! Pins of a prompt: records that are always sent, kept in a slot of the memory.
 
 use super::{MemoryPrompt, must_keep_slots, not_built};
 use crate::compose::Composer;
@@ -10,11 +10,12 @@ use crate::pins::{Pins, SLOT, around};
 use crate::record::{Slot, Snapshot};
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Sends the pinned messages of the conversation too, whatever the window and the budget hold.
+    /// Also sends the pinned messages of the conversation, independent of the window and the
+    /// budget.
     ///
     /// [`pin`](MemoryPrompt::pin) keeps them in the memory, so that every process sees them. A
-    /// prompt that is built without this sends none: it reads no more than it ever did. So build
-    /// all prompts of a conversation the same way.
+    /// prompt without this setting sends none, and reads no more than before. So build all prompts
+    /// of a conversation the same way.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -34,46 +35,44 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///
-    /// - **Its place.** While the window sends a pinned message it stays where it is, and counts
-    ///   for the window. Once the window has passed it, it stands behind the system message, in the
-    ///   order of positions, and counts for no window. The cached prefix moves then, once.
-    /// - **A tool group** is pinned whole, by whichever of its messages. A result that comes late
-    ///   is pinned too, up to 256 messages behind its call: one that comes later is not looked for,
-    ///   and the call is sent with [a result that says that none was
-    ///   recorded](crate::Report::repaired).
-    /// - **A budget** counts pins before it counts anything else. Where they leave no room for the
-    ///   newest messages the build is an error that names them.
-    /// - **Truncation** shortens a long pinned message as any other, with
+    /// - **Its place.** While the window sends a pinned message, it stays where it is, and counts
+    ///   for the window. Once the window has passed it, it stands after the system message, in the
+    ///   order of positions, and counts for no window. The cached prefix changes then, once.
+    /// - **A tool group** is pinned whole, by any of its messages. A late result is pinned too, up
+    ///   to 256 messages after its call: a later one is not searched, and the call is sent with [a
+    ///   result that says that none was recorded](crate::Report::repaired).
+    /// - **A budget** counts pins before anything else. If they leave no room for the newest
+    ///   messages, the build returns an error that names them.
+    /// - **Truncation** shortens a long pinned message like any other, with
     ///   [`Budget::cut_before_drop`](crate::Budget::cut_before_drop) before anything else is left
-    ///   out, and what its processor drops is not sent.
-    /// - **What is forgotten is not sent**: evicted and cleared messages, and those of a
-    ///   conversation that was deleted. The [report](crate::Report::lost_pins) names evicted ones.
+    ///   out; a message that its processor drops is not sent.
+    /// - **Forgotten messages are not sent**: evicted and cleared ones, and those of a conversation
+    ///   that was deleted. The [report](crate::Report::lost_pins) names evicted ones.
     #[must_use]
     pub fn with_pins(self) -> Self {
         self.with(Composer::with_pins)
     }
 }
 
-/// A change to the pins of a conversation.
 #[derive(Clone, Copy)]
 enum PinChange {
     Pin(u64),
     Unpin(u64),
 }
 
-/// The most appends of others that a change of pins is made again for.
+/// The most attempts at a change of pins while others append.
 const TRIES: u32 = 64;
 
 impl PinChange {
-    /// Returns the read that the change is made on.
+    /// Returns the read that the change is based on.
     fn read(self) -> Read {
         let (Self::Pin(position) | Self::Unpin(position)) = self;
-        // The newest record tells whether the conversation is still the same.
+        // The newest record shows whether the conversation is still the same.
         Read::newest(1).slots([SLOT]).positions(around(position)).references()
     }
 
-    /// Returns what is pinned by the change, and what is to be appended; `None` if there is nothing
-    /// to do.
+    /// Returns the positions that the change pins, and the append; `None` if there is nothing to
+    /// do.
     fn made(self, seen: &Snapshot, limits: &Limits) -> Result<(Vec<u64>, Option<Append>)> {
         let before = Pins::of(seen)?;
         let mut pins = before.clone();
@@ -100,39 +99,38 @@ impl PinChange {
 macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
         impl MemoryPrompt<$over> {
-            /// Pins the message at this position, and with it the whole of its tool group; returns
-            /// the positions of what is pinned by it. What is pinned already stays pinned.
+            /// Pins the message at this position, with its whole tool group; returns the positions
+            /// that this pins. A message that is pinned already stays pinned.
             ///
-            /// The prompt must [send pins](Self::with_pins). It is safe to call again after an
-            /// error.
+            /// The prompt must [send pins](Self::with_pins). It is idempotent: call it again after
+            /// an error.
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::Invalid`] where the prompt sends no pins, where the memory holds no
-            /// message at this position, and for messages that are never sent: system messages,
-            /// those of the application, results that answer no call. [`ErrorKind::Unsupported`]
-            /// where the memory has no slots, and whatever else [`ChatMemory::append_with`]
-            /// returns.
+            /// [`ErrorKind::Invalid`] if the prompt sends no pins, if the memory holds no message
+            /// at this position, and for messages that are never sent: system messages, those of
+            /// the application, results that answer no call. [`ErrorKind::Unsupported`] if the
+            /// memory has no slots, and every other error of [`ChatMemory::append_with`].
             pub $($async)* fn pin(&self, position: u64) -> Result<Vec<u64>> {
                 Ok(self.changed(PinChange::Pin(position))$($now)*?.0)
             }
 
-            /// Unpins the message at this position, and with it the whole of its tool group;
-            /// returns false where it was not pinned.
+            /// Unpins the message at this position, with its whole tool group; returns false if it
+            /// was not pinned.
             ///
-            /// A [summary](Self::with_summary) that was written while it was pinned does not tell
-            /// of it: it is covered then all the same, and [recall](crate::recall) finds it.
+            /// A [summary](Self::with_summary) that was written while the message was pinned covers
+            /// it, but never mentions it: only [recall](crate::recall) finds it.
             ///
             /// # Errors
             ///
-            /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can
-            /// be unpinned.
+            /// As [`pin`](Self::pin), except for positions without a message: an evicted message
+            /// can be unpinned.
             pub $($async)* fn unpin(&self, position: u64) -> Result<bool> {
                 Ok(self.changed(PinChange::Unpin(position))$($now)*?.1)
             }
 
-            /// Makes a change of pins, again where others were faster; returns what is pinned by
-            /// it, and whether there was anything to change.
+            /// Makes a change of pins, and retries if others were faster; returns the positions
+            /// that it pins, and whether there was anything to change.
             $($async)* fn changed(&self, change: PinChange) -> Result<(Vec<u64>, bool)> {
                 let limits = self.memory.limits();
                 if !self.composer.sends_pins() {
@@ -157,12 +155,12 @@ macro_rules! over {
             }
 
             /// Returns the positions of all pinned messages that the memory still holds, ascending,
-            /// tool groups whole. A prompt that sends no pins may ask too.
+            /// tool groups whole. A prompt that sends no pins can call this too.
             ///
             /// # Errors
             ///
-            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written
-            /// the slot `prompt:pins`.
+            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if other code has written the
+            /// slot `prompt:pins`.
             pub $($async)* fn pins(&self) -> Result<Vec<u64>> {
                 let slot = self.memory.limits().has_slots().then_some(SLOT);
                 let mut read = Read::newest(0).slots(slot);

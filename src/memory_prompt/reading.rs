@@ -1,4 +1,4 @@
-//! The reads of one build: the newest records, and what a composer wants besides.
+//! The reads of one build: the newest records, and what else a composer needs.
 
 use super::MemoryPrompt;
 use crate::compose::{Composition, Temporaries};
@@ -8,8 +8,8 @@ use crate::prompt::Prompt;
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Returns the first read of a build. A prompt that has been built before asks at once for the
-    /// single records that the one before was in need of.
+    /// Returns the first read of a build. It already includes the single records that the previous
+    /// build needed.
     pub(super) fn first_read(&self, has_slots: bool) -> Read {
         let mut read = Read::newest(self.composer.first_read()).references();
         if has_slots {
@@ -19,8 +19,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         read
     }
 
-    /// Composes a prompt from what was read, and returns it with what recall has to look through,
-    /// where there is recall; `None` if this takes another read, which `read` then is.
+    /// Composes a prompt from what was read. Returns it with the snapshot for recall, if there is
+    /// recall; `None` if another read is needed, which `read` then is.
     pub(super) fn composed(
         &self,
         read: &mut Read,
@@ -29,8 +29,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         if self.reads_again(read, snapshot)? {
             return Ok(None);
         }
-        // A memory that returns fewer than it was asked for has no more, even where it does not
-        // list what it lost.
+        // A memory that returns fewer records than requested has no more, even if it does not list
+        // what it lost.
         if snapshot.rows() < read.n {
             snapshot.start = snapshot.oldest_row();
         }
@@ -45,8 +45,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// Returns whether this snapshot lacks single records that the composer wants; the read then
-    /// asks for them.
+    /// Returns whether this snapshot lacks single records that the composer needs; `read` then asks
+    /// for them.
     fn reads_again(&self, read: &mut Read, snapshot: &Snapshot) -> Result<bool> {
         if read.slots.is_empty() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Recall for a prompt: what is asked for, and the prompt with what was found.
+//! Recall for a prompt: the search, and the prompt with what was found.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::record::Snapshot;
 use crate::window::Matches;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Sends older messages that fit the question too, as excerpts in one temporary message; off
-    /// unless set. See [`recall`](crate::recall) for how, and for an example.
+    /// Also sends older messages that fit the question, as excerpts in one temporary message; off
+    /// by default. See [`recall`](crate::recall) for how, and for an example.
     ///
-    /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it where temporaries
-    /// stand at the end, and neither does the window, unless recall [keeps](Recall::keep_free) a
-    /// part of its budget free.
+    /// If temporaries stand at the end, recall changes neither the cacheable
+    /// [prefix](Prompt::cacheable) nor the window, unless it [keeps](Recall::keep_free) a part of
+    /// the budget free.
     #[must_use]
     pub fn recall(mut self, recall: Recall) -> Self {
         self.set_recall(recall);
@@ -46,7 +46,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.composer.budget().map_or(0, |(_, budget)| recall.kept_free().min(budget / 2))
     }
 
-    /// Tells a search what is asked, and what is sent already.
+    /// Returns the input of a search: the question, and what is sent already.
     fn asked(
         &self,
         id: &MemoryId,
@@ -57,7 +57,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let report = prompt.report();
         let sent = prompt.with_origins().filter_map(|(origin, _)| origin.position());
         let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
-        // What is left out for want of room can be quoted; what somebody has dropped can't.
+        // A message that was left out for lack of room can be quoted; one that a rule has dropped
+        // can't.
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
@@ -83,7 +84,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
         let budget = self.composer.budget();
         let total = report.tokens.map_or(0, |tokens| tokens.total);
-        // A provider's rules may join the excerpts to a neighbour, which counts a little otherwise.
+        // A provider's rules may join the excerpts to a neighbour, which counts slightly
+        // differently.
         let margin = if report.provider.is_some() { 16 } else { 0 };
         Asked {
             id: id.clone(),
@@ -99,7 +101,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// Returns a search for what fits this prompt, of a snapshot with these messages behind it.
+    /// Returns a search for records that fit this prompt, in a snapshot followed by these messages.
     pub(crate) fn search(
         &self,
         id: &MemoryId,
@@ -111,8 +113,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         Some(Search::new(recall, self.asked(id, prompt, snapshot, staged)))
     }
 
-    /// Composes the prompt once more, with what was found. Should it not fit after all, what the
-    /// window holds is not given up for it.
+    /// Composes the prompt once more, with what was found. If it does not fit after all, records of
+    /// the window are not given up for it.
     pub(super) fn with_found(
         &self,
         prompt: Prompt,
@@ -145,8 +147,8 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
         && a.truncated == b.truncated
 }
 
-/// Returns the positions of the tool groups of which a result is cleared: they are quoted whole.
-/// One whose results came late can't be, and its call is sent.
+/// Returns the positions of the tool groups with a cleared result: they are quoted whole. A group
+/// with late results can't be; its call is sent.
 fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
     let cleared: HashSet<u64> = cleared.map(|it| it.position).collect();
@@ -177,8 +179,8 @@ macro_rules! over {
         $over:ty, [$($async:tt)*], [$($now:tt)*], |$search:ident, $memory:ident| $run:expr
     ) => {
         impl MemoryPrompt<$over> {
-            /// Adds what is recalled for a prompt. Apart, so that the frame of a build without
-            /// stays small.
+            /// Adds what is recalled for a prompt. It is a function of its own so that the frame of
+            /// a build without recall stays small.
             #[inline(never)]
             pub(super) $($async)* fn recalled(
                 &self,

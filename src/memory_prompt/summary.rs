@@ -1,4 +1,4 @@
-//! Summaries of a prompt: what is due, and how a text is stored that somebody wrote.
+//! Summaries of a prompt: what is due, and how the written text is stored.
 
 use super::{MemoryPrompt, must_keep_slots, not_built};
 use crate::compose::Composer;
@@ -15,22 +15,22 @@ use crate::summary::{
 };
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Sends the summary of the conversation, where there is one, and none of the messages that it
-    /// covers. See [`summary`](crate::summary) for how it comes about, and for an example.
+    /// Sends the summary of the conversation, if there is one, in place of the messages that it
+    /// covers. See [`summary`](crate::summary) for how it is made, and for an example.
     ///
     /// [`commit`](MemoryPrompt::commit) keeps it in the memory, so that every process sees it. A
-    /// prompt that is built without this sends what its window holds, and reads no more than it
-    /// ever did. So build all prompts of a conversation the same way.
+    /// prompt without this setting sends what its window holds, and reads no more than before. So
+    /// build all prompts of a conversation the same way.
     ///
-    /// - **Its place** is behind the system message and behind pins of what it covers; it is a
-    ///   message of the user that says what it is.
-    /// - **The window** reaches back to what is covered, however few messages it would send by
-    ///   itself, up to [four times](crate::Composer::summary_reach) as many, and never sends less
-    ///   of what is not covered than it would by itself. Where more is not covered the
-    ///   [report](crate::Report::older) says how much; beyond that the start moves in steps. A
+    /// - **Its place** is after the system message and after pins of messages that it covers. It is
+    ///   a message of the user that says what it is.
+    /// - **The window** reaches back to the covered messages, up to [four
+    ///   times](crate::Composer::summary_reach) its own number of messages, and never sends fewer
+    ///   uncovered messages than it would by itself. If more are uncovered, the
+    ///   [report](crate::Report::older) says how many; beyond that the start moves in steps. A
     ///   window [`exactly`](crate::Window::exactly) stays what it is.
     /// - **A budget** counts the summary before the history.
-    /// - **Pins** are sent, covered or not, and [recall](crate::recall) finds what is covered.
+    /// - **Pins** are sent, covered or not, and [recall](crate::recall) finds covered messages.
     #[must_use]
     pub fn with_summary(self) -> Self {
         self.with(Composer::with_summary)
@@ -55,7 +55,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.must_summarise(limits)?;
         let summary = due.written(text)?;
         let before = Summaries::of(&due.seen)?;
-        // Another text is another summary, not this one once more.
+        // Another text is another summary, and not a retry of this one.
         let id = format!("summary:{}:{}", due.id, nine(&summary.text, 0));
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
         let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
@@ -65,7 +65,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         Ok(append)
     }
 
-    /// Returns the append that takes the newest summary back; `None` if there is none.
+    /// Returns the append that undoes the newest summary; `None` if there is none.
     fn undoing(&self, limits: &Limits, seen: &Snapshot) -> Result<Option<Append>> {
         self.must_summarise(limits)?;
         let version = seen.slot(SLOT).map(|slot| Expected::Is(slot.version()));
@@ -76,14 +76,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 }
 
-/// Returns the append that sets both slots. Who has the slot of the newest summary has the other
-/// too.
+/// Returns the append that sets both slots. A process that has the current version of the first
+/// slot has that of the other too.
 fn setting([current, earlier]: [Vec<u8>; 2], expected: Expected) -> Append {
     let append = Append::default().set_slot(SLOT, current, expected);
     append.set_slot(EARLIER_SLOT, earlier, Expected::Any)
 }
 
-/// The read that shows which summary there is.
+/// The read that shows the current summary.
 fn newest() -> Read {
     Read::newest(1).slots([SLOT, EARLIER_SLOT, pins::SLOT])
 }
@@ -93,23 +93,22 @@ macro_rules! over {
         impl MemoryPrompt<$over> {
             /// Returns what is due to be summarised by this policy; `None` if nothing is.
             ///
-            /// It ends where a turn begins, if one does there, never between a call and its result,
-            /// never past the newest question or a call that still waits (256 messages long). What
-            /// is due is at most four steps, or what can't be parted though it is longer; of a
-            /// longer history the rest is due once that is stored. Nothing is stored by this, and
-            /// nobody is kept from anything: see [`commit`](Self::commit).
+            /// It ends where a turn begins, if one begins there; never between a call and its
+            /// result; and never past the newest question or a call that still waits (for 256
+            /// messages). At most four steps are due at once, or a longer part that can't be split;
+            /// the rest of a longer history is due once this summary is stored. This stores nothing
+            /// and locks nothing: see [`commit`](Self::commit).
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::Invalid`] where the prompt sends no summaries,
-            /// [`ErrorKind::Unsupported`] where the memory has no slots, and whatever else
-            /// [`ChatMemory::read_with`] returns.
+            /// [`ErrorKind::Invalid`] if the prompt sends no summaries, [`ErrorKind::Unsupported`]
+            /// if the memory has no slots, and every other error of [`ChatMemory::read_with`].
             pub $($async)* fn compaction(
                 &self,
                 policy: &CompactionPolicy,
             ) -> Result<Option<Compaction>> {
                 self.must_summarise(&self.memory.limits())?;
-                // It tells whether it is still the same conversation, and what was asked last.
+                // It shows whether the conversation is still the same, and what was asked last.
                 let seen = self.memory.read_with(&Read { n: OPEN, ..newest() })$($now)*?;
                 let mut part = stretch(policy, &seen, None)?;
                 while !part.is_empty() {
@@ -124,20 +123,21 @@ macro_rules! over {
                 Ok(None)
             }
 
-            /// Stores a summary of what was due, if it is still due: no other was stored or taken
-            /// back meanwhile. To store the same one again after a lost answer changes nothing. A
-            /// text that is [too long](CompactionPolicy::text_at_most) is cut at the end of a line,
-            /// of which the summary and the [report](crate::Report::summary_cut) tell.
+            /// Stores a summary of what was due, if it is still due: no other was stored or undone
+            /// in the meantime. It is idempotent: storing the same summary again after a lost
+            /// answer changes nothing. A text that is [too long](CompactionPolicy::text_at_most) is
+            /// cut at the end of a line, as the summary and the
+            /// [report](crate::Report::summary_cut) show.
             ///
-            /// The summaries before it are kept beside it, up to 16 of them as far as a slot holds,
-            /// whatever was evicted since: for [`undo_summary`](Self::undo_summary).
+            /// Up to 16 earlier summaries are kept next to it, as far as a slot can hold them and
+            /// even if records were evicted since: for [`undo_summary`](Self::undo_summary).
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::SlotConflict`] if somebody else was faster, [`ErrorKind::Forgotten`]
-            /// where the conversation was cleared, deleted or begun again, or all was evicted that
-            /// it held when this was due, [`ErrorKind::Invalid`] for a text that is empty, and
-            /// whatever else [`ChatMemory::append_with`] returns. Nothing was changed then.
+            /// [`ErrorKind::SlotConflict`] if another process was faster, [`ErrorKind::Forgotten`]
+            /// if the conversation was cleared, deleted or begun again, or everything was evicted
+            /// that it held when this was due, [`ErrorKind::Invalid`] for an empty text, and every
+            /// other error of [`ChatMemory::append_with`]. Nothing was changed then.
             pub $($async)* fn commit(
                 &self,
                 due: &Compaction,
@@ -147,12 +147,12 @@ macro_rules! over {
                 self.memory.append_with(&mut append)$($now)*.map(drop)
             }
 
-            /// Returns the summary that holds.
+            /// Returns the current summary.
             ///
             /// # Errors
             ///
-            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if somebody else has written
-            /// the slot `prompt:summary`.
+            /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] if other code has written the
+            /// slot `prompt:summary`.
             pub $($async)* fn summary(&self) -> Result<Option<Summary>> {
                 if !self.memory.limits().has_slots() {
                     return Ok(None);
@@ -161,16 +161,16 @@ macro_rules! over {
                 Ok(Summaries::of(&seen)?.map(|it| it.current))
             }
 
-            /// Takes the newest summary back: the one before it holds again, or none. Returns false
-            /// if there is none.
+            /// Undoes the newest summary: the one before it, if any, is current again. Returns
+            /// false if there is none.
             ///
-            /// Whoever was asked for a summary before this finds that something has changed. After
-            /// an answer that got lost, look at the [`summary`](Self::summary) before you call it
-            /// again: it takes back what holds by then.
+            /// A [`commit`](Self::commit) of a summary that was requested before this fails. If the
+            /// answer of this call got lost, look at the [`summary`](Self::summary) before you call
+            /// it again: it undoes the one that is current then.
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::SlotConflict`] where another one was stored meanwhile, and as
+            /// [`ErrorKind::SlotConflict`] if another one was stored in the meantime, and as
             /// [`commit`](Self::commit).
             pub $($async)* fn undo_summary(&self) -> Result<bool> {
                 let seen = self.memory.read_with(&newest())$($now)*?;
@@ -187,13 +187,13 @@ over!(dyn ChatMemory, [], []);
 over!(dyn AsyncChatMemory, [async], [.await]);
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// Summarises what is due, if anything is; returns whether a summary was stored. Where somebody
-    /// else was faster, theirs holds.
+    /// Summarises what is due, if anything is; returns whether a summary was stored. If another
+    /// process was faster, its summary stays.
     ///
-    /// `summarizer` may take as long as it likes: nothing waits for it, and messages that come
-    /// meanwhile are not covered. Call it from a thread where a turn should not wait. Where its
-    /// text is too long it is asked [once more](Compaction::again) for a shorter one; should that
-    /// fail, the text that is there is cut.
+    /// `summarizer` may take as long as it likes: nothing waits for it, and messages that come in
+    /// the meantime are not covered. Call it from a separate thread if a turn should not wait. If
+    /// its text is too long, it is called [once more](Compaction::again) for a shorter one; if that
+    /// fails, the first text is cut.
     ///
     /// ```
     /// use memory_prompt::summary::{Compaction, CompactionPolicy};
@@ -214,8 +214,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Model`] where the summarizer failed, and those of
-    /// [`compaction`](Self::compaction) and [`commit`](Self::commit).
+    /// [`ErrorKind::Model`] if the summarizer failed, and those of [`compaction`](Self::compaction)
+    /// and [`commit`](Self::commit).
     pub fn compact(
         &self,
         policy: &CompactionPolicy,
@@ -235,8 +235,8 @@ impl MemoryPrompt<dyn ChatMemory> {
 
 #[cfg(feature = "async")]
 impl MemoryPrompt<dyn AsyncChatMemory> {
-    /// Summarises what is due, if anything is; returns whether a summary was stored. Where somebody
-    /// else was faster, theirs holds. A future that is dropped changes nothing.
+    /// Summarises what is due, if anything is; returns whether a summary was stored. If another
+    /// process was faster, its summary stays. A future that is dropped changes nothing.
     ///
     /// # Errors
     ///
@@ -262,12 +262,11 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     }
 }
 
-/// Returns the text that was written once more, or where that came to nothing the one before.
+/// Returns the shortened text, or the first one if shortening failed.
 fn shorter<E>(text: String, again: Result<String, E>) -> String {
     again.ok().filter(|again| !again.trim().is_empty()).unwrap_or(text)
 }
 
-/// Returns the error of a summarizer that failed.
 fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     Error::new(ErrorKind::Model, "summary", "the summarizer failed").with_source(error)
 }
