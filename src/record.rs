@@ -1,9 +1,9 @@
 //! Records: messages as a memory holds them, in cells that are shared and never copied.
 //!
-//! A memory that hands out its newest ten messages must not touch ten reference counts, and a
-//! prompt that is kept must not keep the next append waiting. So messages live in write-once
-//! cells, up to 64 in one allocation: a reader holds that and the range that was filled when it
-//! looked, a writer fills the next cell beside it.
+//! A memory that returns its newest ten messages must not touch ten reference counts, and a prompt
+//! that is kept must not block the next append. So messages live in write-once cells, up to 64 in
+//! one allocation: a reader holds the allocation and the range that was filled when it read, and a
+//! writer fills the next cell.
 
 mod cursor;
 mod day;
@@ -30,7 +30,7 @@ pub(crate) use shown::{moment, rfc3339};
 pub use slot::Slot;
 pub use stamp::{Incarnation, SlotVersion};
 
-/// One message as a memory holds it: what was said, where it stands, and when it came.
+/// One message as a memory holds it: with its position and its time.
 ///
 /// The position counts from the beginning of the conversation and is never used again.
 #[derive(Clone, Copy)]
@@ -40,41 +40,41 @@ pub struct Record<'a> {
     run: &'a Run,
 }
 
-/// Records in the order of their positions: a consistent view that costs next to nothing to hold.
+/// Records in the order of their positions: a consistent view that costs almost nothing to hold.
 ///
-/// Positions ascend. They have no gaps unless the memory can't read one of its rows; those that
-/// were picked by position do.
+/// Positions ascend. They have no gaps, unless the memory can't read one of its rows or the records
+/// were picked by position.
 #[derive(Clone, Default)]
 pub struct Records {
     runs: Vec<Run>,
     len: usize,
 }
 
-/// A conversation as a memory shows it to a reader: its system message, its newest records, and
-/// where it begins and ends; slots and single records where they were asked for.
+/// A conversation as a memory shows it to a reader: its system message, its newest records, where
+/// it begins and ends, and the slots and single records that were asked for.
 ///
-/// A memory of your own makes one with [`Snapshot::new`], and sets what else it has.
+/// A memory of your own makes one with [`Snapshot::new`], and sets the fields that it has.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The system message, which has a slot of its own and no position.
     pub system: Option<Arc<Message>>,
-    /// The records that were asked for, oldest first.
+    /// The newest records that were asked for, oldest first.
     pub records: Records,
-    /// The position of the oldest record that the memory still holds, or `end` where it holds none.
+    /// The position of the oldest record that the memory still holds, or `end` if it holds none.
     pub start: u64,
     /// The position that the next record will have.
     pub end: u64,
-    /// The rows among those that were asked for which the memory holds and can't read. They do not
-    /// hide the others.
+    /// The rows among those asked for that the memory holds but can't read. They do not hide the
+    /// others.
     pub unreadable: Vec<Unreadable>,
-    /// The life of the conversation: another one after a clear, and after a delete and a new
-    /// beginning. `None` if the memory does not know, or if there is no conversation.
+    /// The life of the conversation: it changes after a clear, and after a delete and a new
+    /// beginning. `None` if the memory does not know it, or if there is no conversation.
     pub incarnation: Option<Incarnation>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// A row that a memory holds and can't read.
+/// A row that a memory holds but can't read.
 #[derive(Clone)]
 pub struct Unreadable {
     /// Its position.
@@ -110,27 +110,27 @@ impl<'a> Record<'a> {
         identity.place == place && std::ptr::addr_eq(identity.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
-    /// Returns what tells this record from all others, and keeps nothing of it in memory.
+    /// Returns the identity of this record, which keeps nothing in memory.
     pub(crate) fn identity(self) -> RecordIdentity {
         let (cells, place) = self.lies();
         RecordIdentity { cells: Arc::downgrade(cells), place }
     }
 
-    /// Returns the cells among which it lies, and where.
+    /// Returns its cells, and its place in them.
     fn lies(&self) -> (&'a Cells, usize) {
         (&self.run.cells, self.run.from + places(self.position - self.run.position))
     }
 }
 
 /// The identity of a record: a weak reference to its allocation, and its place there. While it is
-/// held the address isn't used again, even if the messages are gone.
+/// held the address is not used again, even if the messages are gone.
 pub(crate) struct RecordIdentity {
     cells: Weak<[OnceLock<Cell>]>,
     place: usize,
 }
 
 impl Records {
-    /// Puts other messages in the places of some.
+    /// Replaces the messages for which `change` returns one.
     pub(crate) fn change(&mut self, change: impl Fn(&Message) -> Option<Message>) {
         if self.messages().any(|message| change(message).is_some()) {
             let rows = self.iter().map(|record| {
@@ -145,8 +145,8 @@ impl Records {
     /// Returns records from rows `(position, time of append, message)`, in ascending order of
     /// positions.
     ///
-    /// This is how a memory of your own returns what was asked for. Rows that are not in ascending
-    /// order are sorted.
+    /// A memory of your own returns its records like this. Rows that are not in ascending order are
+    /// sorted.
     ///
     /// ```
     /// use std::time::UNIX_EPOCH;
@@ -185,23 +185,22 @@ impl Records {
         records
     }
 
-    /// Returns no records.
     pub(crate) const fn none() -> Self {
         Self { runs: Vec::new(), len: 0 }
     }
 
-    /// Adds records that stand behind all others.
+    /// Adds records that come after all others.
     pub(crate) fn push(&mut self, run: Run) {
         self.len += run.len;
         self.runs.push(Run { end: self.len, ..run });
     }
 
-    /// Adds other records, which stand behind all of these.
+    /// Adds other records, which come after all of these.
     pub(crate) fn extend(&mut self, records: Self) {
         records.runs.into_iter().for_each(|run| self.push(run));
     }
 
-    /// Parts the records in two: those before this position, and those from it on.
+    /// Splits the records in two: those before this position, and those from it on.
     pub(crate) fn split(self, position: u64) -> (Self, Self) {
         let (mut before, mut behind) = (Self::default(), Self::default());
         for run in self.runs {
@@ -217,8 +216,7 @@ impl Records {
         (before, behind)
     }
 
-    /// Returns the same records at other positions: the one that stands at `from` will stand at
-    /// `to`.
+    /// Returns the same records at other positions: the one at `from` moves to `to`.
     pub(crate) fn moved(mut self, from: u64, to: u64) -> Self {
         for run in &mut self.runs {
             run.position = run.position - from + to;
@@ -238,7 +236,7 @@ impl Records {
         self.len == 0
     }
 
-    /// Returns the records, oldest first; `.rev()` gives the newest first.
+    /// Returns the records, oldest first; `.rev()` returns the newest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         self.runs.iter().flat_map(Run::iter)
     }
@@ -256,7 +254,7 @@ impl Records {
         self.runs.iter().map(|run| run.end - run.len..run.end)
     }
 
-    /// Frees these [runs](Self::runs), in their order.
+    /// Drops these [runs](Self::runs), in their order.
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
         let mut gone = gone.iter().peekable();
         for run in mem::take(self).runs {
@@ -273,20 +271,19 @@ impl Records {
         Some((run, place + run.len - run.end))
     }
 
-    /// Returns the number of the run of the `place`th record; that of the runs behind the last one.
+    /// Returns the number of the run of the `place`th record; the number of runs if it is after the
+    /// last one.
     #[inline]
     fn number_of_run(&self, place: usize) -> usize {
         self.runs.partition_point(|run| run.end <= place)
     }
 
-    /// Returns the `i`th record.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> Option<Record<'_>> {
         let (run, i) = self.run_of(i)?;
         run.record(i)
     }
 
-    /// Returns the record at this position.
     pub(crate) fn find(&self, position: u64) -> Option<Record<'_>> {
         self.place(position).map(|(_, record)| record)
     }
@@ -326,7 +323,7 @@ impl From<Run> for Records {
 }
 
 impl Snapshot {
-    /// Returns a conversation at these positions, of which these records were asked for.
+    /// Returns a snapshot of a conversation with these positions, and with these of its records.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory):
     ///
@@ -355,9 +352,9 @@ impl Snapshot {
     /// Returns a conversation of these messages, from position 0 on: for composing without a
     /// memory.
     ///
-    /// The `System` messages that open it become the system message, joined as paragraphs of one
-    /// text where there are several; the first keeps its name and attributes. A later one is a
-    /// record in its place.
+    /// The `System` messages at its beginning become the system message. If there are several, they
+    /// are joined as paragraphs of one text, and the first keeps its name and attributes. A later
+    /// one is a record in its place.
     ///
     /// ```
     /// use memory_prompt::Message;
@@ -383,7 +380,7 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
-    /// Refuses positions that no memory has: some that do not ascend, or that lie behind the end.
+    /// Refuses impossible positions: those that do not ascend, or that lie after the end.
     pub(crate) fn check(&self) -> Result<()> {
         let ascend = |records: &Records| {
             let mut runs = records.runs.iter();
@@ -404,7 +401,7 @@ impl Snapshot {
         Err(Error::invalid("read", what))
     }
 
-    /// Returns the position of the record at this place; for a place behind the last record, the
+    /// Returns the position of the record at this place; for a place after the last record, the
     /// position that the next one will have.
     #[inline]
     pub(crate) fn position(&self, place: usize) -> u64 {
@@ -412,14 +409,13 @@ impl Snapshot {
         run.map_or(self.end, |(run, i)| run.position + i as u64)
     }
 
-    /// Returns the position of the oldest of these records; the end where there is none.
+    /// Returns the position of the oldest of these records; the end if there is none.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
         self.records.runs.first().map_or(self.end, |run| run.position)
     }
 
-    /// Returns the position of the oldest row that was read, whether or not it could be made sense
-    /// of; none if no row was.
+    /// Returns the position of the oldest row that was read, readable or not; `None` if no row was.
     pub(crate) fn oldest_row_read(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.position());
         let unreadable = self.unreadable.iter().map(|row| row.position).min();
@@ -432,7 +428,7 @@ impl Snapshot {
         self.records.len() + self.unreadable.len()
     }
 
-    /// Returns the position of the oldest row that was read, readable or not; the end where no row
+    /// Returns the position of the oldest row that was read, readable or not; the end if no row
     /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
@@ -446,7 +442,7 @@ impl Snapshot {
     }
 }
 
-/// Returns how many of the first rows lie in one allocation.
+/// Returns how many of the first rows go into one allocation.
 fn fit_together(rows: &[(u64, SystemTime, Message)]) -> usize {
     let mut bytes = 0_usize;
     let fits = rows.iter().take_while(|(_, _, message)| {
@@ -467,13 +463,12 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
-/// Returns the time that is so many milliseconds after 1970.
 pub(crate) fn time_of(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 impl PartialEq for Records {
-    /// Returns whether equal messages stand at equal positions, whatever cells they lie in.
+    /// Returns whether equal messages stand at equal positions; their cells may differ.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self
@@ -483,7 +478,8 @@ impl PartialEq for Records {
     }
 }
 
-// What is printed goes to logs, which are no place for conversations: positions, roles and numbers.
+// Debug output goes to logs, which are no place for conversations: positions, roles and numbers
+// only.
 
 impl fmt::Debug for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -518,7 +514,7 @@ impl fmt::Debug for Snapshot {
 }
 
 impl fmt::Debug for Unreadable {
-    /// Says of the error only of which kind it is: its text may quote the row.
+    /// Shows only the kind of the error: its text may quote the row.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:?})", self.position, self.error.kind())
     }

@@ -1,9 +1,9 @@
 //! Measuring and cutting text without breaking a character.
 //!
-//! What a reader takes for one character may be many scalar values: `é` written with a combining
-//! accent, a Hangul syllable, a family emoji. A cut between them shows as a broken character, or as
-//! another one. So whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between
-//! *extended grapheme clusters* ([UAX #29](https://www.unicode.org/reports/tr29/)).
+//! One character of a reader may be many scalar values: `é` written with a combining accent, a
+//! Hangul syllable, a family emoji. A cut between them shows as a broken character, or as another
+//! one. So with every [`Unit`] a [`Cut`] falls on a boundary between *extended grapheme clusters*
+//! ([UAX #29](https://www.unicode.org/reports/tr29/)).
 //!
 //! ```
 //! use std::num::NonZeroUsize;
@@ -20,20 +20,21 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
-//! # What holds for every cut
+//! # Guarantees of every cut
 //!
 //! - The result, marker included, measures at most the limit. It is never empty, unless the text
-//!   was.
-//! - A text that fits comes back borrowed and unchanged; so cutting twice equals cutting once.
-//! - What is kept are whole clusters of the original text: a prefix of it, a suffix of it, or both.
+//!   was empty.
+//! - A text that fits is returned borrowed and unchanged; so cutting twice equals cutting once.
+//! - The kept text is whole clusters of the original text: a prefix of it, a suffix of it, or both.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A cut reads what it keeps and the cluster next to that, from the end that is kept. Two things
-//! read further:
-//! - a marker that says how much was left out has to count it, all of it;
+//! A cut reads the text that it keeps and the cluster next to that, from the end that is kept. Two
+//! things read further:
+//! - a marker that says how much was left out has to count all of that;
 //! - a [tail](Keep::Tail) that starts with a flag, an emoji or a consonant may read back to the
-//!   beginning of the run of flags or combining marks before it, which decides where it begins.
+//!   beginning of the run of flags or combining marks before it, which decides where the tail
+//!   begins.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -48,7 +49,7 @@ const SCALARS_PER_GRAPHEME: usize = 32;
 /// The placeholder in a marker for the number left out.
 const LEFT_OUT: &str = "{left_out}";
 
-/// The unit that a length counts. Whatever it is, a cut falls on a grapheme boundary.
+/// The unit that a length counts. With every unit a cut falls on a grapheme boundary.
 ///
 /// ```
 /// use memory_prompt::text::{Unit, count};
@@ -65,8 +66,8 @@ const LEFT_OUT: &str = "{left_out}";
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
-    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one
-    /// for each 32 scalar values that it holds or begins.
+    /// Extended grapheme clusters: the characters that a reader sees. A cluster counts as one for
+    /// each 32 scalar values that it holds or begins.
     #[default]
     Graphemes,
     /// Unicode scalar values, Rust's `char`.
@@ -100,10 +101,9 @@ impl Unit {
 }
 
 /// The end of a text that survives a cut.
-///
-/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of
-/// a failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better
-/// choice, or [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user
+/// An instruction often stands at the end of a text that a user pastes ("… Translate this."), and
+/// the reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
+/// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for the newest question.
 /// just said.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
@@ -121,7 +121,7 @@ pub enum Keep {
 
 /// Measures a text.
 ///
-/// Reads all of it: to learn whether a text is within a limit, ask [`fits`].
+/// It reads the whole text: to learn whether a text is within a limit, use [`fits`].
 ///
 /// ```
 /// use memory_prompt::text::{Unit, count};
@@ -131,7 +131,7 @@ pub enum Keep {
 /// ```
 pub fn count(text: &str, unit: Unit) -> usize {
     match unit {
-        // Each ASCII character is a cluster, but for CR LF.
+        // Each ASCII character is a cluster, except for CR LF.
         Unit::Graphemes if text.is_ascii() => text.len() - text.matches("\r\n").count(),
         Unit::Graphemes => text.graphemes(true).map(|cluster| unit.of_cluster(cluster)).sum(),
         Unit::Scalars => text.chars().count(),
@@ -151,13 +151,14 @@ pub fn count(text: &str, unit: Unit) -> usize {
 /// assert!(!fits("🇳🇴🇸🇪", 3, Unit::Scalars));
 /// ```
 pub fn fits(text: &str, limit: usize, unit: Unit) -> bool {
-    // A byte is the smallest unit: as few bytes as this need no scan.
+    // A byte is the smallest unit: so few bytes need no scan.
     text.len() <= limit
         || text.len() <= unit.most_bytes(limit)
             && longest(text.graphemes(true), limit, unit).bytes == text.len()
 }
 
-/// A way to cut a text that is too long: the limit, the end that is kept, and what marks the gap.
+/// A rule for cutting a text that is too long: the limit, the end that is kept, and the marker of
+/// the gap.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -196,20 +197,20 @@ impl Cut {
         self
     }
 
-    /// Chooses the end that is kept.
+    /// Sets the end that is kept.
     #[must_use]
     pub const fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Marks the gap. The marker counts within the limit.
+    /// Sets the marker of the gap. The marker counts within the limit.
     ///
-    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and
-    /// with thousands separated by commas. To know that, a cut must measure the whole text.
+    /// In it, `{left_out}` is replaced by how much of the text is gone, in the unit of the limit
+    /// and with thousands separated by commas. For that, a cut must measure the whole text.
     ///
-    /// A marker that would leave room for no character of the text is left out itself. Where no
-    /// character fits even so, the marker alone is the result if it fits, else `…`, or `.` where
+    /// A marker that would leave room for no character of the text is left out itself. If no
+    /// character fits even then, the result is the marker alone if it fits, or else `…`, or `.` if
     /// that is too long. An empty marker is none.
     ///
     /// ```
@@ -243,12 +244,12 @@ impl Cut {
         self.keep
     }
 
-    /// Returns the marker as it was set, placeholder and all.
+    /// Returns the marker as it was set, with the placeholder.
     pub fn marker_template(&self) -> Option<&str> {
         (!self.marker.is_empty()).then_some(self.marker.as_str())
     }
 
-    /// Cuts a text; borrows it where it fits, and where one end of it is all that is kept.
+    /// Cuts a text; borrows it if it fits, or if only one end of it is kept.
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.plan(&[text]) {
             None => Cow::Borrowed(text),
@@ -256,10 +257,10 @@ impl Cut {
         }
     }
 
-    /// Decides where a text that comes in several pieces is cut, or `None` when all of it fits.
+    /// Decides where a text in several pieces is cut, or `None` if all of it fits.
     ///
     /// The pieces, such as the text parts of a message with pictures between them, share the limit.
-    /// They are measured one by one: no character reaches from one into the next.
+    /// They are measured one by one: no character spans two pieces.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -281,7 +282,7 @@ impl Cut {
             return None;
         }
         // Only a marker that says how much is left out needs the total. Without one, the cut itself
-        // shows whether all fits.
+        // shows whether everything fits.
         let total = self.counts.then(|| self.measure(pieces));
         if total.is_some_and(|total| total <= limit) {
             return None;
@@ -289,9 +290,9 @@ impl Cut {
         let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
 
         // The more is left out, the wider the number in the marker may be, and the less room is
-        // left for text. Start with the smallest number that it can be, and make room for a wider
-        // one until the number that results fits. It may then be narrower than its room: two ends
-        // may keep more of less room.
+        // left for text. Start with the smallest number that is possible, and make room for a wider
+        // one until the resulting number fits. The number may then be narrower than its room: two
+        // ends may keep more in less room.
         let mut left_out = total.map_or(0, |total| total - limit);
         let mut width =
             if self.marker.is_empty() { limit } else { count(&self.rendered(left_out), self.unit) };
@@ -320,7 +321,7 @@ impl Cut {
         Some(kept.plan(marker))
     }
 
-    /// Returns the text in the place of one of which nothing fits.
+    /// Returns the text that replaces a text of which nothing fits.
     fn alone(&self, total: usize) -> String {
         let limit = self.limit.get();
         [self.rendered(total), "…".to_owned()]
@@ -337,7 +338,7 @@ impl Cut {
         pieces.iter().map(|piece| count(piece, self.unit)).sum()
     }
 
-    /// Returns the ends that are kept within `budget`, where `marker` will stand in the gap.
+    /// Returns the ends that are kept within `budget`, with `marker` in the gap.
     fn select(&self, pieces: &[&str], budget: usize, marker: &str) -> Kept {
         let (head, tail) = match self.keep {
             Keep::Head => (self.front(pieces, budget), self.back(pieces, 0)),
@@ -345,7 +346,7 @@ impl Cut {
             Keep::Ends => {
                 let tail = self.back(pieces, budget / 2);
                 let head = self.front(pieces, budget - tail.1);
-                // One wide character may be over half of the budget, and yet fit.
+                // One wide character may be over half of the budget, and still fit.
                 let tail = if head.1 == 0 { self.back(pieces, budget) } else { tail };
                 (head, tail)
             }
@@ -392,12 +393,12 @@ impl Cut {
         (start, measure)
     }
 
-    /// Returns whether all fits after all: what is between the two ends measures no more than they
-    /// leave of the limit.
+    /// Returns whether everything fits after all: the text between the two ends measures no more
+    /// than they leave of the limit.
     fn gap_fits(&self, pieces: &[&str], kept: &Kept) -> bool {
         let Kept { head, tail, measure } = kept;
         let mut room = self.limit.get() - measure;
-        // The head may have reached the tail, or gone past it: then there is nothing between.
+        // The head may have reached the tail, or passed it: then there is nothing between them.
         for (piece, text) in pieces.iter().enumerate().take(tail.piece + 1).skip(head.piece) {
             let start = if piece == head.piece { head.byte } else { 0 };
             let end = if piece == tail.piece { tail.byte } else { text.len() };
@@ -413,9 +414,9 @@ impl Cut {
 
     /// Gives up a regional indicator that would pair with another one across the gap.
     ///
-    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it again.
-    /// That is also the one way in which a text can measure more than the sum of its parts: any
-    /// other join at the gap makes one cluster of two, which is why no result needs to be measured.
+    /// Half a flag at the gap would make a flag that was not in the text, and change the pairs of
+    /// all flags after it. Only flags can make a text measure more than the sum of its parts: any
+    /// other join at the gap makes one cluster of two. So no result needs to be measured.
     fn part_flags(&self, pieces: &[&str], kept: &mut Kept, marker: &str) {
         let mut front = &pieces[kept.head.piece][..kept.head.byte];
         let mut back = &pieces[kept.tail.piece][kept.tail.byte..];
@@ -451,9 +452,9 @@ pub struct Place {
     pub byte: usize,
 }
 
-/// The places where a text that came in pieces is cut. See [`Cut::plan`].
+/// The places where a text in pieces is cut. See [`Cut::plan`].
 ///
-/// Pieces before the head's and behind the tail's are whole; pieces between the two are gone.
+/// Pieces before the head's and after the tail's are whole; pieces between the two are gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Plan {
@@ -462,7 +463,7 @@ pub struct Plan {
     /// The place where the kept end starts.
     pub tail: Place,
     /// The text in the gap; may be empty. It ends the head's piece, if anything is kept there, and
-    /// else starts the tail's.
+    /// otherwise starts the tail's.
     pub marker: String,
 }
 
@@ -508,10 +509,10 @@ struct Span {
     measure: usize,
 }
 
-/// Returns the most of these clusters, from the first on, that measure at most `limit` together.
+/// Returns the longest run of these clusters, from the first on, that measures at most `limit`.
 fn longest<'a>(mut clusters: impl Iterator<Item = &'a str>, limit: usize, unit: Unit) -> Span {
     let mut span = Span::default();
-    // A cluster that can't fit is not even looked for: it may be long.
+    // A cluster that can't fit is not even read: it may be long.
     while span.measure < limit
         && let Some(cluster) = clusters.next()
     {
@@ -533,8 +534,8 @@ fn half_flag_at(before: &str, after: &str) -> bool {
         && before.chars().rev().take_while(is_half).count() % 2 == 1
 }
 
-/// Returns the last boundary between scalar values at or before `at`: as the standard library's
-/// method of this name, which asks for Rust 1.91.
+/// Returns the last boundary between scalar values at or before `at`, like the standard library's
+/// method of this name, which needs Rust 1.91.
 pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
@@ -545,8 +546,8 @@ pub(crate) fn first(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).map_or(text, |(end, _)| text.split_at(end).0)
 }
 
-/// Returns whether a character turns the direction of writing, or is a tag: read by a model, and
-/// seen by nobody.
+/// Returns whether a character changes the direction of writing, or is a tag: a model reads it, but
+/// a person does not see it.
 pub(crate) fn deceives(c: char) -> bool {
     matches!(c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

@@ -3,14 +3,13 @@
 use super::Record;
 
 impl Record<'_> {
-    /// Returns the day of a record, in days since 1970; none if its time is not known.
+    /// Returns the day of a record, in days since 1970; `None` if its time is not known.
     pub(crate) fn day(&self) -> Option<u64> {
         Some(self.millis() / 86_400_000).filter(|day| *day > 0)
     }
 }
 
-/// Returns the line that stands above what was written on a day, where what stands before was
-/// written on another.
+/// Returns the line with the day above a record, if the record before was written on another day.
 pub(crate) fn heading(day: Option<u64>, before: Option<u64>) -> Option<String> {
     let heading = |day: Option<u64>| day.map_or_else(|| "(no day)".to_owned(), date);
     (day != before).then(|| heading(day))
@@ -22,7 +21,7 @@ pub(super) fn date(day: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Returns year, month and day of the month of a day since 1970.
+/// Returns the year, month and day of the month of a day since 1970.
 pub(crate) fn civil(day: u64) -> (u64, u64, u64) {
     // From the first of March of the year 0, so that the leap day is the last of its year.
     let days = day + 719_468;

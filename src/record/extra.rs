@@ -1,4 +1,4 @@
-//! The parts of a snapshot that come only where they were asked for.
+//! The parts of a snapshot that are read only on request.
 
 use super::{Records, Slot, Snapshot, Unreadable};
 use crate::message::{Message, Sha256};
@@ -10,7 +10,7 @@ pub(crate) struct Extra {
     picked: Records,
     unreadable: Vec<Unreadable>,
     references: Vec<Referred>,
-    /// The end of what is stored, where records of a turn stand behind it.
+    /// The end of the stored records, if records of a turn come after them.
     stored: Option<u64>,
 }
 
@@ -26,8 +26,7 @@ pub(crate) struct Referred {
 static NONE: Records = Records::none();
 
 impl Snapshot {
-    /// Returns the slot of this name, where it was [asked for](crate::memory::Read::slots) and
-    /// there is one.
+    /// Returns the slot of this name, if it exists and was [asked for](crate::memory::Read::slots).
     ///
     /// ```
     /// use memory_prompt::record::{Slot, SlotVersion, Snapshot};
@@ -41,7 +40,7 @@ impl Snapshot {
         self.slots().iter().find(|slot| slot.name() == name)
     }
 
-    /// Returns the slots that were asked for and that there are.
+    /// Returns the slots that exist and were asked for.
     pub fn slots(&self) -> &[Slot] {
         self.extra.as_ref().map_or(&[], |extra| &extra.slots)
     }
@@ -49,20 +48,18 @@ impl Snapshot {
     /// Returns the records that were [asked for by position](crate::memory::Read::positions),
     /// oldest first, as far as the memory still holds them and can read them.
     ///
-    /// They are complete by themselves: one that is among [`records`](Self::records) too is in
-    /// both.
+    /// They are complete: a record that is also among [`records`](Self::records) is in both.
     pub fn picked(&self) -> &Records {
         self.extra.as_ref().map_or(&NONE, |extra| &extra.picked)
     }
 
-    /// Returns the rows among those that were asked for by position which the memory holds and
-    /// can't read.
+    /// Returns the rows among those asked for by position that the memory holds but can't read.
     pub fn picked_unreadable(&self) -> &[Unreadable] {
         self.extra.as_ref().map_or(&[], |extra| &extra.unreadable)
     }
 
     /// Returns the snapshot with these slots. For implementers of
-    /// [`ChatMemory`](crate::ChatMemory): those that were asked for, and no other.
+    /// [`ChatMemory`](crate::ChatMemory): pass those that were asked for, and no others.
     #[must_use]
     pub fn with_slots(mut self, slots: impl IntoIterator<Item = Slot>) -> Self {
         self.extra().slots.extend(slots);
@@ -86,7 +83,7 @@ impl Snapshot {
         self
     }
 
-    /// Puts other messages in the places of some.
+    /// Replaces the messages for which `change` returns one.
     pub(crate) fn change_messages(&mut self, change: impl Fn(&Message) -> Option<Message>) {
         self.records.change(&change);
         if let Some(extra) = &mut self.extra {
@@ -99,7 +96,7 @@ impl Snapshot {
         self.extra.as_ref().map_or(&[], |extra| &extra.references)
     }
 
-    /// Leaves out what was picked before the position `first`.
+    /// Leaves out the picked records before the position `first`.
     pub(crate) fn drop_picked_before(&mut self, first: u64) {
         if let Some(extra) = &mut self.extra {
             extra.picked = std::mem::take(&mut extra.picked).split(first).1;
@@ -107,7 +104,7 @@ impl Snapshot {
         }
     }
 
-    /// Adds the messages of a turn, which are not stored: at their positions others may stand by
+    /// Adds the messages of a turn, which are not stored: other records may have their positions by
     /// now.
     pub(crate) fn stage(&mut self, staged: Records) {
         let (stored, n) = (self.end, staged.len() as u64);
@@ -118,7 +115,7 @@ impl Snapshot {
         self.end = stored + n;
     }
 
-    /// Returns the position behind the newest stored record: slots tell of nothing from there on.
+    /// Returns the position after the newest stored record: slots refer only to records before it.
     pub(crate) fn stored_end(&self) -> u64 {
         self.extra.as_ref().and_then(|extra| extra.stored).unwrap_or(self.end)
     }

@@ -1,11 +1,11 @@
-//! Messages as lines of a text, quoted so that nothing in them can pose as anything else.
+//! Messages as lines of a text, quoted so that no part of them can pose as something else.
 
 use std::fmt::Write as _;
 
 use crate::message::Message;
 use crate::text::{deceives, first};
 
-/// Returns the name of the speaker, of a result that of its tool; none if it names none.
+/// Returns the name of the speaker (for a result, that of its tool); `None` if there is no name.
 pub(crate) fn speaker(message: &Message) -> Option<&str> {
     match message {
         Message::User(user) => user.name(),
@@ -15,7 +15,7 @@ pub(crate) fn speaker(message: &Message) -> Option<&str> {
     }
 }
 
-/// Writes who spoke: the role always, for any name can be meant to look like one.
+/// Writes the speaker: always with the role, since a name may imitate one.
 pub(crate) fn write_speaker(message: &Message, to: &mut String) {
     to.push_str(message.role().as_str());
     if let Some(name) = speaker(message) {
@@ -24,7 +24,7 @@ pub(crate) fn write_speaker(message: &Message, to: &mut String) {
     }
 }
 
-/// Writes a name: as it is where it is a word, else in quotes.
+/// Writes a name: as it is if it is a word, and else in quotes.
 pub(crate) fn write_name(name: &str, to: &mut String) {
     let name = first(name, 64);
     if is_plain(name) {
@@ -59,7 +59,7 @@ pub(crate) fn escape(text: &str, to: &mut String) {
     }
 }
 
-/// Writes each line of a text behind a mark, so that whatever has none is not of it.
+/// Writes each line of a text after a mark, so that a line without a mark can't belong to it.
 pub(crate) fn write_marked(text: &str, to: &mut String) {
     for line in text.lines() {
         to.push_str("\n> ");
@@ -67,7 +67,7 @@ pub(crate) fn write_marked(text: &str, to: &mut String) {
     }
 }
 
-/// Writes a character, or where it ends a line or deceives about what is shown, its number.
+/// Writes a character; if it ends a line or hides what is shown, writes its number.
 fn escape_hidden(character: char, to: &mut String) {
     match character {
         c if c.is_control() && c != '\t' || matches!(c, '\u{2028}' | '\u{2029}') || deceives(c) => {

@@ -1,4 +1,4 @@
-//! Write-once cells, and records side by side in them.
+//! Write-once cells, and contiguous records in them.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -24,25 +24,25 @@ pub(super) fn cell_bytes(message: &Message) -> usize {
     size_of::<OnceLock<Cell>>().saturating_add(message.heap_bytes())
 }
 
-/// Cells in one allocation, filled from the front. Whoever holds one of their messages holds all of
-/// them, so they take no more than [`MAX_BYTES`], or are one cell whose message takes more by
-/// itself.
+/// Cells in one allocation, filled from the front. A holder of one of their messages keeps all of
+/// them in memory, so they take at most [`MAX_BYTES`]; a larger message has an allocation of one
+/// cell.
 pub(crate) type Cells = Arc<[OnceLock<Cell>]>;
 
 /// The most bytes of cells in one allocation: 64 messages of 450 characters. A view that is kept
-/// holds at most this much of what was evicted at either end.
+/// holds at most this much of evicted records at either end.
 pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
-/// Records that stand side by side in cells of one allocation.
+/// Contiguous records in the cells of one allocation.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) cells: Cells,
-    /// The position of the first.
+    /// The position of the first record.
     pub(crate) position: u64,
-    /// The cell of the first.
+    /// The cell of the first record.
     pub(crate) from: usize,
     pub(crate) len: usize,
-    /// The place behind its last one among the [records](super::Records) that it was pushed to.
+    /// The place after its last record among the [records](super::Records) that it was pushed to.
     pub(super) end: usize,
 }
 
@@ -56,15 +56,14 @@ impl Run {
         self.cells.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
-    /// Returns the `i`th record. A run covers filled cells only, so it is there for every `i` below
-    /// `len`.
+    /// Returns the `i`th record. A run covers only filled cells, so there is one for every `i`
+    /// below `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
         let cell = self.filled().get(i)?.get()?;
         Some(Record { position: self.position + i as u64, cell, run: self })
     }
 
-    /// Returns the newest `n` records of it.
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
         let cells = Arc::clone(&self.cells);
@@ -75,7 +74,7 @@ impl Run {
         (0..self.len).filter_map(|i| self.record(i))
     }
 
-    /// Parts the run in two before its `i`th record.
+    /// Splits the run in two before its `i`th record.
     pub(crate) fn split(self, i: usize) -> (Self, Self) {
         let i = i.min(self.len);
         let cells = Arc::clone(&self.cells);

@@ -9,8 +9,8 @@ use super::{Record, time_of};
 use crate::message::Message;
 
 impl Serialize for Record<'_> {
-    /// Writes its position, the time of append as RFC 3339 has it, or `null` where that is not
-    /// known, and the message.
+    /// Writes its position, its time of append in RFC 3339 form (`null` if that is not known), and
+    /// the message.
     ///
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
@@ -38,7 +38,7 @@ impl Serialize for Record<'_> {
     }
 }
 
-/// Returns a time in milliseconds since 1970 as RFC 3339 has it.
+/// Returns a time in milliseconds since 1970 in RFC 3339 form.
 pub(crate) fn rfc3339(millis: u64) -> String {
     let (date, of_day) = (date(millis / 86_400_000), millis % 86_400_000);
     let (second, millis) = (of_day / 1_000, of_day % 1_000);
@@ -46,15 +46,15 @@ pub(crate) fn rfc3339(millis: u64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Reads what [`rfc3339`] writes.
+/// Parses the output of [`rfc3339`].
 pub(crate) fn moment(text: &str) -> Option<SystemTime> {
-    // Who took milliseconds for seconds has a year of five digits.
+    // If seconds were written as milliseconds, the year has five digits.
     let (year, rest) = text.split_once('-')?;
     let number = |from: usize, to: usize| rest.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (year.parse::<u64>().ok()?, number(0, 2)?, number(3, 5)?);
     let (hour, minute, second, millis) =
         (number(6, 8)?, number(9, 11)?, number(12, 14)?, number(15, 18)?);
-    // From the first of March of the year 0, as the other way.
+    // From the first of March of the year 0, as in the other direction.
     let years = if month < 3 { year.checked_sub(1)? } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
     let days = years * 365 + years / 4 - years / 100 + years / 400 + of_year;

@@ -1,13 +1,13 @@
-//! Small named documents beside the records.
+//! Slots: small named documents next to the records.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::SlotVersion;
 
-/// A small named document that is kept beside the records of a conversation, with a version.
+/// A small named document that is kept next to the records of a conversation, with a version.
 ///
-/// The memory does not look into it. A clone shares its content.
+/// The memory does not read the content. A clone shares it.
 ///
 /// ```
 /// use memory_prompt::record::{Slot, SlotVersion};
@@ -35,7 +35,7 @@ impl Slot {
         Self { name, version, content }
     }
 
-    /// Returns the name, one slot of which a conversation has at most.
+    /// Returns the name, which is unique within the conversation.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -50,14 +50,14 @@ impl Slot {
         &self.content
     }
 
-    /// Returns the content as text, where it is text.
+    /// Returns the content as text, if it is UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.content).ok()
     }
 }
 
 impl fmt::Debug for Slot {
-    /// Says how much is in it, not what: logs are no place for conversations.
+    /// Shows how much is in it, not what: conversations do not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot")
             .field("name", &self.name)

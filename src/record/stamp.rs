@@ -1,4 +1,4 @@
-//! Numbers that stand for one thing and are never used again.
+//! Random numbers that identify one thing and are never used again.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -15,12 +15,12 @@ macro_rules! stamp {
         pub struct $name(u64);
 
         impl $name {
-            /// Returns one that nobody else has, from 64 random bits: unique, but no secret.
+            /// Returns a unique value of 64 random bits: it is not secret.
             pub fn random() -> Self {
                 Self(RandomState::new().hash_one(std::process::id()))
             }
 
-            /// Returns the one of these bits, as a backend keeps them.
+            /// Returns the value with these bits, as a backend keeps them.
             pub fn from_bits(bits: u64) -> Self {
                 Self(bits)
             }
@@ -52,7 +52,7 @@ macro_rules! stamp {
         impl FromStr for $name {
             type Err = Error;
 
-            /// Reads what [`Display`](fmt::Display) writes.
+            /// Parses the output of [`Display`](fmt::Display).
             fn from_str(text: &str) -> Result<Self, Error> {
                 let digits = text.len() == 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
                 let bits = u64::from_str_radix(text, 16).ok().filter(|_| digits);
@@ -72,8 +72,8 @@ macro_rules! stamp {
 }
 
 stamp! {
-    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not
-    /// after the slot was removed, the conversation cleared, or deleted and begun again.
+    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, even
+    /// after the slot was removed, or the conversation was cleared, or deleted and begun again.
     ///
     /// It is written as 16 hexadecimal digits, in serialised form too.
     ///
@@ -89,11 +89,11 @@ stamp! {
 }
 
 stamp! {
-    /// One life of a conversation: another one after it was cleared, and after it was deleted and
-    /// began again.
+    /// One life of a conversation: a new one begins after a clear, and after a delete and a new
+    /// beginning.
     ///
-    /// For what is kept outside of a memory and refers to positions in it: an index, a turn that
-    /// waits. An eviction is no clear: it stays the same there. It is written as 16 hexadecimal
-    /// digits, in serialised form too.
+    /// Use it for data outside of a memory that refers to positions in it: an index, a turn that
+    /// waits. An eviction does not change it. It is written as 16 hexadecimal digits, in serialised
+    /// form too.
     Incarnation, "an incarnation"
 }
