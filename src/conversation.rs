@@ -515,7 +515,6 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         Ok(ToRun::Jobs(jobs))
     }
 
-    /// Takes the reply of the model.
     fn asked(
         &self,
         turn: &mut Turn,

@@ -368,7 +368,6 @@ fn not_built(operation: &'static str, lacks: &str, with: &str) -> Error {
     Error::invalid(operation, text)
 }
 
-/// Refuses a memory without slots.
 fn must_keep_slots(operation: &'static str, limits: &Limits) -> Result<()> {
     if limits.has_slots() {
         return Ok(());

@@ -15,7 +15,6 @@ pub(crate) const SLOT: &str = "prompt:pins";
 /// The rest of a tool group is searched within this many records around a pinned one.
 const AROUND: u64 = 256;
 
-/// The version of the slot's format.
 const VERSION: u32 = 1;
 
 /// The pins of a conversation, in the order of their positions.
@@ -65,7 +64,6 @@ pub(crate) struct Pinned {
 }
 
 impl Pins {
-    /// Returns the pins in the slot of this snapshot.
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Self> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(Self::default()) };
         let document: Document = serde_json::from_slice(slot.content()).map_err(|error| {

@@ -55,7 +55,6 @@ pub(crate) const SLOT: &str = "prompt:summary";
 /// The slot of the earlier summaries, which no prompt reads.
 pub(crate) const EARLIER_SLOT: &str = "prompt:earlier_summaries";
 
-/// The version of the format of both slots.
 const VERSION: u32 = 1;
 
 /// The most earlier summaries that are kept.

@@ -79,7 +79,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the measure of one cluster.
     fn of_cluster(self, cluster: &str) -> usize {
         match self {
             // Nearly every cluster: so few bytes can't hold more scalar values.
@@ -489,7 +488,6 @@ impl Plan {
     }
 }
 
-/// The two ends that are kept of a text in pieces.
 struct Kept {
     head: Place,
     tail: Place,
@@ -502,7 +500,6 @@ impl Kept {
     }
 }
 
-/// A length of text in bytes, and its measure.
 #[derive(Clone, Copy, Default)]
 struct Span {
     bytes: usize,

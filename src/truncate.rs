@@ -243,12 +243,10 @@ impl Truncate {
         Some(Self { cut, bounded: true, ..self.clone() })
     }
 
-    /// Returns whether the newest question is left whole.
     pub(crate) fn spares_question(&self) -> bool {
         self.spares_question
     }
 
-    /// Returns whether a processor decides, and not the cut alone.
     pub(crate) fn has_processor(&self) -> bool {
         self.processor.is_some()
     }

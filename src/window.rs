@@ -221,7 +221,6 @@ impl Window {
         Self { exactly: true, ..self }
     }
 
-    /// Returns the number of newest records to read at first.
     pub(crate) const fn first_read(&self) -> usize {
         match self.kind {
             Kind::Last(n) => n,

@@ -90,7 +90,6 @@ impl fmt::Debug for Told {
     }
 }
 
-/// The events of one turn.
 #[derive(Debug)]
 struct Log {
     of: MemoryId,

@@ -338,7 +338,6 @@ impl Span {
         outcome
     }
 
-    /// Records that the time of a tool is up.
     pub(super) fn timed_out(&self) {
         self.failed("timeout");
     }

@@ -326,7 +326,6 @@ impl Appended {
     }
 }
 
-/// Refuses an append that expects another end.
 pub(super) fn must_end_at(expected: Option<u64>, actual: u64) -> Result<()> {
     let Some(expected) = expected.filter(|expected| *expected != actual) else { return Ok(()) };
     let text = format!("the conversation ends at {actual}, not at {expected}");

@@ -165,7 +165,6 @@ pub(super) struct Picked {
 }
 
 impl Picked {
-    /// Adds the records of this range.
     pub(super) fn add(&mut self, stretch: &Range<u64>, read: Snapshot) {
         self.records.extend(read.records.split(stretch.start).1);
         self.unreadable

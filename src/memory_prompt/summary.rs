@@ -50,7 +50,6 @@ impl<M: ?Sized> MemoryPrompt<M> {
         must_keep_slots("summary", limits)
     }
 
-    /// Returns the append that stores a summary.
     fn commitment(&self, limits: &Limits, due: &Compaction, text: String) -> Result<Append> {
         self.must_summarise(limits)?;
         let summary = due.written(text)?;

@@ -13,7 +13,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Returns about the bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         cell_bytes(&self.message)
     }

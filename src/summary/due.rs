@@ -151,7 +151,6 @@ const MOST: usize = 8_000;
 
 /// The outcome of a look at a conversation.
 pub(crate) enum Looked {
-    /// Nothing is due.
     Nothing,
     /// This many records after the summary must be seen.
     Further(usize),
@@ -190,7 +189,6 @@ fn likely(policy: &CompactionPolicy) -> usize {
 /// The end of the due records, among those of a look.
 enum Boundary {
     At(usize),
-    /// There are not enough records.
     TooLittle,
     /// There are enough, but they end in a turn that seems to be the newest, or in one that waits.
     Turn,

@@ -59,7 +59,6 @@ impl CompactionPolicy {
         self.most
     }
 
-    /// Returns the weight of a message.
     pub(super) fn weigh(&self, message: &Message) -> Result<usize> {
         if message.is_private() || message.is_system() {
             return Ok(0);

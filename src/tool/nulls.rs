@@ -77,7 +77,7 @@ fn requires(schema: &Value, name: &str) -> bool {
 }
 
 fn may_be_null(schema: &Value, root: &Value) -> bool {
-    /// A schema without all of these keywords allows any kind of value.
+    /// A schema that has none of these keywords allows any kind of value, `null` included.
     const NARROW: [&str; 7] = ["$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"];
     let schema = resolved(schema, root);
     let is_narrow = |fields: &Map<_, _>| NARROW.iter().any(|it| fields.contains_key(*it));

@@ -82,7 +82,6 @@ pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
     Append::default().with_id(append_id(id, part, behind_checkpoint))
 }
 
-/// Takes a turn over from its owner.
 pub(super) async fn adopt<M: ?Sized>(
     prompt: &MemoryPrompt<M>,
     unfinished: &Unfinished,

@@ -93,10 +93,8 @@ pub trait AsyncInbox: AsyncChatMemoryStore {
 #[cfg(feature = "async")]
 impl<S: AsyncChatMemoryStore + ?Sized> AsyncInbox for S {}
 
-/// The number of turns in one read.
 const AT_ONCE: usize = 64;
 
-/// A page in the making.
 struct Found {
     calls: Vec<(MemoryId, Waiting)>,
     /// The conversation and the slot after which the search goes on.

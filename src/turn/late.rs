@@ -129,7 +129,6 @@ impl Stored {
         (!self.is_over).then(|| page.on(self.on))
     }
 
-    /// Adds a page that was read.
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
         if self.began.is_some_and(|began| !began.goes_on_in(page)) {
             self.messages.clear();

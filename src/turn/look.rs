@@ -85,7 +85,6 @@ impl Turn {
         Ok(())
     }
 
-    /// Reads all pages of this search.
     pub(super) async fn read_all(
         &self,
         memory: &impl AnyMemory,
@@ -104,7 +103,6 @@ impl Turn {
         self.read(memory, Read::newest(0).slots(slot).positions(beside)).await
     }
 
-    /// Reads the messages of an append.
     async fn read_appended(
         &self,
         memory: &impl AnyMemory,
@@ -304,7 +302,6 @@ impl Turn {
         Ok(stored.with_late(is_own).unwrap_or(seen))
     }
 
-    /// Returns true if this owner wrote the checkpoint.
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
         checkpoint.state.owner == self.state.owner
     }

@@ -91,7 +91,6 @@ impl Turn {
         Ok(self.on_what_was_seen(adoption))
     }
 
-    /// Notes that its slot was written.
     pub(super) fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
             // Another owner of the same turn wrote it, or another turn of its id: the next look

@@ -45,7 +45,6 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// Returns the messages of the conversation that were read.
     pub(super) fn read_so_far(&self) -> impl Iterator<Item = &Message> {
         self.base.iter().flat_map(|base| base.records.iter()).map(|it| it.message())
     }
@@ -195,7 +194,6 @@ impl Turn {
         }
     }
 
-    /// Composes what was read with the messages of the turn.
     fn composed<M: ?Sized>(
         &mut self,
         prompt: &MemoryPrompt<M>,

@@ -26,7 +26,6 @@ pub(super) const PREFIX: &str = "turn:";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Doing {
-    /// The model is to be asked.
     #[default]
     Asking,
     /// The model is to go on with its newest answer, which is not whole: the provider paused.
@@ -49,7 +48,6 @@ pub(super) enum Doing {
 pub(super) enum CallState {
     /// It is to be handed out.
     New,
-    /// It waits for approval.
     Unapproved,
     /// It was approved, and was not handed out since.
     Approved,

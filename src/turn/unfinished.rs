@@ -204,7 +204,6 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// Reads the slots of turns.
 pub(super) async fn turns(memory: &impl AnyMemory) -> Result<Snapshot> {
     let slots = memory.list().await?.into_iter().map(|(name, _)| name);
     let names = slots.filter(|name| name.starts_with(PREFIX));

@@ -66,7 +66,6 @@ impl Call<'_> {
     }
 }
 
-/// The fate of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is sent with the group of this number, and answers the call of this number.
@@ -134,7 +133,6 @@ impl<'a> Matches<'a> {
         &self.groups
     }
 
-    /// Returns the number of the group whose message is at this place.
     pub(crate) fn group_at(&self, head: usize) -> Option<usize> {
         self.groups.binary_search_by_key(&head, |group| group.head).ok()
     }
@@ -144,13 +142,11 @@ impl<'a> Matches<'a> {
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    /// Returns the numbers of the calls of the message at this place.
     pub(crate) fn calls_at(&self, head: usize) -> Option<Range<usize>> {
         let group = self.groups.get(self.group_at(head)?)?;
         Some(group.first_call..group.end_call)
     }
 
-    /// Returns the number of the call that the result at this place answers.
     pub(crate) fn call_of(&self, place: usize) -> Option<usize> {
         match self.fate(place) {
             Fate::Sent { call, .. } => Some(call),

@@ -62,7 +62,6 @@ struct Held {
 }
 
 impl Weighed {
-    /// A row that can't be read.
     pub(super) const UNREADABLE: Self = Self { weight: 0, kind: GroupRole::Other };
 
     pub(super) fn new(message: &Message, weight: usize) -> Self {
