@@ -19,9 +19,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// Also sends older messages that fit the question, as excerpts in one temporary message; off
     /// by default. See [`recall`](crate::recall) for how, and for an example.
     ///
-    /// If temporaries stand at the end, recall changes neither the cacheable
-    /// [prefix](Prompt::cacheable) nor the window, unless it [keeps](Recall::keep_free) a part of
-    /// the budget free.
+    /// Recall does not change the window, unless it [keeps](Recall::keep_free) a part of the budget
+    /// free; nor does it change the cacheable [prefix](Prompt::cacheable) if temporaries stand at
+    /// the end.
     #[must_use]
     pub fn recall(mut self, recall: Recall) -> Self {
         self.set_recall(recall);

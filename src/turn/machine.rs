@@ -42,7 +42,8 @@ impl Turn {
             if self.look(memory).await? {
                 continue;
             }
-            // Without ids and without a slot, a second append could not be distinguished from the first.
+            // A second append could not be distinguished from the first: there are no ids and no
+            // slot.
             if self.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
                 return Err(unacknowledged_error());
             }
