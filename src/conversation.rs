@@ -111,7 +111,7 @@
 //! model gets an error and the turn goes on. If the model fails, the turn is given up and nothing
 //! is stored, so that you can ask the same question again. The exception: if a tool [has
 //! run](crate::turn#what-happened-is-never-denied) that is not repeatable, the question, the calls
-//! and their results are stored. To ask again then stores the question twice and may call the tool
+//! and their results are stored. Asking again then stores the question twice and may call the tool
 //! again, unless the turn has an [id of its own](Turn::with_id) and the memory keeps checkpoints.
 //! [`Error::remains`] says which case it is. To be able to try again in every case, keep the
 //! [`Turn`] and [run](Conversation::run) it again: it goes on in the middle.
