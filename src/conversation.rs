@@ -705,19 +705,19 @@ fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Res
         Ok(_) => turn.remains(None),
         Err(failed) => turn.remains(Some(failed.kind())),
     };
-    Err(error.with_remains(remains))
+    Err(error.with_remains(Some(remains)))
 }
 
 fn model_error(error: ModelError) -> Error {
     match error.downcast::<Error>() {
-        Ok(error) => *error,
+        Ok(error) => error.with_remains(None), // of a turn that the model had run itself
         Err(error) => Error::new(ErrorKind::Model, "say", "the model failed").with_source(error),
     }
 }
 
 fn busy_error() -> Error {
     let text = "another question of this conversation is being answered";
-    Error::new(ErrorKind::Busy { since: None }, "say", text).with_remains(Remains::Nothing)
+    Error::new(ErrorKind::Busy { since: None }, "say", text).with_remains(Some(Remains::Nothing))
 }
 
 impl<M: ?Sized + MemoryKind> fmt::Debug for Conversation<M> {

@@ -267,8 +267,8 @@ impl Error {
     }
 
     /// Returns the same error with what is left of the turn that failed with it.
-    pub(crate) fn with_remains(mut self, remains: Remains) -> Self {
-        self.0.remains = Some(remains);
+    pub(crate) fn with_remains(mut self, remains: Option<Remains>) -> Self {
+        self.0.remains = remains;
         self
     }
 

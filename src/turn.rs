@@ -108,7 +108,6 @@ pub use inbox::AsyncInbox;
 pub use inbox::Inbox;
 pub(crate) use late::{Lacks, LateCall, Stored};
 use look::Look;
-use owner::BROKEN;
 pub(crate) use owner::no_tool;
 use prompts::Prompts;
 pub use reply::Reply;
@@ -138,6 +137,8 @@ pub struct Turn {
     /// True if the application gave it an id, and it is no copy: requests of this id may have come
     /// before.
     is_request: bool,
+    /// True if it answers the newest question anew, whichever that is.
+    is_anew: bool,
     /// The calls that wait for approval in an earlier request of the same id.
     waiting: Vec<Waiting>,
     /// The reason why the newest answer ended, if its provider gave one.
@@ -270,7 +271,7 @@ impl Done {
 
     /// Returns true if its answer broke off, or if there is none.
     pub(crate) fn is_broken(&self) -> bool {
-        self.answer().is_none_or(|answer| answer.attributes().get(BROKEN).is_some())
+        self.answer().is_none_or(AiMessage::is_broken)
     }
 
     /// Returns the text of the answer; empty if there is none.
@@ -356,6 +357,7 @@ impl Turn {
             was_over: false,
             commit_id: None,
             is_request: false,
+            is_anew: false,
             waiting: Vec::new(),
             stop: None,
             metadata: Box::default(),

@@ -170,7 +170,14 @@ impl Live {
     }
 
     pub(super) fn running(&self, of: &MemoryId, last: Option<&str>) -> Option<Follower> {
-        self.0.lock().iter().rev().filter(|it| it.of == *of).find_map(|it| it.behind(last))
+        let logs = self.0.lock();
+        let turns = || logs.iter().filter(|it| it.of == *of);
+        let turn = match last {
+            Some(last) => place(last)?.0,
+            None => &turns().next_back()?.turn,
+        };
+        // If a request comes twice, the first one is answered, and the second one is told `Busy`.
+        turns().filter(|it| it.turn == turn).find_map(|it| it.behind(last))
     }
 }
 
@@ -181,6 +188,7 @@ pub(super) fn place(id: &str) -> Option<(&str, usize)> {
 }
 
 impl Telling {
+    /// Returns a follower of this turn, from its beginning.
     pub fn follow(&self) -> Follower {
         Follower { log: Arc::clone(&self.runs.log), next: 0 }
     }

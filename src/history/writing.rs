@@ -231,8 +231,9 @@ fn parted(mut append: Append, mut kept: u64, line: Option<usize>) -> Result<Appe
     Ok(append)
 }
 
-/// Returns whether these messages end with an answer.
+/// Returns whether these messages end with a whole answer.
 fn is_answered(messages: &[Message]) -> bool {
     let last = messages.iter().rev().find(|message| !message.is_private());
-    last.is_some_and(|message| message.as_ai().is_some() && !message.has_tool_calls())
+    let answer = last.and_then(Message::as_ai).filter(|answer| !answer.has_tool_calls());
+    answer.is_some_and(|answer| !answer.is_broken())
 }

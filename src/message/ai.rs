@@ -190,6 +190,15 @@ impl AiMessage {
         }
     }
 
+    /// Marks it as broken: it broke off, or did not go on.
+    pub(crate) fn broken(self) -> Self {
+        self.with_attribute(BROKEN, true)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.attributes().get(BROKEN).is_some()
+    }
+
     /// Returns the parts in order; one text where the answer is plain text.
     pub(crate) fn into_parts(self) -> Vec<AiPart> {
         self.body.into_parts()
@@ -340,3 +349,5 @@ impl From<ToolCall> for AiPart {
         Self::ToolCall(call)
     }
 }
+
+const BROKEN: &str = "turn:broken";

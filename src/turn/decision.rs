@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
-use super::state::{CallState, Event, append_id, calls_among, is_true, slot_of, was_not_run};
+use super::state::{CallState, append_id, calls_among, is_true, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
 use crate::memory::{Append, Read};
@@ -20,24 +20,19 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// Returns what happens to the turn, if the call still waits.
-    pub(super) fn on(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<(usize, Event)> {
+    /// Refuses to decide on a call that waits no more, or while another call of its turn runs.
+    fn must_be_open(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<()> {
         let state = &unfinished.state;
-        let mut open = state.open_in(CallState::is_unapproved).into_iter();
-        let place = open.find(|(_, call)| is_it(call, waiting));
-        let Some((place, _)) = place else {
+        let open = state.open_in(CallState::is_unapproved);
+        if !open.into_iter().any(|(_, call)| is_it(call, waiting)) {
             return Err(self.is_decided(came_of(&state.messages, waiting)));
-        };
+        }
         if unfinished.runs() {
             let text = "another call of the turn is being run";
             let since = unfinished.since();
             return Err(Error::new(ErrorKind::Busy { since }, self.operation(), text));
         }
-        let event = match self {
-            Self::Approve => Event::Approved,
-            Self::Refuse(why) => Event::Refused(why.to_owned()),
-        };
-        Ok((place, event))
+        Ok(())
     }
 
     pub(super) fn operation(self) -> &'static str {
@@ -91,7 +86,7 @@ where
 {
     let (memory, mut moved) = (prompt.memory(), None);
     loop {
-        let mut turn = unfinished.adopted(None)?;
+        let mut turn = unfinished.adopted();
         turn.limits = memory.bounds();
         if let Some(now) = &moved {
             turn.move_to(now);
@@ -147,9 +142,17 @@ where
                 turn.wrote(slot.version()); // and it is written once more
                 turn
             }
-            None => unfinished.adopted(Some(decision.on(&unfinished, waiting)?))?,
+            None => {
+                decision.must_be_open(&unfinished, waiting)?;
+                let mut turn = unfinished.adopted();
+                turn.limits = memory.bounds();
+                match decision {
+                    Decision::Approve => turn.approve(&waiting.call)?,
+                    Decision::Refuse(why) => turn.refuse(&waiting.call, why)?,
+                }
+                turn
+            }
         };
-        turn.limits = memory.bounds();
         if is_moved {
             turn.move_to(&snapshot);
         }
@@ -168,7 +171,11 @@ where
         }
     }
     let unread = |error| unread(written.is_some(), error);
-    let found = memory.put(&mut find(&waiting.turn, waiting.part, true)).await.map_err(unread)?;
+    let mut found =
+        memory.put(&mut find(&waiting.turn, waiting.part, true)).await.map_err(unread)?;
+    if found.positions.is_empty() && waiting.part > 1 {
+        found = memory.put(&mut find(&waiting.turn, 1, true)).await.map_err(unread)?;
+    }
     // Late results too are stored from there on.
     let mut stored = Stored::since(found.positions.start, found.branch);
     if found.positions.is_empty() {

@@ -180,8 +180,12 @@ impl Turn {
 
     /// Returns an error if another question has the id.
     fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
-        let other = first.filter(|it| it.is_user()).zip(self.state.messages.first());
-        if other.is_some_and(|(first, own)| own.is_user() && first.text() != own.text()) {
+        let other =
+            first.filter(|it| it.is_user() && !self.is_anew).zip(self.state.messages.first());
+        let differs = |(it, own): (&Message, &Message)| {
+            it.text() != own.text() || !it.media().eq(own.media())
+        };
+        if other.is_some_and(|both| both.1.is_user() && differs(both)) {
             return Err(Error::invalid("turn", "another question was asked under this id"));
         }
         Ok(())
@@ -214,6 +218,8 @@ impl Turn {
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
         }
+        // The newest part may have taken the place of the first one, which was forgotten.
+        parts.sort_by_key(|it| it.positions.start);
         let (Some(first), Some(newest)) = (parts.first(), parts.last()) else {
             self.state.part = part;
             self.begin_anew();

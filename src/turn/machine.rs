@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
-use super::state::{CallState, Doing, Held, Seen, Written};
+use super::state::{CallState, Doing, Held, Seen, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
 use crate::error::{Error, ErrorKind, Remains, Result};
@@ -252,6 +253,9 @@ impl Turn {
             }
             Append::default().with_id(format!("forgotten:{}", self.state.owner))
         } else {
+            if self.commit_id.is_none() && self.is_first_part_forgotten(memory).await? {
+                self.commit_id = Some(append_id(&self.state.id, 1, true));
+            }
             let id = || self.state.append_id(held.is_some());
             let mut append = Append::new(self.state.messages.iter().cloned());
             append.id = Some(self.commit_id.clone().unwrap_or_else(id));
@@ -279,6 +283,18 @@ impl Turn {
             self.look = Look::Whole(appended);
         }
         Ok(())
+    }
+
+    /// Returns true if the memory has forgotten the first part of the id while this one waited in
+    /// its slot. A retry begins its search there, so this part has to take that place.
+    async fn is_first_part_forgotten(&self, memory: &impl AnyMemory) -> Result<bool> {
+        let mut is_known =
+            self.state.part == 1 || !self.has_slot() || !self.limits.recognises_ids();
+        for behind_checkpoint in [false, true] {
+            let mut first = find(&self.state.id, 1, behind_checkpoint);
+            is_known = is_known || memory.put(&mut first).await?.repeated;
+        }
+        Ok(!is_known)
     }
 
     /// Returns the outcome of the turn. If it is not over, `ended` says how it stopped.

@@ -226,7 +226,7 @@ impl Turn {
             return Err(Error::new(ErrorKind::Model, "answer", text));
         }
         if is_broken {
-            answer = answer.with_attribute(BROKEN, true);
+            answer = answer.broken();
         }
         let cut = match stop {
             Some(Stop::Length | Stop::Filtered) => cut_calls(&answer),
@@ -282,6 +282,10 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
         let place = self.unapproved("refuse", call_id)?;
+        let (_, call) = self.open_call(call_id)?;
+        let refusal = result_of(&call, Err::<Content, _>(ToolError::new(why)));
+        let is_too_large = self.excess_of(&Message::Tool(refusal), Some(place)).is_some();
+        let why = if is_too_large { "It was refused." } else { why };
         self.state.apply(place, Event::Refused(why.to_owned()))
     }
 
@@ -512,6 +516,3 @@ fn tell_apart(answer: AiMessage, mut taken: HashSet<String>) -> AiMessage {
 pub(crate) fn no_tool(name: &str) -> String {
     format!("There is no tool {name:?}.")
 }
-
-/// The attribute of an answer that broke off.
-pub(super) const BROKEN: &str = "turn:broken";

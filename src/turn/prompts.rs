@@ -142,6 +142,10 @@ impl Turn {
         if state.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
+        let is_answer = |it: &&Message| it.as_ai().is_some() || it.as_tool().is_some();
+        if state.asked_at.is_none() && state.messages.first().as_ref().is_some_and(is_answer) {
+            return Err(Error::invalid("turn", "an answer is no question"));
+        }
         must_not_refer(&state.messages)?;
         state.check_id()?;
         // What comes after the question is measured when it comes.

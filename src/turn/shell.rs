@@ -102,7 +102,7 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn stored_turn(&self, id: &str) -> Result<Option<Done>> {
-                let (memory, mut newest) = (self.memory(), None);
+                let (memory, mut newest) = (self.memory(), None::<Appended>);
                 for part in 1.. {
                     let mut stored = memory.append_with(&mut find(id, part, false))$($now)*?;
                     if stored.positions.is_empty() {
@@ -111,7 +111,9 @@ macro_rules! over {
                     if stored.positions.is_empty() {
                         break;
                     }
-                    newest = Some(stored);
+                    if newest.as_ref().is_none_or(|it| it.positions.start < stored.positions.start) {
+                        newest = Some(stored);
+                    }
                 }
                 let Some(Appended { positions, branch, .. }) = newest else { return Ok(None) };
                 let read = Read::newest(places(positions.end - positions.start)).on(branch);
@@ -133,7 +135,9 @@ macro_rules! over {
             /// `edit`.
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
                 let (on, question) = self.view()?.regenerating()$($now)*?;
-                Ok(on_branch(question.into(), on))
+                let mut turn = on_branch(question.into(), on);
+                turn.is_anew = true;
+                Ok(turn)
             }
 
             /// Begins a turn that asks something else in the place of the message at this position.

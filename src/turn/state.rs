@@ -291,7 +291,11 @@ impl State {
         self.messages.push(Message::Ai(answer));
         self.usage += usage;
         self.outdate();
-        self.doing = if has_calls { Doing::Calling(calls) } else { Doing::Asking };
+        self.doing = match is_paused {
+            true => Doing::Paused,
+            false if has_calls => Doing::Calling(calls),
+            false => Doing::Asking,
+        };
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
         } else if has_calls || is_paused {
@@ -301,9 +305,6 @@ impl State {
                 return self.end(Ended::Rounds, &why);
             }
             self.rounds += 1;
-            if is_paused {
-                self.doing = Doing::Paused;
-            }
         } else if self.steers.is_empty() {
             self.doing = Doing::Ending(Ended::Answered);
         }
@@ -322,6 +323,11 @@ impl State {
     }
 
     fn end(&mut self, ended: Ended, why: &str) {
+        if self.doing == Doing::Paused
+            && let Some(Message::Ai(half)) = self.messages.last_mut()
+        {
+            *half = half.clone().broken();
+        }
         self.close_all(|_| true, why);
         self.messages.append(&mut self.steers);
         self.doing = Doing::Ending(ended);
@@ -441,7 +447,7 @@ impl State {
 
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
-        let mut results = self.messages.iter().filter_map(Message::as_tool);
+        let mut results = self.messages.iter().skip(1).filter_map(Message::as_tool);
         let has_run =
             |it: &ToolMessage| !was_not_run(it) && !self.repeatable.contains(it.tool_name());
         let handed_out = self.open_in(CallState::is_handed_out);

@@ -9,7 +9,7 @@ use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
 use super::state::{
-    CallState, Event, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
+    CallState, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
@@ -124,15 +124,12 @@ impl Unfinished {
     }
 
     /// Returns the turn for a new owner, who looks what other turns have done in the meantime.
-    pub(super) fn adopted(&self, decision: Option<(usize, Event)>) -> Result<Turn> {
+    pub(super) fn adopted(&self) -> Turn {
         let mut turn = Turn::of(self.state.clone());
         turn.state.hand_over();
         turn.state.adoptions += 1;
-        if let Some((place, event)) = decision {
-            turn.state.apply(place, event)?;
-        }
         turn.wrote(self.version);
-        Ok(turn)
+        turn
     }
 }
 

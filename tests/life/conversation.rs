@@ -26,6 +26,8 @@ mod people;
 #[cfg(feature = "async")]
 mod requests;
 #[cfg(feature = "async")]
+mod seams;
+#[cfg(feature = "async")]
 mod service;
 mod shown;
 #[cfg(feature = "async")]
