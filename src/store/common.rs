@@ -91,8 +91,9 @@ impl Rows {
     /// Changes the messages that this function changes; one for which it fails can't be read.
     pub(super) fn change(&mut self, to: impl Fn(&Message) -> Result<Option<Message>>) {
         self.readable.retain_mut(|(position, _, message)| match to(message) {
-            Ok(changed) => {
-                changed.into_iter().for_each(|changed| *message = changed);
+            Ok(None) => true,
+            Ok(Some(changed)) => {
+                *message = changed;
                 true
             }
             Err(error) => {
