@@ -316,18 +316,21 @@ macro_rules! over {
                 let mut read = self.first_read(has_slots);
                 loop {
                     let mut snapshot = self.memory.read_with(&read)$($now)*?;
+                    // Composing takes the records out of it.
+                    let referring = snapshot.has_references().then(|| snapshot.clone());
                     let composed = self.composed(&mut read, &mut snapshot)?;
                     let Some((mut prompt, seen)) = composed else { continue };
                     if let Some(seen) = seen {
                         prompt = self.recalled(prompt, seen)$($now)*?;
                     }
+                    let Some(referring) = referring else { return Ok(prompt) };
                     let mut data = MediaData::default();
-                    let positions = data.lacking(&prompt, &snapshot);
+                    let positions = data.lacking(&prompt, &referring);
                     if !positions.is_empty() {
                         let media = Read::newest(0).positions(positions);
-                        data.add(&self.memory.read_with(&media)$($now)*?, &snapshot);
+                        data.add(&self.memory.read_with(&media)$($now)*?, &referring);
                     }
-                    match data.fill(prompt, &snapshot) {
+                    match data.fill(prompt, &referring) {
                         Some(prompt) => return Ok(prompt),
                         // They were evicted meanwhile.
                         None => read.references = false,

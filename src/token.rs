@@ -32,6 +32,7 @@ pub use bpe::Bpe;
 pub use estimate::Estimate;
 #[cfg(feature = "tokenizers")]
 pub use hugging_face::HuggingFace;
+pub(crate) use message::count_by_parts;
 pub use message::{Overhead, media_tokens};
 
 use crate::error::Result;
@@ -152,7 +153,7 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// Those of [`count_text`](Self::count_text) and [`count_media`](Self::count_media).
     fn count(&self, message: &Message) -> Result<usize> {
-        message::count(self, message)
+        count_by_parts(self, message)
     }
 
     /// Returns the number of tokens of a part that is not text: [`media_tokens`], unless

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::message::{AiPart, Content, Message, Part};
+use crate::message::{Message, Part};
 use crate::provider::Row;
-use crate::token::{Overhead, TokenCounter, media_tokens};
+use crate::token::{Overhead, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
 
 /// A counter that counts pictures as the provider of a row does, where their dimensions are known
@@ -26,14 +26,23 @@ impl TokenCounter for Priced {
 
     fn count(&self, message: &Message) -> Result<usize> {
         let own = self.counter.count(message)?;
-        let has_picture = parts(message).any(|part| matches!(part, Part::Image(_)));
-        let by_default = |row| ByDefault { counter: &*self.counter, row }.count(message);
+        let has_picture = message.content_parts().any(|(_, part)| matches!(part, Part::Image(_)));
         // One that counts messages in another way knows best what they hold.
-        if has_picture && by_default(None)? == own { by_default(Some(&self.row)) } else { Ok(own) }
+        if has_picture && count_by_parts(&*self.counter, message)? == own {
+            return count_by_parts(self, message);
+        }
+        Ok(own)
     }
 
     fn count_media(&self, part: &Part) -> Result<usize> {
-        ByDefault { counter: &*self.counter, row: Some(&self.row) }.count_media(part)
+        let own = self.counter.count_media(part)?;
+        let priced = match part {
+            Part::Image(image) if own == media_tokens(part) => image
+                .picture()
+                .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref())),
+            _ => None,
+        };
+        Ok(priced.unwrap_or(own))
     }
 
     fn count_tools(&self, tools: &[Tool]) -> Result<usize> {
@@ -43,36 +52,4 @@ impl TokenCounter for Priced {
     fn overhead(&self) -> Overhead {
         self.counter.overhead()
     }
-}
-
-/// The same counter, which counts messages by the sum of what they hold.
-struct ByDefault<'a> {
-    counter: &'a dyn TokenCounter,
-    row: Option<&'a Row>,
-}
-
-impl TokenCounter for ByDefault<'_> {
-    fn count_text(&self, text: &str) -> Result<usize> {
-        self.counter.count_text(text)
-    }
-
-    fn count_media(&self, part: &Part) -> Result<usize> {
-        let own = self.counter.count_media(part)?;
-        let (Some(row), Part::Image(image)) = (self.row, part) else { return Ok(own) };
-        let tokens = || row.picture_tokens(image.picture()?, image.detail.as_ref());
-        Ok(if own == media_tokens(part) { tokens().unwrap_or(own) } else { own })
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.counter.overhead()
-    }
-}
-
-fn parts(message: &Message) -> impl Iterator<Item = &Part> {
-    let said = message.as_ai().map_or(&[][..], |ai| ai.parts()).iter();
-    let said = said.filter_map(|part| match part {
-        AiPart::Content(part) => Some(part),
-        _ => None,
-    });
-    said.chain(message.content().map_or(&[][..], Content::parts))
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use super::Case;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
-use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Pieces, Reason};
+use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
 use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
 use crate::record::Records;
 use crate::window::{Matches, ToolGroups};
@@ -32,7 +32,7 @@ pub(super) use blank::says_nothing;
 use gaps::Gaps;
 use hosted::Hosted;
 use ids::CallIds;
-use media::{Media, TooMuch};
+use media::Media;
 
 /// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
@@ -100,8 +100,7 @@ pub(super) fn shape(
         answer: None,
         waits_for_hosted: false,
     };
-    let media = Media::of(&rules, &pieces, records, extras.pinned.members());
-    let media = media.map_err(|too_much| shaping.too_much(&pieces, records, &too_much))?;
+    let media = Media::of(&shaping, &pieces, extras.pinned.members())?;
     shaping.draft.report.media_from = media.from;
     let hosted = Hosted::of(&rules, &pieces, records, false);
     shaping.waits_for_hosted = hosted.waiting().is_some();
@@ -437,12 +436,6 @@ impl<'a> Shaping<'a> {
     fn error(&self, why: impl std::fmt::Display) -> Error {
         let text = format!("{why}: {} refuses it", self.provider);
         Error::new(ErrorKind::Provider, "compose", text)
-    }
-
-    fn too_much(&self, pieces: &Pieces, records: &Records, TooMuch(place, why): &TooMuch) -> Error {
-        let item = pieces.items(records).nth(*place);
-        let whose = item.map_or_else(String::new, |item| self.describe(&item.shared()));
-        self.error(format!("{whose} {why}"))
     }
 
     fn describe(&self, item: &Item<'_>) -> String {

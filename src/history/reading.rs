@@ -277,8 +277,7 @@ impl<'a> Reading<'a> {
             let is_whole = read.start <= span.from;
             self.wanted = if is_whole { self.wanted.saturating_sub(places(span.len)) } else { 0 };
         }
-        let references = self.at.spans.0.iter().flat_map(|span| span.references(read));
-        self.shown = shown.with_references(references.collect());
+        self.shown = shown.with_references(read.has_references());
         read.incarnation == self.at.known.incarnation
     }
 }

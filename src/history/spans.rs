@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::record::{Records, Referred, Snapshot, Unreadable};
+use crate::record::{Records, Unreadable};
 
 /// Positions of the conversation that stand side by side on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,6 @@ impl Span {
             Some(Unreadable { position, error: row.error.clone() })
         };
         rows.iter().filter_map(own)
-    }
-
-    /// Returns the references of the conversation as those of the branch.
-    pub(super) fn references(&self, seen: &Snapshot) -> impl Iterator<Item = Referred> {
-        let own = |it: &Referred| Some(Referred { position: self.on_branch(it.position)?, ..*it });
-        seen.references().iter().filter_map(own)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::message::{AiPart, Content, Message, Part, Source, ToolCall};
+use crate::message::{AiPart, Content, Message, Part, Source, ToolCall, in_words};
 use crate::prompt::{Gap, Origin, Prompt, Report};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
@@ -291,18 +291,13 @@ fn of_part(part: &Part) -> Piece<'_> {
 
 /// Says what a part is that is no text.
 fn described(part: &Part) -> String {
-    let (kind, media) = match part {
-        Part::Image(media) => ("picture", media),
-        Part::Audio(media) => ("recording", media),
-        Part::Video(media) => ("film", media),
-        Part::File(media) => ("document", media),
-        Part::Text(_) | Part::Other(_) => return "a part of another kind".to_owned(),
-    };
+    let what = in_words(0, [part]);
+    let Some(media) = part.as_media() else { return what };
     let of = media.media_type.as_ref().map(|it| format!(" of type {it}")).unwrap_or_default();
     match &media.source {
-        Source::Base64(data) => format!("a {kind}{of}, {} bytes", Grouped(data.len() / 4 * 3)),
-        Source::Reference(it) => format!("a {kind}{of}, {} bytes", Grouped(it.size)),
-        Source::Url(_) => format!("a {kind}{of}, by its address"),
-        Source::FileId(_) => format!("a {kind}{of}, by its id"),
+        Source::Base64(data) => format!("{what}{of}, {} bytes", Grouped(data.len() / 4 * 3)),
+        Source::Reference(it) => format!("{what}{of}, {} bytes", Grouped(it.size)),
+        Source::Url(_) => format!("{what}{of}, by its address"),
+        Source::FileId(_) => format!("{what}{of}, by its id"),
     }
 }

@@ -354,8 +354,7 @@ pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
 /// Refuses a message with a reference in the place of media: it says which bytes they are, and
 /// nobody knows whether these are there.
 pub(crate) fn must_not_refer(messages: &[Message]) -> Result<()> {
-    let refers = |message: &Message| message.references().next().is_some();
-    messages.iter().position(refers).map_or(Ok(()), |i| {
+    messages.iter().position(Message::refers).map_or(Ok(()), |i| {
         let text = format!("message {i} of the batch has a reference in the place of media");
         Err(Error::invalid("append", text))
     })

@@ -254,9 +254,14 @@ impl Body {
 }
 
 impl AiPart {
+    /// Returns the part, where it is neither reasoning nor a call.
+    pub(crate) fn as_content(&self) -> Option<&Part> {
+        if let Self::Content(part) = self { Some(part) } else { None }
+    }
+
     /// Returns the text, where this part is one.
     pub fn as_text(&self) -> Option<&str> {
-        if let Self::Content(part) = self { part.as_text() } else { None }
+        self.as_content().and_then(Part::as_text)
     }
 
     pub(crate) fn as_bare_text(&self) -> Option<&str> {

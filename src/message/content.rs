@@ -1,7 +1,6 @@
 //! The content of a message: a text, or parts.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use super::attributes::Attributes;
 use super::base64;
@@ -143,6 +142,28 @@ impl Part {
         if let Self::Text(part) = self { Some(&part.text) } else { None }
     }
 
+    /// Returns the `type` of this part in JSON.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Image(_) => "image",
+            Self::Audio(_) => "audio",
+            Self::Video(_) => "video",
+            Self::File(_) => "file",
+            Self::Other(other) => other.kind(),
+        }
+    }
+
+    /// Returns media as the part of this `type`: a document, if it is none of the others.
+    pub(crate) fn of_kind(kind: &str, media: Media) -> Self {
+        match kind {
+            "image" => Self::Image(media),
+            "audio" => Self::Audio(media),
+            "video" => Self::Video(media),
+            _ => Self::File(media),
+        }
+    }
+
     pub(crate) fn as_media_mut(&mut self) -> Option<&mut Media> {
         match self {
             Self::Image(m) | Self::Audio(m) | Self::Video(m) | Self::File(m) => Some(m),
@@ -254,35 +275,28 @@ pub(super) fn changed<T: Clone>(
 
 /// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.
 pub(crate) fn in_words<'a>(characters: usize, parts: impl IntoIterator<Item = &'a Part>) -> String {
-    let (mut images, mut recordings, mut films, mut documents, mut others) = (0, 0, 0, 0, 0);
-    for part in parts {
-        match part {
-            Part::Text(_) => {}
-            Part::Image(_) => images += 1,
-            Part::Audio(_) => recordings += 1,
-            Part::Video(_) => films += 1,
-            Part::File(_) => documents += 1,
-            Part::Other(_) => others += 1,
-        }
-    }
-    let counted = [
-        (characters, "character"),
-        (images, "image"),
-        (recordings, "recording"),
-        (films, "film"),
-        (documents, "file"),
-        (others, "part of another kind"),
+    let mut counts = [
+        (characters, "character", "characters"),
+        (0, "image", "images"),
+        (0, "recording", "recordings"),
+        (0, "film", "films"),
+        (0, "file", "files"),
+        (0, "part of another kind", "parts of another kind"),
     ];
-    let mut words = String::new();
-    for (n, noun) in counted.into_iter().filter(|(n, _)| *n > 0) {
-        let and = if words.is_empty() { "" } else { " and " };
-        let _ = match (n, noun) {
-            (1, _) => write!(words, "{and}1 {noun}"),
-            (_, "part of another kind") => write!(words, "{and}{n} parts of another kind"),
-            _ => write!(words, "{and}{n} {noun}s"),
+    for part in parts {
+        let kind = match part {
+            Part::Text(_) => continue,
+            Part::Image(_) => 1,
+            Part::Audio(_) => 2,
+            Part::Video(_) => 3,
+            Part::File(_) => 4,
+            Part::Other(_) => 5,
         };
+        counts[kind].0 += 1;
     }
-    words
+    let counts = counts.into_iter().filter(|(n, ..)| *n > 0);
+    let words = counts.map(|(n, one, more)| format!("{n} {}", if n == 1 { one } else { more }));
+    words.collect::<Vec<_>>().join(" and ")
 }
 
 impl From<String> for Detail {

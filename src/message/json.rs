@@ -207,13 +207,12 @@ impl Serialize for Untagged<'_> {
 }
 
 /// Writes a part that stands among parts of these kinds.
-fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, S::Error> {
-    match it {
+fn write_part<S: Serializer>(part: &Part, known: &[&str], to: S) -> Result<S::Ok, S::Error> {
+    match part {
         Part::Text(it) => write_texts(to, Some("text"), TEXT, [Some(&it.text)], &it.extra),
-        Part::Image(media) => write_media(media, Some("image"), to),
-        Part::Audio(media) => write_media(media, Some("audio"), to),
-        Part::Video(media) => write_media(media, Some("video"), to),
-        Part::File(media) => write_media(media, Some("file"), to),
+        Part::Image(it) | Part::Audio(it) | Part::Video(it) | Part::File(it) => {
+            write_media(it, Some(part.kind()), to)
+        }
         Part::Other(other) => {
             other.may_stand_among(known).map_err(S::Error::custom)?;
             let mut out = to.serialize_map(None)?;

@@ -7,24 +7,38 @@ use super::{AiPart, Content, Media, Message, Part, Source};
 impl Message {
     /// Returns the media of the message, in order.
     pub fn media(&self) -> impl Iterator<Item = &Media> {
-        self.content_parts().filter_map(Part::as_media)
+        self.content_parts().filter_map(|(_, part)| part.as_media())
     }
 
-    /// Returns its parts, whoever said them, without calls and the like.
-    pub(crate) fn content_parts(&self) -> impl Iterator<Item = &Part> {
-        let sent = self.content().map_or(&[][..], Content::parts).iter();
-        let said = self.as_ai().map_or(&[][..], |ai| ai.parts()).iter();
-        let said = said.filter_map(|part| match part {
-            AiPart::Content(part) => Some(part),
-            _ => None,
-        });
-        sent.chain(said)
+    /// Returns its parts, whoever said them, without calls and the like: each with its place among
+    /// all parts.
+    pub(crate) fn content_parts(&self) -> impl Iterator<Item = (usize, &Part)> {
+        let sent = self.content().map_or(&[][..], Content::parts).iter().enumerate();
+        let said = self.as_ai().map_or(&[][..], |ai| ai.parts()).iter().enumerate();
+        sent.chain(said.filter_map(|(place, part)| Some((place, part.as_content()?))))
     }
 
     /// Returns the references of the message, in order.
     pub(crate) fn references(&self) -> impl Iterator<Item = &MediaReference> {
         self.media().filter_map(|media| match &media.source {
             Source::Reference(reference) => Some(reference),
+            _ => None,
+        })
+    }
+
+    /// Returns whether the message has a reference in the place of media.
+    pub(crate) fn refers(&self) -> bool {
+        self.references().next().is_some()
+    }
+
+    /// Returns the message with base64 in the places of those of its references for which this
+    /// function has some; `None` if it has none.
+    pub(crate) fn with_data(
+        &self,
+        data: impl Fn(&MediaReference) -> Option<String>,
+    ) -> Option<Self> {
+        self.with_sources(|media| match &media.source {
+            Source::Reference(reference) => data(reference).map(Source::Base64),
             _ => None,
         })
     }
@@ -37,38 +51,15 @@ impl Message {
     ) -> Option<Self> {
         let mut part = |part: &Part| {
             let source = change(part.as_media()?)?;
-            let mut copy = part.bare_copy();
+            let mut copy = part.clone();
             copy.as_media_mut()?.source = source;
             Some(copy)
         };
         if let Some(ai) = self.as_ai() {
-            let parts = changed(ai.parts(), |it| match it {
-                AiPart::Content(it) => part(it).map(AiPart::Content),
-                _ => None,
-            })?;
+            let parts = changed(ai.parts(), |it| part(it.as_content()?).map(AiPart::Content))?;
             return Some(ai.with_other_parts(parts).into());
         }
         let content = self.content()?.with_parts(part)?;
         Some(self.with_content(content))
-    }
-}
-
-impl Part {
-    /// Returns a copy of a part that is media, without its data.
-    fn bare_copy(&self) -> Self {
-        let bare = |media: &Media| Media {
-            source: Source::FileId(String::new()),
-            media_type: media.media_type.clone(),
-            name: media.name.clone(),
-            detail: media.detail.clone(),
-            extra: media.extra.clone(),
-        };
-        match self {
-            Self::Image(it) => Self::Image(bare(it)),
-            Self::Audio(it) => Self::Audio(bare(it)),
-            Self::Video(it) => Self::Video(bare(it)),
-            Self::File(it) => Self::File(bare(it)),
-            Self::Text(_) | Self::Other(_) => self.clone(),
-        }
     }
 }

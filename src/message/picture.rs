@@ -77,11 +77,6 @@ impl Picture {
     pub fn of(bytes: &[u8]) -> Option<Self> {
         read(&|at| bytes.get(at).copied())
     }
-
-    /// Returns the number of pixels of the longer side.
-    pub fn longer_side(&self) -> u32 {
-        self.width.max(self.height)
-    }
 }
 
 impl Media {

@@ -64,18 +64,13 @@ impl<'de> Deserialize<'de> for Sha256 {
             return <[u8; 32]>::deserialize(from).map(Self);
         }
         let text = String::deserialize(from)?;
-        let digit = |letter: u8| u8::try_from(char::from(letter).to_digit(16)?).ok();
-        let byte = |two: &[u8]| match two {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        };
-        let (mut hash, digits) = ([0; 32], text.as_bytes().chunks_exact(2));
-        let is_hash = text.len() == 64
-            && hash.iter_mut().zip(digits).all(|(to, two)| byte(two).map(|it| *to = it).is_some());
-        if is_hash {
-            Ok(Self(hash))
-        } else {
-            Err(de::Error::custom("a SHA-256 hash has 64 hexadecimal digits"))
+        if text.len() != 64 || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
+            return Err(de::Error::custom("a SHA-256 hash has 64 hexadecimal digits"));
         }
+        let mut hash = [0; 32];
+        for (to, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+            *to = u8::from_str_radix(&text[at..at + 2], 16).map_err(de::Error::custom)?;
+        }
+        Ok(Self(hash))
     }
 }

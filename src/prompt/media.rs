@@ -1,76 +1,65 @@
 //! The bytes of media that a prompt is sent and whose records were read without them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Item, Pieces, Prompt};
 use crate::message::{Message, Sha256, Source};
-use crate::record::{Referred, Snapshot};
+use crate::record::Snapshot;
 
 /// The data of media in base64, by the hash of their bytes.
 #[derive(Default)]
-pub(crate) struct MediaData {
-    /// `None` for those that were read and are not there.
-    known: BTreeMap<Sha256, Option<String>>,
-    asked: Vec<Referred>,
-}
+pub(crate) struct MediaData(BTreeMap<Sha256, String>);
 
 impl MediaData {
-    /// Asks for what a prompt of these records lacks and was not read yet; returns the positions to
-    /// read.
-    pub(crate) fn lacking(&mut self, prompt: &Prompt, seen: &Snapshot) -> Vec<u64> {
-        self.asked.clear();
-        if seen.references().is_empty() {
+    /// Returns the positions of the records that have what a prompt lacks: of each the newest, for
+    /// what is evicted meanwhile is the oldest.
+    pub(crate) fn lacking(&self, prompt: &Prompt, seen: &Snapshot) -> Vec<u64> {
+        if !seen.has_references() {
             return Vec::new();
         }
-        for sha256 in prompt.iter().flat_map(Message::references).map(|it| it.sha256) {
-            let stands = seen.references().iter().filter(|it| it.sha256 == sha256);
-            // What is evicted meanwhile is the oldest.
-            if let Some(newest) = stands.max_by_key(|it| it.position)
-                && !self.known.contains_key(&sha256)
-            {
-                self.asked.push(*newest);
-            }
-        }
-        self.asked.iter().map(|it| it.position).collect()
+        let sent = prompt.iter().flat_map(Message::references).map(|it| it.sha256);
+        let mut lacking: BTreeSet<Sha256> = sent.filter(|it| !self.0.contains_key(it)).collect();
+        let newest_first = seen.records.iter().rev().chain(seen.picked().iter().rev());
+        let has_some = newest_first.filter(|record| {
+            let references = record.message().references();
+            references.filter(|it| lacking.remove(&it.sha256)).count() > 0
+        });
+        has_some.map(|record| record.position()).collect()
     }
 
     /// Takes what was read, if the conversation is still the same and on the same branch.
     pub(crate) fn add(&mut self, read: &Snapshot, seen: &Snapshot) {
-        for asked in self.asked.drain(..) {
-            let record = read.picked().find(asked.position);
-            let record = record.filter(|_| read.incarnation == seen.incarnation);
-            let media = record.and_then(|it| it.message().media().nth(asked.media));
-            let data = media.and_then(|media| match &media.source {
-                Source::Base64(data) => Some(data.clone()),
-                _ => None,
-            });
-            self.known.insert(asked.sha256, data);
+        if read.incarnation != seen.incarnation {
+            return;
+        }
+        for whole in read.picked().iter() {
+            let position = whole.position();
+            let found = seen.records.find(position).or_else(|| seen.picked().find(position));
+            let referring = found.iter().flat_map(|record| record.message().media());
+            for (media, whole) in referring.zip(whole.message().media()) {
+                if let (Source::Reference(it), Source::Base64(data)) =
+                    (&media.source, &whole.source)
+                {
+                    self.0.insert(it.sha256, data.clone());
+                }
+            }
         }
     }
 
     /// Returns the prompt with all data; `None` if some are lacking.
     pub(crate) fn fill(&self, mut prompt: Prompt, seen: &Snapshot) -> Option<Prompt> {
-        if seen.references().is_empty() {
+        if !seen.has_references() {
             return Some(prompt);
         }
         let mut pieces = Pieces::default();
         for item in prompt.draft.pieces.items(&prompt.draft.records) {
-            let mut has_all = true;
-            let filled = item.message().with_sources(|media| {
-                let Source::Reference(reference) = &media.source else { return None };
-                let data = self.known.get(&reference.sha256).cloned().flatten();
-                has_all &= data.is_some();
-                data.map(Source::Base64)
-            });
-            if !has_all {
-                return None;
-            }
-            pieces.add(match filled {
+            pieces.add(match item.message().with_data(|it| self.0.get(&it.sha256).cloned()) {
                 Some(filled) => Item::Own(filled.into(), item.origin()),
                 None => item.shared(),
             });
         }
         prompt.draft.pieces = pieces;
-        Some(prompt)
+        let lacks_some = prompt.iter().any(Message::refers);
+        (!lacks_some).then_some(prompt)
     }
 }

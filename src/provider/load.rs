@@ -2,7 +2,7 @@
 
 use super::media::MediaLimits;
 use super::row::{Files, Images, Row};
-use crate::message::{Media, Part};
+use crate::message::Part;
 
 /// Media that are sent together, as the limits count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,27 +15,22 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Returns what a part takes up in a request to the provider of this row; nothing if it is no
-    /// media, or of a kind that it is never sent.
-    pub(crate) fn of(part: &Part, row: &Row) -> Self {
-        let bytes = |media: &Media| media.data_len().unwrap_or(0);
+    /// Returns what a part takes up in a request to the provider of this row; `None` if that is
+    /// nothing: it is no media, or of a kind that it is never sent.
+    pub(crate) fn of(part: &Part, row: &Row) -> Option<Self> {
+        let media = part.as_media()?;
+        let mut load = Self { bytes: media.data_len().unwrap_or(0), ..Self::default() };
         match part {
-            Part::Image(_) if row.images == Images::Never => Self::default(),
-            Part::File(_) if row.files == Files::Never => Self::default(),
-            Part::Image(media) => {
-                let side = media.picture().map_or(0, |picture| picture.longer_side());
-                Self { pictures: 1, documents: 0, bytes: bytes(media), side }
+            Part::Image(_) if row.images == Images::Never => return None,
+            Part::File(_) if row.files == Files::Never => return None,
+            Part::Image(_) => {
+                load.pictures = 1;
+                load.side = media.picture().map_or(0, |picture| picture.width.max(picture.height));
             }
-            Part::File(media) => Self { documents: 1, bytes: bytes(media), ..Self::default() },
-            Part::Audio(media) | Part::Video(media) => {
-                Self { bytes: bytes(media), ..Self::default() }
-            }
-            Part::Text(_) | Part::Other(_) => Self::default(),
+            Part::File(_) => load.documents = 1,
+            _ => {}
         }
-    }
-
-    pub(crate) fn is_none(&self) -> bool {
-        *self == Self::default()
+        (load != Self::default()).then_some(load)
     }
 
     pub(crate) fn with(self, other: Self) -> Self {
@@ -47,15 +42,17 @@ impl Load {
         }
     }
 
-    /// Returns whether all of it may be sent together.
-    pub(crate) fn fits(&self, limits: &MediaLimits) -> bool {
-        let within = |most: Option<u32>, n: u64| most.is_none_or(|most| n <= most.into());
+    /// Returns whether all of it fits into a half, a third … of what may be sent together.
+    pub(crate) fn fits(&self, limits: &MediaLimits, share: u32) -> bool {
+        let within = |most: Option<u32>, n: u64| most.is_none_or(|most| n <= (most / share).into());
         let (pictures, documents) = (u64::from(self.pictures), u64::from(self.documents));
         within(limits.pictures, pictures)
             && within(limits.documents, documents)
             && within(limits.together, pictures + documents)
             && within(limits.bytes, self.bytes)
-            && limits.many.is_none_or(|(above, side)| self.pictures <= above || self.side <= side)
+            && limits
+                .many
+                .is_none_or(|(above, side)| self.pictures <= above / share || self.side <= side)
     }
 
     /// Returns why this part alone can't be sent, where it can't.

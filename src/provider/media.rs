@@ -78,17 +78,4 @@ impl MediaLimits {
     pub(super) fn is_none(&self) -> bool {
         *self == Self::NONE
     }
-
-    /// Returns the same limits for half of what may be sent together.
-    pub(crate) fn halved(self) -> Self {
-        let half = |most: Option<u32>| most.map(|most| most / 2);
-        Self {
-            pictures: half(self.pictures),
-            documents: half(self.documents),
-            together: half(self.together),
-            bytes: half(self.bytes),
-            many: self.many.map(|(above, side)| (above / 2, side)),
-            ..self
-        }
-    }
 }

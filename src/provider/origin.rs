@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart,
-    ToolCall,
+    AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
 
 /// The attribute in which an answer remembers the name of the provider that gave it.
@@ -67,9 +66,7 @@ pub(crate) fn remember_origins(messages: &mut [Message], row: &Row) {
 
 /// Returns whether a user sent or a tool gave a file by the id that only one provider knows.
 fn holds_file_id(message: &Message) -> bool {
-    let parts = message.content().map_or(&[][..], Content::parts);
-    let mut media = parts.iter().filter_map(Part::as_media);
-    media.any(|media| matches!(media.source, Source::FileId(_)))
+    message.content().is_some() && message.media().any(|it| matches!(it.source, Source::FileId(_)))
 }
 
 /// Marks an answer as that of the provider of this name.
@@ -345,12 +342,7 @@ impl<'a> PrivateFilter<'a> {
                 self.own
                     && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
             }
-            (Format::Ollama, Source::Base64(_) | Source::Reference(_)) => {
-                matches!(part, Part::Image(_))
-            }
-            (Format::Ollama, Source::Url(url)) => {
-                matches!(part, Part::Image(_)) && url.starts_with("data:")
-            }
+            (Format::Ollama, _) => matches!(part, Part::Image(_)) && media.data_len().is_some(),
             _ => false,
         }
     }
@@ -428,8 +420,8 @@ pub(crate) fn may_be_private(message: &Message) -> bool {
 /// Returns whether every provider takes a part of an answer: it holds nothing private, and is no
 /// media, for which some formats have no place there.
 fn is_common(part: &AiPart) -> bool {
-    let is_media = matches!(part, AiPart::Content(part) if part.as_media().is_some());
-    !is_media && !holds_private(part)
+    let media = part.as_content().and_then(Part::as_media);
+    media.is_none() && !holds_private(part)
 }
 
 /// Returns the answer without the parts that are another provider's own; `None` if it has none.

@@ -1,7 +1,7 @@
 //! The parts of a snapshot that are read only on request.
 
 use super::{Records, Slot, Snapshot, Unreadable};
-use crate::message::{Message, Sha256};
+use crate::message::Message;
 
 /// Slots and single records. Most reads ask for neither, and carry an empty pointer.
 #[derive(Clone, Default)]
@@ -9,18 +9,9 @@ pub(crate) struct Extra {
     slots: Vec<Slot>,
     picked: Records,
     unreadable: Vec<Unreadable>,
-    references: Vec<Referred>,
+    has_references: bool,
     /// The end of the stored records, if records of a turn come after them.
     stored: Option<u64>,
-}
-
-/// A reference in the place of media, and where it stands.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) struct Referred {
-    pub(crate) sha256: Sha256,
-    pub(crate) position: u64,
-    /// Its place among the media of the message.
-    pub(crate) media: usize,
 }
 
 static NONE: Records = Records::none();
@@ -75,10 +66,10 @@ impl Snapshot {
         self
     }
 
-    /// Returns the snapshot with these references, which stand in its records.
-    pub(crate) fn with_references(mut self, references: Vec<Referred>) -> Self {
-        if !references.is_empty() {
-            self.extra().references.extend(references);
+    /// Returns the snapshot with the mark that references stand in its records, if they do.
+    pub(crate) fn with_references(mut self, are_there: bool) -> Self {
+        if are_there {
+            self.extra().has_references = true;
         }
         self
     }
@@ -91,9 +82,9 @@ impl Snapshot {
         }
     }
 
-    /// Returns the references that stand in the records.
-    pub(crate) fn references(&self) -> &[Referred] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.references)
+    /// Returns whether references may stand in the records.
+    pub(crate) fn has_references(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.has_references)
     }
 
     /// Leaves out the picked records before the position `first`.

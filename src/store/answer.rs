@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::common::Rows;
-use super::media::{self, Found};
+use super::media::{Found, filled};
 use crate::memory::Read;
 use crate::message::Sha256;
-use crate::record::{Incarnation, Referred, Slot, Snapshot};
+use crate::record::{Incarnation, Slot, Snapshot};
 
 /// The answer to a read, with references in the places of the media that are kept beside records.
 #[derive(Default)]
@@ -19,27 +19,27 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    fn references(&self) -> impl Iterator<Item = Referred> {
-        [&self.newest, &self.picked].into_iter().flat_map(media::references)
+    /// Returns the hash of each reference, with the position of its record.
+    fn references(&self) -> impl Iterator<Item = (u64, Sha256)> {
+        let rows = self.newest.readable().chain(self.picked.readable());
+        rows.flat_map(|(at, message)| message.references().map(move |it| (at, it.sha256)))
     }
 
-    /// Returns the hashes of the media that this read wants in their places.
-    pub(super) fn hashes(&self, read: &Read) -> BTreeSet<Sha256> {
-        if read.references {
-            return BTreeSet::new();
-        }
-        self.references().map(|it| it.sha256).collect()
+    /// Returns the hashes of the media that this read wants in their places and that were not
+    /// found.
+    pub(super) fn lacking(&self, read: &Read, found: &Found) -> BTreeSet<Sha256> {
+        let hashes = self.references().map(|(_, hash)| hash);
+        hashes.filter(|hash| !read.references && !found.contains_key(hash)).collect()
     }
 
-    /// Returns the snapshot with these media in their places, or with the list of references.
+    /// Returns the snapshot with these media in their places, unless references are wanted there.
     pub(super) fn into_snapshot(mut self, read: &Read, found: &Found) -> Snapshot {
-        let mut snapshot = std::mem::take(&mut self.snapshot);
-        if read.references {
-            snapshot = snapshot.with_references(self.references().collect());
-        } else {
-            media::fill(&mut self.newest, found);
-            media::fill(&mut self.picked, found);
+        let has_references = read.references && self.references().next().is_some();
+        if !read.references {
+            self.newest.change(|message| filled(message, found));
+            self.picked.change(|message| filled(message, found));
         }
+        let mut snapshot = self.snapshot.with_references(has_references);
         (snapshot.records, snapshot.unreadable) = self.newest.into();
         if read.is_plain() {
             return snapshot;
@@ -54,7 +54,7 @@ pub(super) struct Search<'a> {
     read: &'a Read,
     found: Found,
     /// What was not found behind the answer before.
-    lacked: Vec<(Option<Incarnation>, Referred)>,
+    lacked: Vec<(Option<Incarnation>, u64, Sha256)>,
 }
 
 impl<'a> Search<'a> {
@@ -64,9 +64,7 @@ impl<'a> Search<'a> {
 
     /// Returns the hashes of the media that are still to be found for this answer.
     pub(super) fn wanted(&self, answer: &Answer) -> BTreeSet<Sha256> {
-        let mut hashes = answer.hashes(self.read);
-        hashes.retain(|hash| !self.found.contains_key(hash));
-        hashes
+        answer.lacking(self.read, &self.found)
     }
 
     /// Returns the snapshot with what was found, or nothing where the rows are to be read again.
@@ -76,8 +74,8 @@ impl<'a> Search<'a> {
     pub(super) fn end(&mut self, answer: Answer, found: Found) -> Option<Snapshot> {
         self.found.extend(found);
         let wanted = self.wanted(&answer);
-        let lack = answer.references().filter(|it| wanted.contains(&it.sha256));
-        let lack: Vec<_> = lack.map(|it| (answer.snapshot.incarnation, it)).collect();
+        let lack = answer.references().filter(|(_, hash)| wanted.contains(hash));
+        let lack: Vec<_> = lack.map(|(at, hash)| (answer.snapshot.incarnation, at, hash)).collect();
         if lack.iter().all(|it| self.lacked.contains(it)) {
             return Some(answer.into_snapshot(self.read, &self.found));
         }

@@ -88,14 +88,20 @@ impl Rows {
         self.readable.iter().map(|(position, _, message)| (*position, message))
     }
 
-    /// Changes the messages; one for which that fails can't be read.
-    pub(super) fn change(&mut self, to: impl Fn(Message) -> Result<Message, Arc<Error>>) {
-        for (position, at, message) in std::mem::take(&mut self.readable) {
-            match to(message) {
-                Ok(message) => self.readable.push((position, at, message)),
-                Err(error) => self.unreadable.push(Unreadable { position, error }),
+    /// Changes the messages that this function changes; one for which it fails can't be read.
+    pub(super) fn change(&mut self, to: impl Fn(&Message) -> Result<Option<Message>>) {
+        self.readable.retain_mut(|(position, _, message)| match to(message) {
+            Ok(None) => true,
+            Ok(Some(changed)) => {
+                *message = changed;
+                true
             }
-        }
+            Err(error) => {
+                let (position, error) = (*position, Arc::new(error));
+                self.unreadable.push(Unreadable { position, error });
+                false
+            }
+        });
     }
 
     /// Returns the messages, and the rows that can't be read, in the order of their positions.

@@ -5,18 +5,17 @@
 //! newest position that refers to it: once that is evicted, nothing refers to it any more.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256 as Hasher};
 
-use super::common::Rows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Media, MediaReference, Message, Sha256, Source, base64};
-use crate::record::Referred;
 
-/// Media of a batch that are kept beside its records.
-pub(super) struct Beside {
-    pub(super) sha256: Sha256,
+/// The media of a batch that are kept beside its records.
+pub(super) type Beside = BTreeMap<Sha256, Kept>;
+
+/// Media that are kept beside records.
+pub(super) struct Kept {
     /// The place of the newest message among those of the batch that refers to it.
     pub(super) place: usize,
     pub(super) bytes: Vec<u8>,
@@ -28,20 +27,13 @@ pub(super) fn without_media(
     message: &Message,
     place: usize,
     least: usize,
-    beside: &mut Vec<Beside>,
+    beside: &mut Beside,
 ) -> Option<Message> {
     message.with_sources(|media| {
         let bytes = bytes_of(media, least)?;
-        let reference = MediaReference {
-            sha256: Sha256(Hasher::digest(&bytes).into()),
-            size: bytes.len() as u64,
-            picture: media.picture(),
-        };
-        match beside.iter_mut().find(|it| it.sha256 == reference.sha256) {
-            Some(known) => known.place = place,
-            None => beside.push(Beside { sha256: reference.sha256, place, bytes }),
-        }
-        Some(Source::Reference(reference))
+        let (sha256, size) = (Sha256(Hasher::digest(&bytes).into()), bytes.len() as u64);
+        beside.entry(sha256).or_insert(Kept { place, bytes }).place = place;
+        Some(Source::Reference(MediaReference { sha256, size, picture: media.picture() }))
     })
 }
 
@@ -62,46 +54,17 @@ fn bytes_of(media: &Media, least: usize) -> Option<Vec<u8>> {
 /// The bytes that were found beside records.
 pub(super) type Found = BTreeMap<Sha256, Vec<u8>>;
 
-/// Returns the references that stand in rows.
-pub(super) fn references(rows: &Rows) -> Vec<Referred> {
-    let mut references = Vec::new();
-    for (position, message) in rows.readable() {
-        for (media, it) in message.media().enumerate() {
-            if let Source::Reference(it) = &it.source {
-                references.push(Referred { sha256: it.sha256, position, media });
-            }
-        }
-    }
-    references
-}
-
-/// Puts the bytes in the places of the references. A row whose bytes are not there can't be read.
-pub(super) fn fill(rows: &mut Rows, found: &Found) {
-    if rows.readable().any(|(_, message)| message.references().next().is_some()) {
-        rows.change(|message| filled(message, found).map_err(Arc::new));
-    }
-}
-
-fn filled(message: Message, found: &Found) -> Result<Message> {
-    let mut lacks = None;
-    let filled = message.with_sources(|media| {
-        let Source::Reference(reference) = &media.source else { return None };
-        match found.get(&reference.sha256) {
-            Some(bytes) if bytes.len() as u64 == reference.size => {
-                Some(Source::Base64(base64::encode(bytes)))
-            }
-            other => {
-                lacks = Some((*reference, other.map(Vec::len)));
-                None
-            }
-        }
+/// Returns the message with the bytes in the places of its references; `None` if it has none.
+pub(super) fn filled(message: &Message, found: &Found) -> Result<Option<Message>> {
+    let filled = message.with_data(|reference| {
+        let bytes = found.get(&reference.sha256)?;
+        (bytes.len() as u64 == reference.size).then(|| base64::encode(bytes))
     });
-    if let Some((MediaReference { sha256, size, .. }, is)) = lacks {
-        let text = match is {
-            None => format!("the media {sha256} of the record are not there"),
-            Some(is) => format!("the media {sha256} of the record have {is} bytes, not {size}"),
-        };
-        return Err(Error::new(ErrorKind::Codec, "read", text));
-    }
-    Ok(filled.unwrap_or(message))
+    let lacking = filled.as_ref().unwrap_or(message).references().next().copied();
+    let Some(MediaReference { sha256, size, .. }) = lacking else { return Ok(filled) };
+    let text = match found.get(&sha256).map(Vec::len) {
+        None => format!("the media {sha256} of the record are not there"),
+        Some(is) => format!("the media {sha256} of the record have {is} bytes, not {size}"),
+    };
+    Err(Error::new(ErrorKind::Codec, "read", text))
 }

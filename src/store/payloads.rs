@@ -25,14 +25,14 @@ pub(super) struct Payloads {
     pub(super) system: Option<Vec<u8>>,
     pub(super) messages: Vec<Vec<u8>>,
     /// The media that are kept beside them.
-    pub(super) beside: Vec<Beside>,
+    pub(super) beside: Beside,
 }
 
 impl Payloads {
     pub(super) fn of(backend: &str, encoding: Encoding, batch: &[Message]) -> Result<Self> {
         must_not_refer(batch)?;
         let messages = Vec::with_capacity(batch.len());
-        let mut payloads = Self { system: None, messages, beside: Vec::new() };
+        let mut payloads = Self { system: None, messages, beside: Beside::new() };
         for (i, message) in batch.iter().enumerate() {
             let place = payloads.messages.len();
             let without =
@@ -55,7 +55,7 @@ impl Payloads {
     /// that are written with them.
     pub(super) fn sizes<'a>(&'a self, slots: &'a [SlotChange]) -> impl Iterator<Item = usize> + 'a {
         let contents = slots.iter().filter_map(|change| change.content.as_ref());
-        let media = self.beside.iter().map(|it| &it.bytes);
+        let media = self.beside.values().map(|it| &it.bytes);
         self.messages.iter().chain(&self.system).chain(contents).chain(media).map(Vec::len)
     }
 }

@@ -261,10 +261,8 @@ impl RedisStore {
 
     /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> RedisOptions {
-        let Encoding { codec, media_beside } = Encoding::default();
         RedisOptions {
-            codec,
-            media_beside,
+            encoding: Encoding::default(),
             prefix: "memory-prompt".to_owned(),
             ttl: None,
             timeout: Duration::from_secs(10),

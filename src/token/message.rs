@@ -2,7 +2,7 @@
 
 use super::TokenCounter;
 use crate::error::Result;
-use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Part, Source};
+use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Part};
 
 /// The tokens that messages cost in addition to their content.
 ///
@@ -98,14 +98,16 @@ fn media_type_has(media: &Media, any: &[&str]) -> bool {
 
 /// Returns a token for every `bytes_a_token` bytes, at least one, where the data is here.
 fn by_size(media: &Media, bytes_a_token: usize) -> Option<usize> {
-    let length = match &media.source {
-        Source::Url(url) => url.strip_prefix("data:")?.len(),
-        _ => usize::try_from(media.data_len()?).unwrap_or(usize::MAX),
-    };
+    let length = usize::try_from(media.data_len()?).unwrap_or(usize::MAX);
     Some((length / 4 * 3 / bytes_a_token).max(1))
 }
 
-pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -> Result<usize> {
+/// Returns the sum of what a message holds, each counted by the counter: the default of
+/// [`TokenCounter::count`].
+pub(crate) fn count_by_parts(
+    counter: &(impl TokenCounter + ?Sized),
+    message: &Message,
+) -> Result<usize> {
     let overhead = counter.overhead();
     let mut sum = Sum { counter, tokens: overhead.message };
     match message {

@@ -254,11 +254,6 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
 /// Google's word for a signature that was never there.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Returns the part, where it is neither reasoning nor a call.
-pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
-    if let AiPart::Content(part) = part { Some(part) } else { None }
-}
-
 /// Returns what a user, an answer or a system message says: a text alone, parts of content, or
 /// parts of an answer. Of the three at most one is there.
 pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
@@ -302,19 +297,15 @@ impl Serialize for DataUrl<'_> {
 
 /// Media whose data is here: as base64, or in a `data:` URL.
 pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
-    match &media.source {
-        Source::Base64(data) => {
-            let media_type = known_type(media).unwrap_or("application/octet-stream");
-            Some(DataUrl { media_type, data })
-        }
-        Source::Url(url) => DataUrl::parse(url),
+    let data = match &media.source {
+        Source::Base64(data) => data,
         // Where it says which media these are, their bytes do not matter yet.
-        Source::Reference(_) => {
-            let media_type = known_type(media).unwrap_or("application/octet-stream");
-            Some(DataUrl { media_type, data: "" })
-        }
-        Source::FileId(_) => None,
-    }
+        Source::Reference(_) => "",
+        Source::Url(url) => return DataUrl::parse(url),
+        Source::FileId(_) => return None,
+    };
+    let media_type = known_type(media).unwrap_or("application/octet-stream");
+    Some(DataUrl { media_type, data })
 }
 
 /// The media type that the header of a picture says, for a provider refuses one that is said to be
@@ -331,22 +322,20 @@ pub(super) fn known_type(media: &Media) -> Option<&str> {
 
 /// Returns the media type that the first bytes of base64 data tell.
 pub(super) fn sniff(data: &str) -> Option<&'static str> {
-    const SIGNS: [(&str, &str); 5] = [
-        ("iVBORw0KGgo", "image/png"),
-        ("/9j/", "image/jpeg"),
-        ("R0lGOD", "image/gif"),
-        ("JVBERi0", "application/pdf"),
-        ("SUQz", "audio/mpeg"),
+    /// What comes first, and what stands behind twelve letters: RIFF says there what it is.
+    const SIGNS: [(&str, &str, &str); 7] = [
+        ("iVBORw0KGgo", "", "image/png"),
+        ("/9j/", "", "image/jpeg"),
+        ("R0lGOD", "", "image/gif"),
+        ("JVBERi0", "", "application/pdf"),
+        ("SUQz", "", "audio/mpeg"),
+        ("UklGR", "RUJQ", "image/webp"),
+        ("UklGR", "QVZF", "audio/wav"),
     ];
-    if data.starts_with("UklGR") {
-        // RIFF, a length, and then what it is: the last three of four letters.
-        return match data.get(12..16)? {
-            "RUJQ" => Some("image/webp"),
-            "QVZF" => Some("audio/wav"),
-            _ => None,
-        };
-    }
-    SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, media_type)| *media_type)
+    let behind = data.get(12..).unwrap_or_default();
+    let mut signs = SIGNS.into_iter();
+    let sign = signs.find(|(start, kind, _)| data.starts_with(start) && behind.starts_with(kind));
+    sign.map(|(.., media_type)| media_type)
 }
 
 /// The messages that a view writes: a prompt, or any others.
@@ -370,7 +359,7 @@ impl<'a> Sequence<'a> {
 
     /// Refuses a message whose media are not here, but beside a record.
     pub(super) fn must_hold_media(&self) -> Result<(), String> {
-        match self.iter().position(|message| message.references().next().is_some()) {
+        match self.iter().position(Message::refers) {
             None => Ok(()),
             Some(i) => Err(format!("message {i} has a reference where the bytes of media belong")),
         }

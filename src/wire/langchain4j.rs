@@ -96,24 +96,10 @@ pub type Messages<'a> = View<'a, Options>;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options(());
 
-/// The kinds of media: `type`, and the field with the data.
-#[derive(Clone, Copy)]
-enum MediaKind {
-    Image,
-    Audio,
-    Video,
-    Pdf,
-}
-
-impl MediaKind {
-    const ALL: [Self; 4] = [Self::Image, Self::Audio, Self::Video, Self::Pdf];
-
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Image => ("IMAGE", "image"),
-            Self::Audio => ("AUDIO", "audio"),
-            Self::Video => ("VIDEO", "video"),
-            Self::Pdf => ("PDF", "pdfFile"),
-        }
-    }
-}
+/// The kinds of media: ours, their `type`, and the field with the data.
+const MEDIA: [(&str, &str, &str); 4] = [
+    ("image", "IMAGE", "image"),
+    ("audio", "AUDIO", "audio"),
+    ("video", "VIDEO", "video"),
+    ("file", "PDF", "pdfFile"),
+];

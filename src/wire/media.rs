@@ -1,7 +1,7 @@
 //! The media that a provider can take, whatever its format has a place for.
 
 use super::common::{inline, placeholder};
-use crate::message::{Content, Detail, Media, Message, Part, Source, base64};
+use crate::message::{Detail, Media, Message, Part, Source, base64};
 use crate::provider::{Files, Format, Images, Provider, Row, origin_of};
 
 /// Returns whether this provider can't take a part of what a user sent or a tool gave: media of a
@@ -84,60 +84,37 @@ pub(super) fn is_googles(url: &str) -> bool {
 
 /// Returns the media type that the name of a file tells, by its ending.
 pub(super) fn type_at(url: &str) -> Option<&'static str> {
-    const ENDINGS: [(&str, &str); 33] = [
-        ("aac", "audio/aac"),
-        ("aiff", "audio/aiff"),
-        ("avi", "video/avi"),
-        ("bmp", "image/bmp"),
-        ("css", "text/css"),
-        ("csv", "text/csv"),
-        ("flac", "audio/flac"),
-        ("gif", "image/gif"),
-        ("heic", "image/heic"),
-        ("heif", "image/heif"),
-        ("htm", "text/html"),
-        ("html", "text/html"),
-        ("jpeg", "image/jpeg"),
-        ("jpg", "image/jpeg"),
-        ("json", "application/json"),
-        ("m4a", "audio/mp4"),
-        ("md", "text/markdown"),
-        ("mov", "video/mov"),
-        ("mp3", "audio/mpeg"),
-        ("mp4", "video/mp4"),
-        ("mpeg", "video/mpeg"),
-        ("mpg", "video/mpeg"),
-        ("ogg", "audio/ogg"),
-        ("pdf", "application/pdf"),
-        ("png", "image/png"),
-        ("svg", "image/svg+xml"),
-        ("tiff", "image/tiff"),
-        ("txt", "text/plain"),
-        ("wav", "audio/wav"),
-        ("webm", "video/webm"),
-        ("webp", "image/webp"),
-        ("wmv", "video/wmv"),
-        ("xml", "text/xml"),
-    ];
+    /// Those with the name of the ending.
+    const TYPES: &str = "application/json application/pdf audio/aac audio/aiff audio/flac \
+        audio/ogg audio/wav image/bmp image/gif image/heic image/heif image/jpeg image/png \
+        image/tiff image/webp text/css text/csv text/html text/xml video/avi video/mov video/mp4 \
+        video/mpeg video/webm video/wmv";
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let (_, path) = path.split_once("://")?;
     let (_, name) = path.rsplit_once('/')?;
     let (_, ending) = name.rsplit_once('.')?;
-    let found = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
-    found.map(|(_, media_type)| *media_type)
+    let ending = ending.to_ascii_lowercase();
+    match ending.as_str() {
+        "htm" => Some("text/html"),
+        "jpg" => Some("image/jpeg"),
+        "m4a" => Some("audio/mp4"),
+        "md" => Some("text/markdown"),
+        "mp3" => Some("audio/mpeg"),
+        "mpg" => Some("video/mpeg"),
+        "svg" => Some("image/svg+xml"),
+        "txt" => Some("text/plain"),
+        name => TYPES.split(' ').find(|it| it.split_once('/').is_some_and(|it| it.1 == name)),
+    }
 }
 
 /// Returns Google's word for how closely a picture is to be looked at; `None` if it has none.
 pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
-    match detail {
-        Detail::Auto => None,
-        Detail::Low => Some("MEDIA_RESOLUTION_LOW"),
-        Detail::High => Some("MEDIA_RESOLUTION_HIGH"),
-        Detail::Other(level) => match level.as_str() {
-            "medium" => Some("MEDIA_RESOLUTION_MEDIUM"),
-            "ultra_high" => Some("MEDIA_RESOLUTION_ULTRA_HIGH"),
-            _ => None,
-        },
+    match detail.as_str() {
+        "low" => Some("MEDIA_RESOLUTION_LOW"),
+        "medium" => Some("MEDIA_RESOLUTION_MEDIUM"),
+        "high" => Some("MEDIA_RESOLUTION_HIGH"),
+        "ultra_high" => Some("MEDIA_RESOLUTION_ULTRA_HIGH"),
+        _ => None,
     }
 }
 
@@ -183,31 +160,15 @@ pub(super) fn without_refused(
     row: &Row,
     mut note: impl FnMut(usize, &Part),
 ) -> Option<Message> {
-    let content = match message {
-        Message::User(user) => user.content(),
-        Message::Tool(tool) => tool.content(),
-        _ => return None,
-    };
-    let instead = |(i, part): (usize, &Part)| match part {
-        _ if is_refused(part, message, row) => {
+    let content = message.content()?;
+    let mut places = 0..content.parts().len();
+    let content = content.with_parts(|part| match (places.next()?, part) {
+        (i, part) if is_refused(part, message, row) => {
             note(i, part);
             Some(Part::text(placeholder(part)))
         }
-        Part::File(media) if !takes_file(media, row) => as_text(media).map(Part::text),
+        (_, Part::File(media)) if !takes_file(media, row) => as_text(media).map(Part::text),
         _ => None,
-    };
-    let new: Vec<_> = content.parts().iter().enumerate().map(instead).collect();
-    if new.iter().all(Option::is_none) {
-        return None;
-    }
-    let parts = content.parts().iter().zip(new);
-    let parts = parts.map(|(part, new)| new.unwrap_or_else(|| part.clone()));
-    let parts = Content::Parts(parts.collect());
-    let mut copy = message.clone();
-    match &mut copy {
-        Message::User(user) => user.content = parts,
-        Message::Tool(tool) => tool.content = parts,
-        _ => {}
-    }
-    Some(copy)
+    })?;
+    Some(message.with_content(content))
 }

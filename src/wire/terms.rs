@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::borrowed::{BorrowedValue, Object};
-use super::common::{Sequence, as_content, kind};
+use super::common::{Sequence, kind};
 use super::losses::{ARGUMENTS, Losses, REASONING, Weight};
 use super::media::{loses_detail, without_refused};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
@@ -148,7 +148,7 @@ impl<'m> Sent<'m> {
     /// Notes that nothing of an answer is sent. Where parts that are no texts were left out, those
     /// are noted instead.
     pub(super) fn refuse_empty(&self, ai: &AiMessage, losses: &mut Losses) {
-        let mut parts = ai.parts().iter().filter_map(as_content);
+        let mut parts = ai.parts().iter().filter_map(AiPart::as_content);
         if parts.all(|part| part.as_text().is_some()) {
             self.refuse_all("an empty answer", losses);
         }

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crate::counted::{cases, counted};
 use crate::folder::Folder;
 use memory_prompt::compose::Notice;
-use memory_prompt::conversation::Asking;
+use memory_prompt::conversation::{Asking, Scripted};
 use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
 use memory_prompt::message::{Media, Part, Source};
 use memory_prompt::provider::Row;
@@ -23,10 +23,11 @@ use memory_prompt::token::Estimate;
 use memory_prompt::turn::{Next, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, ChatMemoryStoreExt, Clear, Conversation, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Result, SqliteStore, ToolCall,
-    Truncate, Window,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Result, SqliteStore, Tool,
+    ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 /// The PNG of this number in base64: a header, and noise that no text has.
 fn png(number: u8, bytes: usize) -> String {
@@ -547,4 +548,35 @@ fn async_prompts_have_the_media_that_they_send() {
         let Next::Ask(ask) = turn.next_async(&prompt).await.unwrap() else { panic!("it asks") };
         assert!(ask.prompt().iter().take(2).eq(&whole[1..]), "{}", ask.prompt().report());
     });
+}
+
+/// A picture that came late, and lies on another branch than that which is sent, was sent without
+/// its bytes: as a reference, which every format refuses.
+#[test]
+fn a_late_picture_of_another_branch_is_sent() {
+    let file = File::new();
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let memory = file.store.memory("a").unwrap();
+    let prompt = MemoryPrompt::new(memory).window(Window::all()).with_branches();
+    let model = Scripted::new().calls("draw", json!({})).says("Not yet.").says("Sunny.");
+    let conversation = Conversation::new(prompt, model.says("Rainy."))
+        .call_timeout(Duration::from_millis(10))
+        .tool(Tool::new("draw", "Draws."), move |_: Value| {
+            let _ = wait.lock().unwrap().recv();
+            Ok([picture(1, 30_000)])
+        });
+    conversation.say("Draw a cat.").unwrap();
+    conversation.say("And the weather?").unwrap();
+    let anew = conversation.prompt().regenerate().unwrap();
+    conversation.say(anew).unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(Duration::from_secs(9)), 0);
+    for _ in 0..2 {
+        let sent = conversation.prompt().preview().unwrap();
+        let result = sent.iter().find(|message| message.is_tool()).unwrap();
+        let drawn = Source::Base64(png(1, 30_000));
+        assert!(result.media().map(|media| &media.source).eq([&drawn]));
+        conversation.undo().unwrap();
+    }
 }

@@ -27,6 +27,39 @@ fn read(body: &Value) -> Vec<Message> {
     anthropic::history(body.to_string()).expect("a golden can be read")
 }
 
+// --- documents -------------------------------------------------------------------------------
+
+/// A document that is a text stands in base64 in a message and as it is in a request. The test
+/// vectors of RFC 4648, section 10, and a text that is not ASCII.
+#[test]
+fn the_base64_of_a_text_is_that_of_the_rfc() {
+    let body = |text: &str| {
+        let source = json!({"type": "text", "media_type": "text/plain", "data": text});
+        json!({"messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]})
+    };
+    for (plain, base64) in [
+        ("f", "Zg=="),
+        ("fo", "Zm8="),
+        ("foo", "Zm9v"),
+        ("foob", "Zm9vYg=="),
+        ("fooba", "Zm9vYmE="),
+        ("foobar", "Zm9vYmFy"),
+        ("21 °C", "MjEgwrBD"),
+    ] {
+        let history = read(&body(plain));
+        let source = history[0].media().next().map(|media| &media.source);
+        assert_eq!(source, Some(&Source::Base64(base64.to_owned())));
+        assert_eq!(written(&history), body(plain)["messages"]);
+    }
+    for wrong in ["Z", "Zm9vY", "Zm 9", "Z-8=", "/w==", "Zg==Zg=="] {
+        let mut media = Media::base64("text/plain", "");
+        media.source = Source::Base64(wrong.to_owned());
+        let written = written(&[Message::user([Part::File(media)])]);
+        let text = &written[0]["content"][0]["text"];
+        assert_eq!(text, "[file: not supported by this format]", "{wrong}");
+    }
+}
+
 // --- goldens ---------------------------------------------------------------------------------
 
 #[test]

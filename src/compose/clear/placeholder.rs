@@ -13,16 +13,13 @@ pub(super) fn copy(
     let Some(content) = message.content() else { return message.clone() };
     message.with_content(match what {
         ClearedPart::Result => {
-            Content::Text(text(content.texts(), content.parts().iter(), position, template))
+            let characters = content.texts().map(|text| text.chars().count()).sum();
+            Content::Text(text(characters, content.parts(), position, template))
         }
-        ClearedPart::Media => without_media(content, position, template),
+        ClearedPart::Media => {
+            without_parts(content, |_, part| part.as_media().is_some(), position, template)
+        }
     })
-}
-
-/// Returns the content with one placeholder in the place of its first media, and none of the
-/// others.
-fn without_media(content: &Content, position: u64, template: Option<&str>) -> Content {
-    without_parts(content, |_, part| part.as_media().is_some(), position, template)
 }
 
 /// Returns the content with one placeholder in the place of the first part of which this is true,
@@ -35,7 +32,7 @@ pub(in crate::compose) fn without_parts(
 ) -> Content {
     let parts = || content.parts().iter().enumerate();
     let gone = parts().filter(|(i, part)| is_gone(*i, part)).map(|(_, part)| part);
-    let mut placeholder = Some(Part::text(text([].into_iter(), gone, position, template)));
+    let mut placeholder = Some(Part::text(text(0, gone, position, template)));
     let left =
         parts().filter_map(
             |(i, part)| {
@@ -46,17 +43,12 @@ pub(in crate::compose) fn without_parts(
 }
 
 fn text<'a>(
-    texts: impl Iterator<Item = &'a str>,
-    parts: impl Iterator<Item = &'a Part>,
+    characters: usize,
+    parts: impl IntoIterator<Item = &'a Part>,
     position: u64,
     template: Option<&str>,
 ) -> String {
-    let characters = texts.map(|text| text.chars().count()).sum();
     let length = in_words(characters, parts);
-    match template {
-        None => format!("[Not shown here: {length} in message {position}.]"),
-        Some(text) => {
-            text.replace("{length}", &length).replace("{position}", &position.to_string())
-        }
-    }
+    let template = template.unwrap_or("[Not shown here: {length} in message {position}.]");
+    template.replace("{length}", &length).replace("{position}", &position.to_string())
 }

@@ -156,10 +156,7 @@ fn part(kind: &str, mut fields: Fields) -> Result<Part> {
             let text = fields.required_text("text")?;
             Part::Text(TextPart { text, extra: extra(fields)? })
         }
-        "image" => Part::Image(media(fields)?),
-        "audio" => Part::Audio(media(fields)?),
-        "video" => Part::Video(media(fields)?),
-        "file" => Part::File(media(fields)?),
+        "image" | "audio" | "video" | "file" => Part::of_kind(kind, media(fields)?),
         _ => {
             let at = fields.at;
             fields.put("type", kind);

@@ -163,7 +163,7 @@ fn body(message: &Message) -> String {
     let mut lines: Vec<String> = message.texts().map(str::to_owned).collect();
     let calls = message.tool_calls();
     lines.extend(calls.map(|call| format!("calls {:?} {}", call.name, call.arguments)));
-    lines.push(in_words(0, message.content_parts()));
+    lines.push(in_words(0, message.content_parts().map(|(_, part)| part)));
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
 }

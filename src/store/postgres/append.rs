@@ -119,10 +119,9 @@ async fn try_append(
         .unzip();
     let since = append.since.as_ref();
     let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
-    let beside = || payloads.beside.iter();
-    let hashes: Vec<&[u8]> = beside().map(|it| &it.sha256.0[..]).collect();
-    let places: Vec<i64> = beside().map(|it| signed(it.place)).collect();
-    let bytes: Vec<&[u8]> = beside().map(|it| &it.bytes[..]).collect();
+    let hashes: Vec<&[u8]> = payloads.beside.keys().map(|it| &it.0[..]).collect();
+    let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
+        payloads.beside.values().map(|it| (signed(it.place), &it.bytes[..])).unzip();
     let parameters: [Parameter<'_>; 19] = [
         (&id.as_str().as_bytes(), Type::BYTEA),
         (&now, Type::INT8),

@@ -153,7 +153,7 @@ impl Connections {
             connection_lost: AtomicBool::new(false),
             prepares: AtomicBool::new(options.prepare),
             tables: Tables::new(&options.schema, &options.prefix)?,
-            encoding: Encoding { codec: options.codec, media_beside: options.media_beside },
+            encoding: options.encoding,
             place,
             runtime,
             connect_timeout: options.connect_timeout,

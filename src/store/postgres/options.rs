@@ -29,8 +29,7 @@ use crate::store::setters::setters;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    pub(super) codec: Codec,
-    pub(super) media_beside: usize,
+    pub(super) encoding: Encoding,
     pub(super) schema: String,
     pub(super) prefix: String,
     pub(super) connections: usize,
@@ -43,10 +42,8 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        let Encoding { codec, media_beside } = Encoding::default();
         Self {
-            codec,
-            media_beside,
+            encoding: Encoding::default(),
             schema: "memory_prompt".to_owned(),
             prefix: String::new(),
             connections: 10,
@@ -64,11 +61,11 @@ setters! {
 
     /// Sets the codec in which new messages are written; [`Codec::Json`] unless set. Every codec is
     /// read.
-    pub fn codec(codec: Codec) => codec = codec;
+    pub fn codec(codec: Codec) => encoding.codec = codec;
 
     /// Sets the size in bytes from which on media are kept beside their messages, each once in a
     /// conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
-    pub fn media_beside(bytes: usize) => media_beside = bytes;
+    pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
     /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created if
     /// there is none.

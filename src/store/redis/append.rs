@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{appended, conflict, times_of_records};
 use crate::store::exists;
-use crate::store::media::Beside;
+use crate::store::media::Kept;
 use crate::store::payloads::Payloads;
 
 /// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
@@ -72,7 +72,7 @@ impl ScriptCall<'_> {
         args.optional(Some(messages.len()));
         args.0.extend(messages.into_iter().map(Cow::Owned));
         args.optional(Some(beside.len()));
-        for Beside { sha256, place, bytes } in beside {
+        for (sha256, Kept { place, bytes }) in beside {
             args.0.push(Cow::Owned(sha256.0.to_vec()));
             args.optional(Some(place));
             args.0.push(Cow::Owned(bytes));

@@ -44,8 +44,7 @@ use crate::store::setters::setters;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    pub(super) codec: Codec,
-    pub(super) media_beside: usize,
+    pub(super) encoding: Encoding,
     pub(super) prefix: String,
     pub(super) ttl: Option<Duration>,
     pub(super) timeout: Duration,
@@ -59,11 +58,11 @@ setters! {
     RedisOptions:
 
     /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    pub fn codec(codec: Codec) => codec = codec;
+    pub fn codec(codec: Codec) => encoding.codec = codec;
 
     /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
     /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
-    pub fn media_beside(bytes: usize) => media_beside = bytes;
+    pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
     /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes
     /// have nothing to do with each other. It may hold neither `{` nor `}`.
@@ -201,8 +200,7 @@ impl RedisOptions {
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
-        let encoding = Encoding { codec: self.codec, media_beside: self.media_beside };
-        let shared = Shared { link, keys, encoding, ttl };
+        let shared = Shared { link, keys, encoding: self.encoding, ttl };
         shared.check_version().await?;
         Ok(RedisStore { shared: Arc::new(shared) })
     }

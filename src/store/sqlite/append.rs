@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{appended, check_expected, signed, times_of_records, unsigned};
-use crate::store::media::Beside;
+use crate::store::media::Kept;
 use crate::store::payloads::{Encoding, Payloads};
 
 /// An append as it is written. All that can be done beforehand is, so that others wait for the rest
@@ -103,8 +103,8 @@ impl PreparedAppend {
             let at = self.times.get(i).unwrap_or(now);
             insert.execute(params![key, at, Payload(*codec, payload)])?;
         }
-        for Beside { sha256, place, bytes } in &self.payloads.beside {
-            extras::keep_media(connection, key, &sha256.0, first + signed(*place), bytes)?;
+        for (sha256, Kept { place, bytes }) in &self.payloads.beside {
+            extras::keep_media(connection, key, sha256, first + signed(*place), bytes)?;
         }
         Ok((key, unsigned(first)..unsigned(end)))
     }

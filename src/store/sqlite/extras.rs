@@ -78,14 +78,11 @@ pub(super) fn remove_slot(
 pub(super) fn keep_media(
     connection: &Connection,
     key: i64,
-    hash: &[u8],
+    hash: &Sha256,
     position: i64,
     bytes: &[u8],
-) -> rusqlite::Result<()> {
-    if run(connection, REFER, params![key, hash, position])? == 0 {
-        run(connection, KEEP, params![key, hash, position, bytes])?;
-    }
-    Ok(())
+) -> rusqlite::Result<usize> {
+    run(connection, KEEP, params![key, hash.0, position, bytes])
 }
 
 /// Returns the bytes of media of these hashes, as far as they are there.
@@ -161,6 +158,7 @@ const NEWEST_ID: &str = "SELECT max(key) FROM appended WHERE key BETWEEN ?1 AND 
 const REMEMBER: &str =
     "INSERT INTO appended (key, id, first, past, version) VALUES (?1, ?2, ?3, ?4, ?5)";
 const FORGET_IDS: &str = "DELETE FROM appended WHERE key BETWEEN ?1 AND ?2";
-const REFER: &str = "UPDATE media SET last = max(last, ?3) WHERE conversation = ?1 AND hash = ?2";
-const KEEP: &str = "INSERT INTO media (conversation, hash, last, bytes) VALUES (?1, ?2, ?3, ?4)";
+const KEEP: &str = "
+    INSERT INTO media (conversation, hash, last, bytes) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT DO UPDATE SET last = max(last, excluded.last)";
 const MEDIA: &str = "SELECT bytes FROM media WHERE conversation = ?1 AND hash = ?2";

@@ -16,6 +16,7 @@ use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
 use crate::store::answer::Answer;
 use crate::store::common::{self, Rows, signed, unsigned};
+use crate::store::media;
 
 /// The row of a conversation, without its system message.
 pub(super) struct Found {
@@ -87,7 +88,7 @@ pub(super) fn snapshot(
         add_rows(&mut answer.picked, connection, &found, stretch, usize::MAX)?;
     }
     answer.slots = extras::slots(connection, found.key, &read.slots)?;
-    let media = extras::media(connection, found.key, answer.hashes(read))?;
+    let media = extras::media(connection, found.key, answer.lacking(read, &media::Found::new()))?;
     Ok(answer.into_snapshot(read, &media))
 }
 

@@ -417,12 +417,9 @@ fn media(mut fields: Fields, key: &'static str) -> Result<Part> {
     let mut beside = fields.rest();
     put_back(&mut beside, key, source.rest());
     media.extra = keep(FORMAT, beside);
-    Ok(match media.media_type.as_deref().and_then(|t| t.split_once('/')) {
-        Some(("image", _)) => Part::Image(media),
-        Some(("audio", _)) => Part::Audio(media),
-        Some(("video", _)) => Part::Video(media),
-        _ => Part::File(media),
-    })
+    let kind = media.media_type.as_deref().and_then(|it| it.split_once('/'));
+    let kind = kind.map(|(kind, _)| kind.to_owned()).unwrap_or_default();
+    Ok(Part::of_kind(&kind, media))
 }
 
 /// The fields of an object, with their names in camel case.

@@ -11,7 +11,8 @@ use crate::message::{
 use crate::provider::{Provider, Row};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, is_foreign, kept, kept_object, known_type, placeholder,
+    DataUrl, NO_SIGNATURE, as_other_part, inline, is_foreign, kept, kept_object, known_type,
+    placeholder,
 };
 use crate::wire::losses::{Losses, Weight};
 use crate::wire::media::{GEMINI_FILES, is_googles, resolution, type_at};
@@ -246,72 +247,50 @@ fn thought(reasoning: &Reasoning) -> Object<'_> {
     Object::of(own).kept(kept(FORMAT, &reasoning.extra), &[])
 }
 
-/// Media, with the resolution at which they are to be looked at.
+/// Media that are found so, with the resolution at which they are to be looked at.
 fn media_part<'a>(
     media: &'a Media,
-    location: Location<'a>,
+    (key, own): Location<'a>,
     resolution: Option<&'static str>,
 ) -> Object<'a> {
     let kept = kept(FORMAT, &media.extra);
-    let (key, own) = match location {
-        Location::Inline { media_type, data } => {
-            ("inlineData", [("mimeType", media_type.into()), ("data", data.into())])
-        }
-        Location::File { media_type, uri } => {
-            ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
-        }
-    };
-    let object = Object::of([(key, Object::of(own).kept(kept_object(kept, key), &[]).into())]);
-    let object = match resolution {
-        Some(level) => object.with("mediaResolution", Object::of([("level", level.into())])),
-        None => object,
-    };
+    let mut object = Object::of([(key, Object::of(own).kept(kept_object(kept, key), &[]).into())]);
+    if let Some(level) = resolution {
+        object.put("mediaResolution", Object::of([("level", level.into())]));
+    }
     object.kept(kept, &["inlineData", "fileData"])
 }
 
-/// The place from which media come.
-#[derive(Clone, Copy)]
-enum Location<'a> {
-    Inline { media_type: &'a str, data: &'a str },
-    File { media_type: Option<&'a str>, uri: &'a str },
+/// The key under which the API finds media, and the fields there.
+type Location<'a> = (&'static str, [(&'static str, BorrowedValue<'a>); 2]);
+
+/// Returns where the API finds these media; `None` where nobody knows what they are, or if it
+/// answers "Unsupported MIME type".
+fn location(media: &Media) -> Option<Location<'_>> {
+    let told = media.media_type.as_deref();
+    let data = inline(media).filter(|_| known_type(media).is_some());
+    let (key, media_type, place) = match (data, &media.source) {
+        (Some(DataUrl { media_type: "image/jpg", data }), _) => {
+            ("inlineData", Some("image/jpeg"), ("data", data))
+        }
+        (Some(DataUrl { media_type, data }), _) => ("inlineData", Some(media_type), ("data", data)),
+        (None, Source::Url(uri)) => {
+            let media_type = if is_googles(uri) { told } else { told.or_else(|| type_at(uri)) };
+            let is_enough = media_type.is_some() || is_googles(uri);
+            is_enough.then_some(("fileData", media_type, ("fileUri", uri.as_str())))?
+        }
+        (None, Source::FileId(uri)) => ("fileData", told, ("fileUri", uri.as_str())),
+        (None, Source::Base64(_) | Source::Reference(_)) => return None,
+    };
+    let is_taken = matches!(media.source, Source::FileId(_)) || !media_type.is_some_and(is_unread);
+    is_taken.then_some((key, [("mimeType", media_type.into()), (place.0, place.1.into())]))
 }
 
-/// Data as it is sent; `None` if the API answers "Unsupported MIME type": documents of office
-/// programs, and images that it does not read.
-fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
-    let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
-    (!is_unread(media_type)).then_some(Location::Inline { media_type, data })
-}
-
+/// Returns whether the API does not read this type: documents of office programs, and images.
 fn is_unread(media_type: &str) -> bool {
     const REFUSED: [&str; 5] =
         ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
     REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.")
-}
-
-/// A file at an address, with its type, which the API requires.
-fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
-    let media_type = match media_type {
-        Some(known) => Some(known),
-        None if is_googles(uri) => None,
-        None => Some(type_at(uri)?),
-    };
-    let is_refused = media_type.is_some_and(is_unread);
-    (!is_refused).then_some(Location::File { media_type, uri })
-}
-
-/// Returns where the API finds these media; `None` for data of which nobody knows what it is.
-fn location(media: &Media) -> Option<Location<'_>> {
-    let media_type = media.media_type.as_deref();
-    Some(match &media.source {
-        Source::Base64(data) => inlined(known_type(media)?, data)?,
-        Source::Reference(_) => inlined(known_type(media)?, "")?,
-        Source::Url(url) => match DataUrl::parse(url) {
-            Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
-            None => file(media_type, url)?,
-        },
-        Source::FileId(uri) => Location::File { media_type, uri },
-    })
 }
 
 /// Returns whether the API knows this call by its id: not where we made it up, of which the `null`
@@ -346,11 +325,11 @@ fn response<'s>(
 fn result_media(part: &Part) -> Option<Object<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;
-    let is_taken = match location {
-        Location::Inline { .. } => true,
-        Location::File { uri, .. } => {
+    let is_taken = match &media.source {
+        Source::Url(uri) | Source::FileId(uri) if location.0 == "fileData" => {
             ["gs://", "files/", GEMINI_FILES].iter().any(|own| uri.starts_with(own))
         }
+        _ => true,
     };
     is_taken.then(|| media_part(media, location, None))
 }

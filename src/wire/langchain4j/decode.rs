@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, MediaKind, REDACTED, SIGNATURE};
+use super::{ATTRIBUTE, FORMAT, MEDIA, REDACTED, SIGNATURE};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -167,22 +167,16 @@ fn part(mut fields: Fields) -> Result<Part> {
     if name == "TEXT" {
         return fields.text_part(FORMAT);
     }
-    let Some(kind) = MediaKind::ALL.into_iter().find(|kind| kind.names().0 == name) else {
+    let Some((kind, _, key)) = MEDIA.into_iter().find(|(_, known, _)| *known == name) else {
         let mut whole = fields.whole();
         whole.insert("type".to_owned(), name.into());
         return Ok(other_part(FORMAT, whole));
     };
-    let media = media(fields, kind)?;
-    Ok(match kind {
-        MediaKind::Image => Part::Image(media),
-        MediaKind::Audio => Part::Audio(media),
-        MediaKind::Video => Part::Video(media),
-        MediaKind::Pdf => Part::File(media),
-    })
+    let media = media(fields, key)?;
+    Ok(Part::of_kind(kind, media))
 }
 
-fn media(mut fields: Fields, kind: MediaKind) -> Result<Media> {
-    let (_, key) = kind.names();
+fn media(mut fields: Fields, key: &'static str) -> Result<Media> {
     let mut data = fields.required_object(key)?;
     // `binaryData` are bytes, which Jackson writes as base64 too.
     let base64 = match data.text("base64Data")? {
@@ -197,7 +191,7 @@ fn media(mut fields: Fields, kind: MediaKind) -> Result<Media> {
         },
     };
     media.media_type = data.text("mimeType")?;
-    if matches!(kind, MediaKind::Image) {
+    if key == "image" {
         media.detail = fields.text("detailLevel")?.map(|level| match level.as_str() {
             "LOW" => Detail::Low,
             "HIGH" => Detail::High,

@@ -1,6 +1,6 @@
 //! Messages as LangChain4j's codec writes them.
 
-use super::{ATTRIBUTE, FORMAT, MediaKind, Messages, Options, REDACTED, SIGNATURE};
+use super::{ATTRIBUTE, FORMAT, MEDIA, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall,
@@ -176,16 +176,14 @@ fn element_of<'s>(text: &'s str, kept: Option<&'s Attributes>) -> Object<'s> {
 
 /// One of `contents`; `None` if there is no place for the part.
 fn element(part: &Part) -> Option<Object<'_>> {
-    let (kind, media) = match part {
+    let media = match part {
         Part::Text(TextPart { text, extra }) => {
             return Some(element_of(text, kept(FORMAT, extra)));
         }
-        Part::Image(media) => (MediaKind::Image, media),
-        Part::Audio(media) => (MediaKind::Audio, media),
-        Part::Video(media) => (MediaKind::Video, media),
-        Part::File(media) => (MediaKind::Pdf, media),
         Part::Other(_) => return as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
+        media => media.as_media()?,
     };
+    let (_, name, field) = MEDIA.into_iter().find(|(kind, ..)| *kind == part.kind())?;
     let is_pdf = || known_type(media).is_none_or(|media_type| media_type == "application/pdf");
     if matches!(part, Part::File(_)) && !is_pdf() {
         return None;
@@ -196,10 +194,9 @@ fn element(part: &Part) -> Option<Object<'_>> {
         Source::Url(url) => ("url", url.as_str()),
         Source::FileId(_) => return None,
     };
-    let (name, field) = kind.names();
     let kept = kept(FORMAT, &media.extra);
     let data = Object::of([(key, value.into()), ("mimeType", known_type(media).into())]);
-    let level = matches!(kind, MediaKind::Image).then(|| level(media));
+    let level = matches!(part, Part::Image(_)).then(|| level(media));
     Some(
         Object::of([(field, data.kept(kept_object(kept, field), &[]).into())])
             .with("detailLevel", level)

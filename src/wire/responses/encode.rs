@@ -8,7 +8,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
-use crate::wire::common::{as_content, as_other_part, inline, input, kept, kept_type};
+use crate::wire::common::{as_other_part, inline, input, kept, kept_type};
 use crate::wire::losses::{Losses, REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
@@ -286,16 +286,19 @@ impl<'s> Answer<'s> {
 
     /// A message as it came: its texts and what stood beside them.
     fn message(&self, parts: &'s [AiPart]) -> Object<'s> {
-        let first = parts.first().and_then(as_content).and_then(fields);
+        let first = parts.first().and_then(AiPart::as_content).and_then(fields);
         let beside = first.and_then(|kept| object(kept, "message"));
         let is_sent = self.id == Id::Sent;
         let is_named = is_sent && beside.is_some_and(|beside| beside.contains_key("id"));
         let content = match parts {
             // The reference has lists only for messages with an id.
             [part] if !is_named && is_bare(part) => part.as_text().unwrap_or_default().into(),
-            parts => {
-                parts.iter().filter_map(as_content).map(answer_block).collect::<Vec<_>>().into()
-            }
+            parts => parts
+                .iter()
+                .filter_map(AiPart::as_content)
+                .map(answer_block)
+                .collect::<Vec<_>>()
+                .into(),
         };
         let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
         // A message without an id is one that goes in, which has no status.
@@ -327,7 +330,7 @@ fn continues(part: &AiPart) -> bool {
 
 /// Returns whether a text that this format wrote has nothing beside it.
 fn is_bare(part: &AiPart) -> bool {
-    let Some(Part::Text(text)) = as_content(part) else { return false };
+    let Some(Part::Text(text)) = part.as_content() else { return false };
     kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
 }
 
