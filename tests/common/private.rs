@@ -111,7 +111,7 @@ fn answer(who: &str, said: &str) -> Message {
     let (stop, said) = said.split_once(' ').unwrap();
     let mut said = serde_json::Deserializer::from_str(said).into_iter::<Value>();
     let mut content = said.next().unwrap().unwrap();
-    let beside = said.next().map_or_else(|| json!({}), |it| it.unwrap());
+    let beside = said.next().map_or_else(|| json!({}), Result::unwrap);
     let mut name = who;
     let mut body = match who {
         "anthropic" => json!({"role": "assistant", "stop_reason": stop, "content": content}),

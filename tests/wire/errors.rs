@@ -33,7 +33,7 @@ macro_rules! streams {
 macro_rules! documents {
     ($format:ident, $read:ident, $table:expr) => {
         let what = concat!(stringify!($format), " ", stringify!($read));
-        assert_said(what, $table, |document| vec![$format::$read(document).err().expect(document)])
+        assert_said(what, $table, |document| vec![$format::$read(document).expect_err(document)])
     };
 }
 

@@ -1,5 +1,7 @@
 //! Events of streams as Anthropic and OpenAI write them, and what is shown and stored of them.
 
+#![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
+
 use memory_prompt::wire::{Answer, Request};
 use memory_prompt::{Message, Provider};
 use serde_json::{Value, json};
