@@ -261,7 +261,7 @@ fn what_a_processor_leaves_out_takes_no_room() {
     let arguments = json!({"text": "word ".repeat(200)}).to_string();
     let round = |i: usize| {
         let calls = Message::ai_calls([ToolCall::new(format!("c{i}"), "look", &arguments)]);
-        [Message::user(format!("question {i}")), calls, result(&format!("c{i}"), "seen")]
+        [Message::user(format!("question {i}")), calls, result(format!("c{i}"), "seen")]
     };
     let composer = Composer::new().truncate(dropping(Message::is_tool));
     let budget = composer.max_tokens(2_000, Estimate);

@@ -45,11 +45,11 @@ fn by_claude(text: &str) -> Message {
 }
 
 fn by_claude_of(content: &Value, text: &str) -> Message {
-    claude(content, json!({"type": "text", "text": text})).message.into()
+    claude(content, &json!({"type": "text", "text": text})).message.into()
 }
 
 /// An answer of Claude's that holds a compaction, and this.
-fn claude(compaction: &Value, block: Value) -> Answer {
+fn claude(compaction: &Value, block: &Value) -> Answer {
     let stop = if block["type"] == "tool_use" { "tool_use" } else { "end_turn" };
     let content = json!([{"type": "compaction", "content": compaction}, block]);
     let body = json!({"role": "assistant", "stop_reason": stop, "content": content});
@@ -58,7 +58,7 @@ fn claude(compaction: &Value, block: Value) -> Answer {
 
 fn claude_that_calls(id: &str) -> Answer {
     let call = json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
-    claude(&json!("They talked about tea."), call)
+    claude(&json!("They talked about tea."), &call)
 }
 
 /// Ten questions, each answered, and one that is answered with a compaction, at 21.
