@@ -25,6 +25,7 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::model::{Kind, Processor, Settings, Tokens};
 use crate::notation;
+use crate::through::through;
 
 /// Words, and 3 tokens a message.
 pub struct Words;
@@ -54,7 +55,7 @@ struct Held {
 }
 
 impl Kept {
-    fn new(id: &str) -> Self {
+    pub fn new(id: &str) -> Self {
         Self { id: id.into(), held: Mutex::default() }
     }
 
@@ -106,30 +107,22 @@ pub struct Flaky {
 }
 
 impl Flaky {
-    fn check(&self) -> Result<()> {
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Storage, "read", "told to fail"));
-        }
-        Ok(())
+    pub fn over(inner: Arc<dyn ChatMemory>) -> Arc<Self> {
+        Arc::new(Self { inner, fails: AtomicBool::new(false) })
+    }
+
+    pub fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::Relaxed);
     }
 }
 
 impl ChatMemory for Flaky {
-    fn id(&self) -> &MemoryId {
-        self.inner.id()
-    }
-    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.inner.append(batch, expected)
-    }
+    through!(inner: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.check()?;
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Storage, "read", "told to fail"));
+        }
         self.inner.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.inner.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.inner.clear()
     }
 }
 
@@ -297,7 +290,7 @@ impl Life {
                 self.waiting.retain(|it| !it.1);
             }
             Op::Fail | Op::Drop => {
-                self.memory.fails.store(true, Ordering::Relaxed);
+                self.memory.fail(true);
                 let failed = self.blocking.build();
                 prop_assert!(failed.is_err());
                 #[cfg(feature = "async")]
@@ -305,7 +298,7 @@ impl Life {
                     Op::Drop => self.twin.drop_half_way(),
                     _ => prop_assert!(twin::block_on(self.twin.prompt.build()).is_err()),
                 }
-                self.memory.fails.store(false, Ordering::Relaxed);
+                self.memory.fail(false);
                 self.waiting.iter_mut().for_each(|it| it.1 = true);
             }
             Op::Temporaries(messages) => {
@@ -333,7 +326,7 @@ fn open(store: &InMemoryStore, own: Option<&[Arc<Kept>; 2]>, id: &str) -> Arc<Fl
         Some([one, other]) => Arc::clone(if id == "a" { one } else { other }) as _,
         None => Arc::new(store.memory(id).unwrap()),
     };
-    Arc::new(Flaky { inner, fails: AtomicBool::new(false) })
+    Flaky::over(inner)
 }
 
 #[cfg(feature = "async")]
@@ -438,16 +431,14 @@ fn tool() -> BoxedStrategy<&'static str> {
     select(&["look", "look", "look", "book", ""][..]).boxed()
 }
 
+/// A result, or what stands in for one.
+fn marked(result: ToolMessage, stands_in: bool) -> Message {
+    if stands_in { result.with_attribute("turn:stand_in", true).into() } else { result.into() }
+}
+
 fn result() -> BoxedStrategy<Message> {
     (id(), tool(), text(), prop::bool::weighted(0.2))
-        .prop_map(|(id, name, text, stand_in)| {
-            let result = ToolMessage::new(id, name, text);
-            if stand_in {
-                result.with_attribute("turn:stand_in", true).into()
-            } else {
-                result.into()
-            }
-        })
+        .prop_map(|(id, name, text, stand_in)| marked(ToolMessage::new(id, name, text), stand_in))
         .boxed()
 }
 
@@ -460,17 +451,8 @@ fn group() -> BoxedStrategy<Vec<Message>> {
             for (id, name) in &calls {
                 ai = ai.with_tool_call(ToolCall::new(*id, *name, "{}"));
             }
-            let results: Vec<Message> = calls
-                .iter()
-                .map(|(id, name)| {
-                    let result = ToolMessage::new(*id, *name, "a result");
-                    if waits {
-                        result.with_attribute("turn:stand_in", true).into()
-                    } else {
-                        result.into()
-                    }
-                })
-                .collect();
+            let result = |(id, name): &(&str, &str)| ToolMessage::new(*id, *name, "a result");
+            let results: Vec<_> = calls.iter().map(|it| marked(result(it), waits)).collect();
             let most = results.len();
             let all = Just(results.clone()).prop_shuffle();
             let some = proptest::sample::subsequence(results, 0..=most);

@@ -3,7 +3,6 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file uses its own part of it
 
-use memory_prompt::message::{AiMessage, Media, Part};
 use memory_prompt::{Message, Provider, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -24,209 +23,119 @@ pub fn with_private(
 
 const EPISODES: usize = 36;
 
-/// One of them; `n` tells its ids from those of others.
+/// Each line is an episode: the messages of it with ` ; ` between, each of an answer's provider and
+/// of what it says, or as it is stored. Words in capitals stand for what is in `NAMED`, and `$n`
+/// for the number that tells its ids from those of others.
+const TABLE: &str = r#"
+anthropic end_turn [SEARCHES, FOUND, SAYS]
+anthropic pause_turn [SAYS, SEARCHES] ; anthropic end_turn [FOUND, SAYS]
+anthropic pause_turn [SEARCHES]
+anthropic tool_use [RUNS, ROLLS] ; ROLLED ; anthropic end_turn [RAN, SAYS]
+anthropic tool_use [SAYS, RUNS, ROLLS] ; ROLLED
+anthropic end_turn [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, SAYS]
+anthropic end_turn [{"type": "thinking", "thinking": "hm"}, SAYS]
+openai stop {"content": null, "refusal": "No."}
+openai stop {"content": null, "audio": {"id": "audio_1", "transcript": "Hi."}}
+groq stop {"content": "a", "channel": "final", "reasoning": "hm", "executed_tools": [{"index": 0, "type": "search"}]}
+mistral stop {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]}
+google_openai stop {"content": null, "tool_calls": [{"id": "own$n", "type": "function", "function": {"name": "look", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "c2ln"}}}]} ; ROLLED
+openrouter stop {"content": "a", "reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}
+openai_responses completed [{"type": "reasoning", "id": "rs_$n", "summary": [], "encrypted_content": "c2ln"}, {"type": "web_search_call", "id": "ws_$n", "status": "completed", "action": {"type": "search", "query": "x"}}, {"type": "message", "id": "msg_$n", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "a", "annotations": []}]}]
+gemini STOP [{"executableCode": {"language": "PYTHON", "code": "1"}}, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}, {"text": "a", "thoughtSignature": "c2ln"}]
+user {"type": "image", "url": "data:image/svg+xml;base64,PHN2Zy8+"}
+user {"type": "audio", "url": "data:audio/wav;base64,UklGRg=="}
+user {"type": "file", "file_id": "file-1"}
+user {"type": "image", "url": "gs://bucket/a.png", "media_type": "image/png"}
+user {"type": "file", "file_id": "file_01abc"}
+user {"type": "image", "file_id": "files/abc"}
+user {"type": "image", "url": "s3://bucket/a.png", "media_type": "image/png"}
+user {"type": "file", "url": "https://generativelanguage.googleapis.com/v1beta/files/abc", "media_type": "application/pdf"}
+user {"type": "file", "data": "YSxi", "media_type": "text/csv", "name": "a.csv"}
+user {"type": "file", "data": "0M8R4A==", "media_type": "application/msword", "name": "a.doc"}
+gemini STOP [{"text": "Here."}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]
+gemini STOP [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]
+assistant {"type": "text", "text": "Here."}, {"type": "image", "url": "https://e.x/a.png"}
+assistant {"type": "file", "data": "JVBERi0=", "media_type": "application/pdf"}
+anthropic max_tokens [SAYS, SEARCHES]
+contained tool_use [SAYS, RUNS, ROLLS] ; ROLLED ; contained end_turn [RAN, SAYS, SAYS]
+contained tool_use [RUNS, ROLLS] ; ROLLED
+anthropic end_turn [SEARCHES, {"type": "web_search_tool_result", "tool_use_id": "srv_s$n", "content": [{"type": "web_search_result", "url": "https://e.x/a", "title": "A", "encrypted_content": "c2ln", "page_age": null}]}, {"type": "text", "text": "Well:"}, {"type": "text", "text": "It is sunny.", "citations": [{"type": "web_search_result_location", "url": "https://e.x/a", "title": "A", "encrypted_index": "c2ln", "cited_text": "Sun."}]}, {"type": "text", "text": " And so "}, {"type": "text", "text": "It is sunny.", "citations": [{"type": "char_location", "cited_text": "Sun.", "document_index": 0, "document_title": "Notes", "start_char_index": 0, "end_char_index": 4}]}]
+openai stop {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "text", "text": "c"}], "annotations": [{"type": "url_citation", "url_citation": {"url": "https://e.x/a", "title": "A", "start_index": 0, "end_index": 1}}]}
+xai stop {"content": "Sunny [1]."} {"citations": ["https://e.x/a"], "search_results": [{"url": "https://e.x/a", "title": "A"}]}
+gemini STOP [{"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}] {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.x/a"}}]}}
+"#;
+
+const NAMED: [(&str, &str); 7] = [
+    (
+        "SEARCHES",
+        r#"{"type": "server_tool_use", "id": "srv_s$n", "name": "web_search", "input": {"query": "x"}}"#,
+    ),
+    ("FOUND", r#"{"type": "web_search_tool_result", "tool_use_id": "srv_s$n", "content": []}"#),
+    ("SAYS", r#"{"type": "text", "text": "Found."}"#),
+    (
+        "RUNS",
+        r#"{"type": "server_tool_use", "id": "srv_p$n", "name": "code_execution", "input": {"code": "roll()"}}"#,
+    ),
+    (
+        "RAN",
+        r#"{"type": "code_execution_tool_result", "tool_use_id": "srv_p$n", "content": {"type": "code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": []}}"#,
+    ),
+    (
+        "ROLLS",
+        r#"{"type": "tool_use", "id": "own$n", "name": "look", "input": {}, "caller": {"type": "code_execution_20250825", "tool_id": "srv_p$n"}}"#,
+    ),
+    ("ROLLED", r#"tool {"tool_call_id": "own$n", "name": "look", "content": "3"}"#),
+];
+
+/// One of them.
 fn episode(which: usize, n: usize) -> Vec<Message> {
-    let (search, program, own) = (format!("srv_s{n}"), format!("srv_p{n}"), format!("own{n}"));
-    let says = json!({"type": "text", "text": "Found."});
-    let searches = json!({"type": "server_tool_use", "id": search, "name": "web_search",
-        "input": {"query": "x"}});
-    let found = json!({"type": "web_search_tool_result", "tool_use_id": search, "content": []});
-    let runs = json!({"type": "server_tool_use", "id": program, "name": "code_execution",
-        "input": {"code": "roll()"}});
-    let ran = json!({"type": "code_execution_tool_result", "tool_use_id": program, "content":
-        {"type": "code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": []}});
-    let rolls = json!({"type": "tool_use", "id": own, "name": "look", "input": {},
-        "caller": {"type": "code_execution_20250825", "tool_id": program}});
-    let rolled = Message::tool(own.as_str(), "look", "3");
-    match which {
-        0 => vec![claude("end_turn", &json!([searches, found, says]))],
-        1 => vec![
-            claude("pause_turn", &json!([says, searches])),
-            claude("end_turn", &json!([found, says])),
-        ],
-        2 => vec![claude("pause_turn", &json!([searches]))],
-        3 => vec![
-            claude("tool_use", &json!([runs, rolls])),
-            rolled,
-            claude("end_turn", &json!([ran, says])),
-        ],
-        4 => vec![claude("tool_use", &json!([says, runs, rolls])), rolled],
-        5 => vec![claude(
-            "end_turn",
-            &json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, says]),
-        )],
-        6 => vec![claude("end_turn", &json!([{"type": "thinking", "thinking": "hm"}, says]))],
-        7 => vec![chat(Provider::OpenAi, json!({"content": null, "refusal": "No."}))],
-        8 => vec![chat(
-            Provider::OpenAi,
-            json!({"content": null, "audio": {"id": "audio_1", "transcript": "Hi."}}),
-        )],
-        9 => vec![chat(
-            Provider::Groq,
-            json!({"content": "a", "channel": "final", "reasoning": "hm",
-                "executed_tools": [{"index": 0, "type": "search"}]}),
-        )],
-        10 => vec![chat(
-            Provider::Mistral,
-            json!({"content": [
-                {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                {"type": "text", "text": "a"},
-            ]}),
-        )],
-        11 => vec![
-            chat(
-                Provider::GoogleOpenAi,
-                json!({"content": null, "tool_calls": [{"id": own, "type": "function",
-                    "function": {"name": "look", "arguments": "{}"},
-                    "extra_content": {"google": {"thought_signature": "c2ln"}}}]}),
-            ),
-            rolled,
-        ],
-        12 => vec![chat(
-            Provider::OpenRouter,
-            json!({"content": "a", "reasoning": "hm",
-                "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}),
-        )],
-        13 => vec![read(
-            Provider::OpenAiResponses,
-            json!({"status": "completed", "output": [
-                {"type": "reasoning", "id": format!("rs_{n}"), "summary": [], "encrypted_content": "c2ln"},
-                {"type": "web_search_call", "id": format!("ws_{n}"), "status": "completed",
-                    "action": {"type": "search", "query": "x"}},
-                {"type": "message", "id": format!("msg_{n}"), "role": "assistant", "status": "completed",
-                    "content": [{"type": "output_text", "text": "a", "annotations": []}]},
-            ]}),
-        )],
-        14 => vec![gemini(&json!([
-            {"executableCode": {"language": "PYTHON", "code": "1"}},
-            {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
-            {"text": "a", "thoughtSignature": "c2ln"},
-        ]))],
-        15..25 => vec![Message::user([media(which)])],
-        25..29 => vec![made(which)],
-        29 => vec![claude("max_tokens", &json!([says, searches]))],
-        30 => vec![
-            contained("tool_use", &json!([says, runs, rolls])),
-            rolled,
-            contained("end_turn", &json!([ran, says, says])),
-        ],
-        31 => vec![contained("tool_use", &json!([runs, rolls])), rolled],
-        _ => vec![cited(which, &search)],
-    }
+    let lines: Vec<_> = TABLE.trim().lines().collect();
+    assert_eq!(lines.len(), EPISODES);
+    let named =
+        NAMED.iter().fold(lines[which].to_owned(), |it, (name, said)| it.replace(name, said));
+    named.replace("$n", &n.to_string()).split(" ; ").map(message).collect()
 }
 
-/// What says where it has it from, in many texts.
-fn cited(which: usize, search: &str) -> Message {
-    let page = json!({"url": "https://e.x/a", "title": "A"});
-    let text = |text: &str| json!({"type": "text", "text": text});
-    match which {
-        32 => {
-            let found = json!({"type": "web_search_result", "url": page["url"], "title": "A",
-                "encrypted_content": "c2ln", "page_age": null});
-            let cites = |kind: Value| {
-                let mut said = text("It is sunny.");
-                said["citations"] = json!([kind]);
-                said
-            };
-            let of_page = json!({"type": "web_search_result_location", "url": page["url"],
-                "title": "A", "encrypted_index": "c2ln", "cited_text": "Sun."});
-            let of_document = json!({"type": "char_location", "cited_text": "Sun.",
-                "document_index": 0, "document_title": "Notes", "start_char_index": 0,
-                "end_char_index": 4});
-            claude(
-                "end_turn",
-                &json!([
-                    {"type": "server_tool_use", "id": search, "name": "web_search", "input": {"query": "x"}},
-                    {"type": "web_search_tool_result", "tool_use_id": search, "content": [found]},
-                    text("Well:"), cites(of_page), text(" And so "), cites(of_document),
-                ]),
-            )
+fn message(line: &str) -> Message {
+    let (who, said) = line.split_once(' ').unwrap();
+    let stored = match who {
+        "tool" => said.replacen('{', r#"{"role": "tool", "#, 1),
+        "user" | "assistant" => format!(r#"{{"role": "{who}", "content": [{said}]}}"#),
+        _ => return answer(who, said),
+    };
+    serde_json::from_str(&stored).unwrap()
+}
+
+/// The fields behind an answer's content stand beside it.
+fn answer(who: &str, said: &str) -> Message {
+    let (stop, said) = said.split_once(' ').unwrap();
+    let mut said = serde_json::Deserializer::from_str(said).into_iter::<Value>();
+    let mut content = said.next().unwrap().unwrap();
+    let beside = said.next().map_or_else(|| json!({}), Result::unwrap);
+    let mut name = who;
+    let mut body = match who {
+        "anthropic" => json!({"role": "assistant", "stop_reason": stop, "content": content}),
+        // Claude's code runs in a container.
+        "contained" => {
+            name = "anthropic";
+            json!({"role": "assistant", "stop_reason": stop, "content": content, "container":
+                {"id": "container_1", "expires_at": "2026-11-26T10:00:00Z"}})
         }
-        33 => chat(
-            Provider::OpenAi,
-            json!({"content": [text("a"), text("b"), text("c")], "annotations":
-                [{"type": "url_citation", "url_citation":
-                    {"url": page["url"], "title": "A", "start_index": 0, "end_index": 1}}]}),
-        ),
-        34 => {
-            let message = json!({"role": "assistant", "content": "Sunny [1]."});
-            read(
-                Provider::Xai,
-                json!({"choices": [{"finish_reason": "stop", "message": message}],
-                    "citations": [page["url"]], "search_results": [page]}),
-            )
+        "openai_responses" => json!({"status": stop, "output": content}),
+        "gemini" => {
+            let mut candidate = beside.clone();
+            candidate["finishReason"] = stop.into();
+            candidate["content"] = json!({"role": "model", "parts": content});
+            json!({"candidates": [candidate]})
         }
-        _ => read(
-            Provider::Gemini,
-            json!({"candidates": [{"finishReason": "STOP",
-                "groundingMetadata": {"groundingChunks": [{"web": {"uri": page["url"]}}]},
-                "content": {"role": "model", "parts": [
-                    {"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}]}}]}),
-        ),
-    }
-}
-
-/// An answer of Claude's whose code runs in a container.
-fn contained(stop: &str, content: &Value) -> Message {
-    let container = json!({"id": "container_1", "expires_at": "2026-11-26T10:00:00Z"});
-    let body = json!({"role": "assistant", "stop_reason": stop, "content": content,
-        "container": container});
-    read(Provider::Anthropic, body)
-}
-
-/// Media of few, and what only one provider can look at.
-fn media(which: usize) -> Part {
-    match which {
-        15 => Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
-        16 => Part::Audio(Media::url("data:audio/wav;base64,UklGRg==")),
-        17 => Part::File(Media::file_id("file-1")),
-        18 => Part::Image(Media::url("gs://bucket/a.png").with_media_type("image/png")),
-        19 => Part::File(Media::file_id("file_01abc")),
-        20 => Part::Image(Media::file_id("files/abc")),
-        21 => Part::Image(Media::url("s3://bucket/a.png").with_media_type("image/png")),
-        22 => Part::File(
-            Media::url("https://generativelanguage.googleapis.com/v1beta/files/abc")
-                .with_media_type("application/pdf"),
-        ),
-        23 => Part::File(Media::base64("text/csv", "YSxi").with_name("a.csv")),
-        _ => Part::File(Media::base64("application/msword", "0M8R4A==").with_name("a.doc")),
-    }
-}
-
-/// What models made.
-fn made(which: usize) -> Message {
-    match which {
-        25 => gemini(&json!([
-            {"text": "Here."},
-            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
-        ])),
-        26 => gemini(&json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}])),
-        27 => AiMessage::from_parts([
-            Part::text("Here."),
-            Part::Image(Media::url("https://e.x/a.png")),
-        ])
-        .into(),
         _ => {
-            AiMessage::from_parts([Part::File(Media::base64("application/pdf", "JVBERi0="))]).into()
+            content["role"] = "assistant".into();
+            json!({"choices": [{"finish_reason": stop, "message": content}]})
         }
+    };
+    if who == "xai" {
+        body.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
     }
-}
-
-fn claude(stop: &str, content: &Value) -> Message {
-    let body = json!({"role": "assistant", "stop_reason": stop, "content": content});
-    read(Provider::Anthropic, body)
-}
-
-fn chat(provider: Provider, mut message: Value) -> Message {
-    message["role"] = "assistant".into();
-    read(provider, json!({"choices": [{"finish_reason": "stop", "message": message}]}))
-}
-
-fn gemini(parts: &Value) -> Message {
-    let content = json!({"role": "model", "parts": parts});
-    read(Provider::Gemini, json!({"candidates": [{"finishReason": "STOP", "content": content}]}))
-}
-
-fn read(provider: Provider, body: Value) -> Message {
+    let provider: Provider = serde_json::from_value(name.into()).unwrap();
     wire::answer(provider, body).unwrap().into()
 }

@@ -195,3 +195,10 @@ pub fn group(
         })
         .boxed()
 }
+
+/// All but the first of several system messages that open a history, which would become one:
+/// tests/composing/imports.rs.
+pub fn opened_once(messages: &[Message]) -> Vec<Message> {
+    let opening = messages.iter().take_while(|m| m.is_system()).count();
+    messages[opening.saturating_sub(1)..].to_vec()
+}

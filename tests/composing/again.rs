@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use crate::counted::counted;
+use crate::setups::Drawn;
 use memory_prompt::text::Keep;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
@@ -66,11 +67,9 @@ fn op() -> impl Strategy<Value = Op> {
 fn check(ops: Vec<Op>, budget: Option<usize>) -> Result<(), TestCaseError> {
     let store = InMemoryStore::new();
     let mut ids = ["a", "b"];
-    let mut prompt =
-        MemoryPrompt::new(store.memory(ids[0]).unwrap()).truncate(Truncate::chars(3).unwrap());
-    if let Some(budget) = budget {
-        prompt = prompt.max_tokens(budget, Estimate);
-    }
+    let mut prompt = MemoryPrompt::new(store.memory(ids[0]).unwrap())
+        .truncate(Truncate::chars(3).unwrap())
+        .with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
     for op in ops {
         let memory = store.memory(ids[0]).unwrap();
         match op {
@@ -90,14 +89,10 @@ fn check(ops: Vec<Op>, budget: Option<usize>) -> Result<(), TestCaseError> {
                 prompt.configure(Composer::no_truncate);
                 if n % 2 == 0 {
                     prompt.configure(|composer| composer.window(Window::last(n)));
-                    if let Some(truncate) = truncate {
-                        prompt.configure(|composer| composer.truncate(truncate));
-                    }
+                    prompt.configure(|composer| composer.with_some(truncate, Composer::truncate));
                 } else {
                     prompt = prompt.max_messages(n);
-                    if let Some(truncate) = truncate {
-                        prompt = prompt.truncate(truncate);
-                    }
+                    prompt = prompt.with_some(truncate, MemoryPrompt::truncate);
                 }
             }
             Op::Build => {

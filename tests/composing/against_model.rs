@@ -17,8 +17,10 @@ use crate::model::{
     self, Expected, Failure, History, Kind, Outcome, Processed, Processor, Reason, Sent, Settings,
 };
 use crate::notation;
+use crate::sent;
+use crate::setups::Drawn;
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{self, Adaptation, Origin};
+use memory_prompt::report::{self, Origin};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::window::ToolGroups;
@@ -50,49 +52,39 @@ impl TruncateProcessor for Application {
 
 /// The same settings, for the composer.
 fn composer(settings: &Settings) -> Composer {
-    let mut composer =
-        Composer::new().tool_groups(settings.groups).temporaries_at(settings.placement);
-    if let Some(kind) = settings.window {
-        let mut window = match kind {
+    let window = settings.window.map(|kind| {
+        let window = match kind {
             Kind::Last(n) => Window::last(n),
             Kind::Turns(n) => Window::turns(n),
             Kind::All => Window::all(),
             Kind::Stepped(low, step) => Window::stepped(low, step).unwrap(),
         };
-        if settings.user_first {
-            window = window.starting_with_user();
-        }
-        if settings.exactly {
-            window = window.exactly();
-        }
-        composer = composer.window(window);
-    }
-    if settings.cut.is_some() || settings.processor.is_some() {
-        let mut truncate = Truncate::chars(settings.cut.unwrap_or(10_000)).unwrap();
-        if settings.sparing {
-            truncate = truncate.sparing_question();
-        }
-        if let Some(processor) = settings.processor {
-            truncate = truncate.processor(Application(processor));
-            truncate = if settings.bounded { truncate.bounded() } else { truncate };
-        }
-        composer = composer.truncate(truncate);
-    }
-    if let Some(provider) = settings.provider {
-        composer = composer.for_provider(provider);
-    }
-    if let Some(system) = &settings.system {
-        composer = composer.system(system.clone());
-    }
-    if let Some(it) = settings.tokens {
-        let mut budget = Budget::new(it.most).reserve(it.reserve);
-        if let Some((low, high)) = it.marks {
-            budget = budget.stepped(low, high).unwrap();
-        }
-        composer = composer
-            .max_tokens(if it.cut_first { budget.cut_before_drop() } else { budget }, Words);
-    }
-    composer
+        let window = window.with_if(settings.user_first, Window::starting_with_user);
+        window.with_if(settings.exactly, Window::exactly)
+    });
+    let truncates = settings.cut.is_some() || settings.processor.is_some();
+    let truncate = truncates.then(|| {
+        Truncate::chars(settings.cut.unwrap_or(10_000))
+            .unwrap()
+            .with_if(settings.sparing, Truncate::sparing_question)
+            .with_some(settings.processor, |it, processor| {
+                it.processor(Application(processor)).with_if(settings.bounded, Truncate::bounded)
+            })
+    });
+    let budget = settings.tokens.map(|it| {
+        Budget::new(it.most)
+            .reserve(it.reserve)
+            .with_some(it.marks, |it, (low, high)| it.stepped(low, high).unwrap())
+            .with_if(it.cut_first, Budget::cut_before_drop)
+    });
+    Composer::new()
+        .tool_groups(settings.groups)
+        .temporaries_at(settings.placement)
+        .with_some(window, Composer::window)
+        .with_some(truncate, Composer::truncate)
+        .with_some(settings.provider, Composer::for_provider)
+        .with_some(settings.system.clone(), Composer::system)
+        .with_some(budget, |it, budget| it.max_tokens(budget, Words))
 }
 
 /// What the composer sends for a call that nothing answers: its text is nobody's rule, so it is
@@ -124,21 +116,6 @@ fn reason(why: report::Reason) -> Option<Reason> {
 fn sends_as_it_is(provider: Option<Provider>) -> bool {
     use Provider::{Ollama, OpenAi, OpenAiResponses};
     matches!(provider, None | Some(OpenAi | OpenAiResponses | Ollama))
-}
-
-/// The positions that a prompt sends, with those of neighbours that became one message.
-fn positions(prompt: &Prompt) -> (Vec<u64>, BTreeSet<u64>) {
-    let firsts = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(position)
-        | Origin::Truncated(position)
-        | Origin::Adapted(position)
-        | Origin::Joined(Some(position)) => Some(position),
-        _ => None,
-    });
-    let firsts: Vec<u64> = firsts.collect();
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    let all = firsts.iter().copied().chain(joined.filter_map(|it| it.position)).collect();
-    (firsts, all)
 }
 
 fn same(expected: &Sent, origin: Origin, message: &Message, provider: Option<Provider>) -> bool {
@@ -182,7 +159,8 @@ fn differences(prompt: &Prompt, expected: &Expected, settings: &Settings) -> Vec
         let sent: Vec<_> = prompt.with_origins().collect();
         check("messages", all, &sent, &expected.sent);
     }
-    let (firsts, all) = positions(prompt);
+    let (firsts, all) = (sent::sent(prompt), sent::positions(prompt));
+    let all: BTreeSet<u64> = all.into_iter().collect();
     let expected_all = expected.positions();
     let set: BTreeSet<u64> = expected_all.iter().copied().collect();
     let own = expected.opening_system;
@@ -258,24 +236,14 @@ fn broken_laws(
     let report = prompt.report();
     law("messages", report.messages == prompt.len());
     law("stored", report.stored == history.end - history.start);
-    let sum = report.older
-        + report.over_budget
-        + report.sent as u64
-        + report.left_out.len() as u64
-        + report.private
-        + report.unreadable.len() as u64;
-    law("the report adds up", report.stored == sum);
+    law("the report adds up", sent::accounted(prompt).is_none());
     let said = temporaries.iter().filter(|message| !message.is_system());
     law("temporaries", report.temporaries == said.count());
     let systems: Vec<_> = prompt.iter().enumerate().filter(|(_, it)| it.is_system()).collect();
     let kept = report.kept_systems.len();
     law("one system message", systems.len() - usize::from(prompt.system().is_some()) <= kept);
-    law(
-        "no private record",
-        !prompt
-            .with_origins()
-            .any(|(origin, message)| origin != Origin::Temporary && model::is_private(message)),
-    );
+    let own = prompt.with_origins().filter(|it| it.0 != Origin::Temporary);
+    law("no private record", !own.into_iter().any(|(_, message)| model::is_private(message)));
     if settings.groups != ToolGroups::Off {
         let wrong = model::broken_groups(prompt.iter());
         law(&format!("whole groups {wrong:?}"), wrong.is_empty());
@@ -297,7 +265,7 @@ fn broken_laws(
         law("the budget holds", total <= budget.most.saturating_sub(budget.reserve));
         law("the total", report.tokens.is_some_and(|it| it.total == total));
     }
-    let (_, positions) = positions(prompt);
+    let positions = sent::positions(prompt);
     let nothing = matches!(settings.window, Some(Kind::Last(0) | Kind::Turns(0)))
         || report.search_ended.is_some();
     let owes = settings.tokens.is_some() && !settings.exactly && settings.groups != ToolGroups::Off;
@@ -348,11 +316,9 @@ fn judge(
         Err(error) => error.to_string(),
     };
     let fail = |reason: String| {
-        let history: Vec<_> = history
-            .records
-            .iter()
-            .map(|(position, it)| format!("{position} {}", notation::written(it)))
-            .collect();
+        let written =
+            |(position, it): &(u64, Message)| format!("{position} {}", notation::written(it));
+        let history: Vec<_> = history.records.iter().map(written).collect();
         Err(TestCaseError::fail(format!(
             "{reason}\n{settings:?}\nslot {:?}, temporaries {temporaries:?}\nhistory from {}: {}\n{}",
             all.system,

@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use crate::conversations::{late_results, life};
 use crate::counted::counted;
+use crate::notation::conversation;
+use crate::said::{notes, policy, talk};
+use crate::sent::{cleared, position, positions};
+use crate::setups::Drawn;
 use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::provider::Row;
-use memory_prompt::report::{Adaptation, Break, Fate, Origin, Reason, Setting};
-use memory_prompt::summary::{Compaction, CompactionPolicy};
+use memory_prompt::report::{Break, Fate, Origin, Reason, Setting};
+use memory_prompt::summary::Compaction;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemory, Clear, DefaultChatMemory, MemoryPrompt, Message, Prompt, Provider, Recall,
-    ToolCall, Truncate, Window,
+    Budget, ChatMemory, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt,
+    Provider, Recall, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -22,8 +26,11 @@ fn asked() -> MemoryPrompt {
     MemoryPrompt::new(DefaultChatMemory::new())
 }
 
-fn talk(n: usize) -> impl Iterator<Item = Message> {
-    (0..n).flat_map(|i| [Message::user(format!("question {i}")), Message::ai("answer")])
+/// The prompts before and after this is said.
+fn around(prompt: &mut MemoryPrompt, said: impl IntoIterator<Item = Message>) -> [Prompt; 2] {
+    let before = prompt.build().unwrap();
+    prompt.add_all(said).unwrap();
+    [before, prompt.build().unwrap()]
 }
 
 /// The causes of a break after a step and after the step back.
@@ -56,9 +63,7 @@ fn a_message_that_is_left_out_alone_moves_no_window() {
     let mut prompt = asked().window(Window::all()).max_tokens(300, Estimate);
     let long = "long ".repeat(170);
     prompt.add_all(["one", &long, "two"].map(Message::user)).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add(Message::user("three ".repeat(110))).unwrap();
-    let after = prompt.build().unwrap();
+    let [before, after] = around(&mut prompt, [Message::user("three ".repeat(110))]);
     assert_eq!((after.report().left_out[0].position, after[0].text()), (1, "one".into()));
     assert_eq!(broken_by(&after, &before), Some(Break::LeftOut(1)));
     assert_eq!(broken_by(&before, &after), Some(Break::LeftOut(1)));
@@ -69,9 +74,7 @@ fn a_message_that_is_left_out_alone_moves_no_window() {
 fn a_pin_before_a_summary_leaves_the_summary_as_it_is() {
     let mut prompt = asked().max_messages(4).with_pins().with_summary();
     prompt.add_all(talk(20)).unwrap();
-    let policy = CompactionPolicy::messages(4, 4).unwrap();
-    let notes = |_: &Compaction| Ok::<_, std::io::Error>("Notes.".to_owned());
-    assert!(prompt.compact(&policy, &notes).unwrap());
+    assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     assert_eq!(pinned_and_back(&mut prompt, 2), [Some(Break::Pin(2)); 2]);
     // A summary that is another one still is, with the same pin before it.
     prompt.pin(2).unwrap();
@@ -86,9 +89,7 @@ fn a_pin_before_a_summary_leaves_the_summary_as_it_is() {
 fn of_two_pins_around_a_summary_the_one_before_it_is_named() {
     let mut prompt = asked().max_tokens(150, Estimate).with_pins().with_summary();
     prompt.add_all(talk(20)).unwrap();
-    let policy = CompactionPolicy::messages(4, 4).unwrap();
-    let notes = |_: &Compaction| Ok::<_, std::io::Error>("Notes.".to_owned());
-    assert!(prompt.compact(&policy, &notes).unwrap());
+    assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     prompt.add_all(talk(20)).unwrap();
     let swap = |prompt: &mut MemoryPrompt, goes, comes| {
         prompt.unpin(goes).unwrap();
@@ -113,10 +114,8 @@ fn a_pin_beside_a_notice_leaves_its_number_as_it_is() {
 #[test]
 fn the_pin_that_went_is_named() {
     for provider in [None, Some(Provider::Mistral), Some(Provider::Anthropic)] {
-        let mut prompt = asked().max_messages(4).with_pins();
-        if let Some(provider) = provider {
-            prompt = prompt.for_provider(provider);
-        }
+        let prompt = asked().max_messages(4).with_pins();
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         prompt.add_all(talk(20)).unwrap();
         prompt.add(Message::user("So?")).unwrap();
         for (stays, goes) in [(8, 2), (2, 8)] {
@@ -137,9 +136,8 @@ fn a_pin_that_a_budget_cuts_is_cut() {
     prompt.pin(0).unwrap();
     let words = "w ".repeat(5);
     prompt.add_all((0..8).map(|i| Message::user(format!("question {i} {words}")))).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add_all([Message::ai("Yes."), Message::user("z ".repeat(100))]).unwrap();
-    let after = prompt.build().unwrap();
+    let grown = [Message::ai("Yes."), Message::user("z ".repeat(100))];
+    let [before, after] = around(&mut prompt, grown);
     let (was, is) = (&before.report().truncated, &after.report().truncated);
     assert_eq!((was.len(), is[0].position), (0, 0), "{}", after.report());
     assert_eq!(broken_by(&after, &before), Some(Break::Truncation(0)));
@@ -150,22 +148,12 @@ fn a_pin_that_a_budget_cuts_is_cut() {
 #[test]
 fn a_window_that_moves_behind_a_pin_joined_to_it_has_moved() {
     let mut prompt = asked().max_messages(4).with_pins().for_provider(Provider::Mistral);
-    prompt.add(Message::user("I am allergic to nuts.")).unwrap();
+    prompt.add_all(conversation("u:I_am_allergic_to_nuts. a:Noted.")).unwrap();
     prompt.pin(0).unwrap();
-    prompt.add(Message::ai("Noted.")).unwrap();
-    prompt.add_all(talk(4)).unwrap();
-    prompt.add(Message::user("So?")).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add_all([Message::ai("Well."), Message::user("And?")]).unwrap();
-    let after = prompt.build().unwrap();
+    prompt.add_all(talk(4).chain([Message::user("So?")])).unwrap();
+    let [before, after] = around(&mut prompt, conversation("a:Well. u:And?"));
     let cause = broken_by(&after, &before);
-    assert_eq!(
-        cause,
-        Some(Break::Window { from: 8, to: 10 }),
-        "{}{}",
-        before.report(),
-        after.report()
-    );
+    assert_eq!(cause, Some(Break::Window { from: 8, to: 10 }), "{}", after.report());
 }
 
 /// A pin came between two answers that had been sent as one: the conversation was said to be
@@ -174,9 +162,9 @@ fn a_window_that_moves_behind_a_pin_joined_to_it_has_moved() {
 fn a_pin_between_answers_that_were_joined_is_the_cause() {
     let window = Window::last(3).exactly();
     let mut prompt = asked().window(window).with_pins().for_provider(Provider::Mistral);
-    let [hello, answer] = ["Hello.", "Noted."].map(Message::ai);
-    prompt.add_all([hello, Message::user("No nuts."), answer]).unwrap();
-    prompt.add_all(talk(1)).unwrap();
+    prompt
+        .add_all(conversation("a:Hello. u:No_nuts. a:Noted.").into_iter().chain(talk(1)))
+        .unwrap();
     prompt.pin(0).unwrap();
     let before = prompt.build().unwrap();
     prompt.pin(1).unwrap();
@@ -191,23 +179,15 @@ fn a_pin_between_answers_that_were_joined_is_the_cause() {
 #[test]
 fn a_result_with_another_id_is_cleared() {
     let round = |i: usize| {
-        let id = format!("call_{i}");
-        [
-            Message::user("Look."),
-            Message::ai_calls([ToolCall::new(&id, "look", "{}")]),
-            Message::tool(&id, "look", "nothing to be found of it, ".repeat(9)),
-            Message::ai("Nothing."),
-        ]
+        let found = "nothing_to_be_found_of_it,_".repeat(9);
+        conversation(&format!("u:Look. call:call-{i} t:call-{i}={found} a:Nothing."))
     };
     let clear = Clear::tool_results().keep(1).step(1);
     let mut prompt = asked().window(Window::all()).clear(clear).for_provider(Provider::Mistral);
-    prompt.add_all(round(0).into_iter().chain([Message::user("So?"), Message::ai("Hm.")])).unwrap();
-    prompt.add(Message::user("And?")).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add(Message::ai("Wait.")).unwrap();
-    prompt.add_all((1..3).flat_map(round).chain([Message::user("Well?")])).unwrap();
-    let after = prompt.build().unwrap();
-    assert_eq!(after.report().cleared[0].position, 2, "{}", after.report());
+    prompt.add_all([round(0), conversation("u:So? a:Hm. u:And?")].concat()).unwrap();
+    let more = [conversation("a:Wait."), round(1), round(2), conversation("u:Well?")].concat();
+    let [before, after] = around(&mut prompt, more);
+    assert_eq!(cleared(&after)[0], 2, "{}", after.report());
     assert_eq!(broken_by(&after, &before), Some(Break::Clearing(2)));
 }
 
@@ -216,15 +196,10 @@ fn a_result_with_another_id_is_cleared() {
 /// though nothing had moved but the result.
 #[test]
 fn a_late_result_that_takes_its_question_along_came_late() {
-    let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
-    let [zero, two, four] = ["zero", "two", "four"].map(Message::user);
-    let history = [zero, call, two, Message::ai("three"), four, Message::ai("five")];
     for provider in [Provider::Vllm, Provider::Anthropic, Provider::Mistral] {
         let mut prompt = asked().window(Window::stepped(2, 4).unwrap()).for_provider(provider);
-        prompt.add_all(history.clone()).unwrap();
-        let before = prompt.build().unwrap();
-        prompt.add(Message::tool("c", "look", "late")).unwrap();
-        let after = prompt.build().unwrap();
+        prompt.add_all(conversation("u:zero call:c u:two a:three u:four a:five")).unwrap();
+        let [before, after] = around(&mut prompt, conversation("t:c=late"));
         assert_eq!(after.report().question, [0], "{}", after.report());
         assert_eq!(broken_by(&after, &before), Some(Break::LateResult(6)), "{provider}");
     }
@@ -237,12 +212,8 @@ fn a_late_result_that_puts_its_call_first_came_late() {
     let mut row = Row::like(Provider::LlamaCpp, "llama-3.1").unwrap();
     row.parallel_calls = false;
     let mut prompt = asked().window(Window::all()).for_provider(Provider::custom(row));
-    let call = |id: &str| ToolCall::new(id, "look", "{}");
-    prompt.add_all([Message::user("Look."), Message::ai_calls([call("a"), call("b")])]).unwrap();
-    prompt.add_all([Message::ai_calls([call("c")]), Message::tool("c", "look", "seen")]).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add(Message::tool("b", "look", "late")).unwrap();
-    let after = prompt.build().unwrap();
+    prompt.add_all(conversation("u:Look. call:a,b call:c t:c=seen")).unwrap();
+    let [before, after] = around(&mut prompt, conversation("t:b=late"));
     assert_eq!(broken_by(&after, &before), Some(Break::LateResult(4)), "{}", after.report());
 }
 
@@ -255,25 +226,6 @@ fn an_opening_that_a_provider_demands_comes_with_its_message() {
     prompt.add_all(talk(20)).unwrap();
     prompt.add(Message::user("So?")).unwrap();
     assert_eq!(pinned_and_back(&mut prompt, 0), [Some(Break::Pin(0)); 2]);
-}
-
-/// Returns the position of a record that is sent, of several in one message that of the first.
-fn position(origin: Origin) -> Option<u64> {
-    match origin {
-        Origin::History(position)
-        | Origin::Truncated(position)
-        | Origin::Cleared(position)
-        | Origin::Adapted(position)
-        | Origin::Joined(Some(position)) => Some(position),
-        _ => None,
-    }
-}
-
-/// Returns the positions of all records that are sent.
-fn positions(prompt: &Prompt) -> Vec<u64> {
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    let sent = prompt.with_origins().filter_map(|(origin, _)| position(origin));
-    sent.chain(joined.filter_map(|it| it.position)).collect()
 }
 
 fn start(prompt: &Prompt) -> Option<u64> {
@@ -472,18 +424,14 @@ pub(crate) fn accounted(prompt: &Prompt) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What a prompt is composed with.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)] // settings, each by itself
 struct Setup {
-    window: Window,
-    budget: Option<(usize, bool)>,
-    clear: Option<(usize, u64)>,
-    cut: Option<usize>,
-    notice: bool,
-    temporaries: Option<Placement>,
-    provider: Option<Provider>,
+    composer: Composer,
+    /// The same without a budget.
+    free: Composer,
+    temporaries: bool,
     user_first: bool,
-    exactly: bool,
     recall: bool,
 }
 
@@ -508,60 +456,41 @@ fn setup() -> impl Strategy<Value = Setup> {
         1 => Just(Some(Placement::BeforeLastUser)),
         1 => Just(Some(Placement::AfterSystem)),
     ];
+    let budget = of((60usize..400, any::<bool>()));
+    let less = (of((1usize..4, 1u64..12)), of(8usize..60));
     let beside = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.2), any::<bool>());
-    (
-        window,
-        of((60usize..400, any::<bool>())),
-        of((1usize..4, 1u64..12)),
-        of(8usize..60),
-        temporaries,
-        provider,
-        beside,
-    )
-        .prop_map(|(window, budget, clear, cut, temporaries, provider, beside)| {
+    (window, budget, less, temporaries, provider, beside).prop_map(
+        |(window, budget, (clear, cut), temporaries, provider, beside)| {
             let (notice, user_first, exactly, recall) = beside;
-            Setup {
-                window,
-                budget,
-                clear,
-                cut,
-                notice,
-                temporaries,
-                provider,
-                user_first,
-                exactly,
-                recall,
-            }
-        })
+            let window = window.with_if(user_first, Window::starting_with_user);
+            let free = Composer::new()
+                .window(window.with_if(exactly, Window::exactly))
+                .with_pins()
+                .with_summary()
+                .with_some(clear, |it, (keep, step)| {
+                    it.clear(Clear::tool_results().keep(keep).step(step))
+                })
+                .with_some(cut, |it, cut| it.truncate(Truncate::chars(cut).unwrap()))
+                .with_if(notice, |it| it.notice(Notice::new().step(3)))
+                .with_some(temporaries, Composer::temporaries_at)
+                .with_some(provider, Composer::for_provider);
+            let composer = free.clone().with_some(budget, |it, (tokens, stepped)| {
+                let marks = (tokens / 3, tokens * 3 / 4);
+                let budget = Budget::new(tokens);
+                let stepped = budget.with_if(stepped, |it| it.stepped(marks.0, marks.1).unwrap());
+                it.max_tokens(stepped, Estimate)
+            });
+            let user_first = user_first || !matches!(provider, None | Some(Provider::OpenAi));
+            Setup { composer, free, temporaries: temporaries.is_some(), user_first, recall }
+        },
+    )
 }
 
 impl Setup {
-    fn prompt(&self, memory: Arc<DefaultChatMemory>) -> MemoryPrompt {
-        let window = if self.user_first { self.window.starting_with_user() } else { self.window };
-        let window = if self.exactly { window.exactly() } else { window };
-        let mut prompt = MemoryPrompt::new(memory).window(window).with_pins().with_summary();
-        if let Some((tokens, stepped)) = self.budget {
-            let budget = Budget::new(tokens);
-            let budget =
-                if stepped { budget.stepped(tokens / 3, tokens * 3 / 4).unwrap() } else { budget };
-            prompt = prompt.max_tokens(budget, Estimate);
-        }
-        if let Some((keep, step)) = self.clear {
-            prompt = prompt.clear(Clear::tool_results().keep(keep).step(step));
-        }
-        if let Some(cut) = self.cut {
-            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
-        }
-        if self.notice {
-            prompt = prompt.notice(Notice::new().step(3));
-        }
-        if let Some(placement) = self.temporaries {
-            prompt = prompt.temporaries_at(placement);
-        }
-        if let Some(provider) = self.provider {
-            prompt = prompt.for_provider(provider);
-        }
-        if self.recall { prompt.recall(Recall::words().characters(200)) } else { prompt }
+    fn prompt(&self, memory: Arc<DefaultChatMemory>, composer: &Composer) -> MemoryPrompt {
+        let mut prompt = MemoryPrompt::new(memory);
+        prompt.configure(|_| composer.clone());
+        prompt.with_if(self.recall, |it| it.recall(Recall::words().characters(200)))
     }
 
     /// Where a setting is named that decides where the history begins, more is sent without. With
@@ -576,14 +505,11 @@ impl Setup {
             held.any(|position| built.fate(position) == Fate::BeforeWindow(setting))
         };
         let (by_budget, by_reach) = (is(Setting::Budget), is(Setting::Reach));
-        let user_first = self.user_first || !matches!(self.provider, None | Some(Provider::OpenAi));
-        if user_first || (!by_budget && !by_reach) {
+        if self.user_first || (!by_budget && !by_reach) {
             return Ok(());
         }
-        let mut free = Self { budget: None, ..self.clone() }.prompt(Arc::clone(memory));
-        if by_reach {
-            free.configure(|composer| composer.summary_reach(usize::MAX));
-        }
+        let free = self.free.clone().with_if(by_reach, |it| it.summary_reach(usize::MAX));
+        let free = self.prompt(Arc::clone(memory), &free);
         if let Ok(free) = free.preview() {
             let [with, without] = [built.report(), free.report()];
             // What the budget leaves out alone makes room for others in a window that counts.
@@ -620,15 +546,11 @@ fn deed() -> impl Strategy<Value = Deed> {
 /// cause was "something else".
 #[test]
 fn a_call_that_is_left_out_between_two_questions_is_named() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .for_provider(Provider::Mistral)
-        .max_tokens(200, Estimate);
-    let call = Message::ai_calls([ToolCall::new("c0", "look", "{}")]);
-    let result = Message::tool("c0", "look", "word ".repeat(100));
-    prompt.add_all([Message::user("Look."), call, result, Message::user("And?")]).unwrap();
-    let before = prompt.build().unwrap();
-    prompt.add_all([Message::ai("sum ".repeat(80)), Message::user("Thanks.")]).unwrap();
-    let after = prompt.build().unwrap();
+    let mut prompt = asked().for_provider(Provider::Mistral).max_tokens(200, Estimate);
+    let result = "word_".repeat(100);
+    prompt.add_all(conversation(&format!("u:Look. call:c0 t:c0={result} u:And?"))).unwrap();
+    let said = [Message::ai("sum ".repeat(80)), Message::user("Thanks.")];
+    let [before, after] = around(&mut prompt, said);
     assert_eq!(after.fate(2), Fate::LeftOut(Reason::OverBudget), "{}", after.report());
     assert_eq!(after.with_origins().next().unwrap().0, Origin::Joined(Some(0)));
     assert_eq!(broken_by(&after, &before), Some(Break::LeftOut(1)));
@@ -637,10 +559,8 @@ fn a_call_that_is_left_out_between_two_questions_is_named() {
 /// A prompt was for no provider, and then for one that has two questions as one message.
 #[test]
 fn a_provider_where_there_was_none_is_named() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    prompt.add_all(["Hello.", "Are you there?"].map(Message::user)).unwrap();
-    prompt.add_all([Message::ai("Yes."), Message::user("Good.")]).unwrap();
+    let mut prompt = asked();
+    prompt.add_all(conversation("u:Hello. u:Are_you_there? a:Yes. u:Good.")).unwrap();
     let before = prompt.build().unwrap();
     let after = prompt.for_provider(Provider::Mistral).build().unwrap();
     assert_eq!(broken_by(&after, &before), Some(Break::Provider));
@@ -660,8 +580,7 @@ counted! {
         setup in setup(),
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
-        let mut prompt = setup.prompt(Arc::clone(&memory));
-        let policy = CompactionPolicy::messages(4, 2).unwrap();
+        let mut prompt = setup.prompt(Arc::clone(&memory), &setup.composer);
         let mut history = history.into_iter();
         let mut previous: Option<Prompt> = None;
         for (i, deed) in deeds.into_iter().enumerate() {
@@ -675,7 +594,7 @@ counted! {
                 }
                 Deed::Summarise => {
                     let told = |_: &Compaction| Ok::<_, std::io::Error>(format!("They talked ({i})."));
-                    drop(prompt.compact(&policy, &told));
+                    drop(prompt.compact(&policy(4, 2), &told));
                 }
                 Deed::Undo => drop(prompt.undo_summary()),
                 Deed::Evict => {
@@ -683,7 +602,7 @@ counted! {
                     drop(ChatMemory::evict(&*memory, end / 4));
                 }
             }
-            if setup.temporaries.is_some() {
+            if setup.temporaries {
                 prompt.add_temporary(Message::user(format!("It is {} o'clock.", i / 4)));
             }
             let Ok(built) = prompt.build() else {
@@ -706,10 +625,8 @@ counted! {
 /// The application's own records are nobody's, and the system record that begins a history is sent.
 #[test]
 fn a_private_record_and_a_system_record_have_a_fate() {
-    let memory = DefaultChatMemory::new();
-    let mut prompt = MemoryPrompt::new(memory);
-    let own = Message::custom([("audit".to_owned(), true.into())]);
-    prompt.add_all([own, Message::user("Hello.")]).unwrap();
+    let mut prompt = asked();
+    prompt.add_all(conversation("log:x u:Hello.")).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!(built.fate(0), Fate::Private);
     assert_eq!(built.fate(1).to_string(), "sent: in its place");

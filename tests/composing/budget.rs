@@ -7,39 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
+use crate::sent::{left_out, sent};
+use crate::setups::{Drawn, budget, compose, counted as total, letters};
 use memory_prompt::compose::Notice;
-use memory_prompt::report::{Moved, Origin};
+use memory_prompt::report::{Moved, Reason};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Result, Tool, Truncate, Window,
+    Message, Result, Tool, Truncate, Window,
 };
 use proptest::prelude::*;
-
-/// A token a character.
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn total(prompt: &Prompt) -> usize {
-    let reply = letters.overhead().reply;
-    reply + prompt.iter().map(|message| letters.count(message).unwrap()).sum::<usize>()
-}
-
-fn compose(composer: &Composer, history: &[Message], temporaries: &[Message]) -> Result<Prompt> {
-    let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
-    let memory = DefaultChatMemory::new();
-    memory.add_all(history.to_vec())?;
-    composer.compose_all(&memory.read(None, usize::MAX)?, &temporaries)
-}
-
-fn positions(prompt: &Prompt) -> Vec<u64> {
-    let origins = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(position) | Origin::Truncated(position) => Some(position),
-        _ => None,
-    });
-    origins.collect()
-}
 
 fn windows() -> impl Strategy<Value = Option<Window>> {
     proptest::option::of(prop_oneof![
@@ -63,11 +40,8 @@ counted! {
     ) {
         let tools = [Tool::new("look", description), Tool::new("book", "Books.")];
         let counted = letters.count_tools(&tools).unwrap();
-        let mut composer = Composer::new();
-        if let Some(window) = window {
-            composer = composer.window(window);
-        }
-        composer = composer.max_tokens(tokens, letters);
+        let composer = Composer::new().with_some(window, Composer::window);
+        let mut composer = composer.max_tokens(tokens, letters);
         let without = compose(&composer, &conversation, &temporaries);
         composer = composer.max_tokens(tokens + counted, letters).tools(tools);
         let with = compose(&composer, &conversation, &temporaries);
@@ -101,16 +75,10 @@ counted! {
         if marked && available > 3 {
             budget = budget.stepped(available / 4 + 1, available / 2 + 1).unwrap_or(budget);
         }
-        if cut_first {
-            budget = budget.cut_before_drop();
-        }
-        let mut composer = Composer::new().system("s").max_tokens(budget, letters);
-        if let Some(limit) = limit {
-            composer = composer.truncate(Truncate::chars(limit).unwrap());
-        }
-        if let Some(window) = window {
-            composer = composer.window(window);
-        }
+        let budget = budget.with_if(cut_first, Budget::cut_before_drop);
+        let mut composer = Composer::new().system("s").max_tokens(budget, letters)
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()))
+            .with_some(window, Composer::window);
         match compose(&composer, &conversation, &temporaries) {
             Ok(prompt) => {
                 prop_assert!(total(&prompt) <= available);
@@ -127,7 +95,7 @@ counted! {
                 prop_assert_eq!(report.temporaries, temporaries.len());
                 // Neither is the question, or the end of the history, where a window sends any.
                 let stored = stored(&conversation);
-                let sent = positions(&prompt);
+                let sent = sent(&prompt);
                 let nothing = window == Some(Window::last(0));
                 if let Some(question) = stored.iter().rposition(Message::is_user).filter(|_| !nothing) {
                     prop_assert!(sent.contains(&(question as u64)), "{sent:?}");
@@ -159,9 +127,9 @@ counted! {
         let plain: Vec<_> = stored(&conversation).into_iter()
             .filter(|m| !m.is_tool() && !m.has_tool_calls() && !m.is_private()).collect();
         let Ok(prompt) = compose(&Composer::new().max_tokens(tokens, letters), &plain, &[]) else { return Ok(()) };
-        let sent = positions(&prompt);
+        let sent = sent(&prompt);
         let report = prompt.report();
-        let alone: Vec<u64> = report.left_out.iter().map(|left| left.position).collect();
+        let alone: Vec<u64> = left_out(&prompt).into_iter().map(|it| it.0).collect();
         // What was left out alone has more than half of all the room.
         for position in &alone {
             let tokens_of_it = letters.count(&plain[usize::try_from(*position).unwrap()]).unwrap();
@@ -183,11 +151,8 @@ counted! {
         evicted in 0u64..10,
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
-        let truncate = limit.map(|limit| Truncate::chars(limit).unwrap());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(tokens, letters);
-        if let Some(truncate) = truncate {
-            prompt = prompt.truncate(truncate);
-        }
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(tokens, letters)
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
         for (i, message) in stored(&conversation).into_iter().enumerate() {
             memory.add(message).unwrap();
             if i == 5 {
@@ -214,15 +179,11 @@ counted! {
         let memory = DefaultChatMemory::new();
         memory.add_all((0..opening).map(|i| Message::ai(i.to_string()))).unwrap();
         memory.add_all(stored(&conversation)).unwrap();
-        let budget = Budget::new(tokens);
-        let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
-        let mut prompt = MemoryPrompt::new(Arc::new(memory)).max_tokens(budget, letters);
-        if notice {
-            prompt.configure(|composer| composer.notice(Notice::new().step(8)));
-        }
-        if let Some(window) = window {
-            prompt.configure(|composer| composer.window(if user { window.starting_with_user() } else { window }));
-        }
+        let window = window.map(|it| it.with_if(user, Window::starting_with_user));
+        let prompt = MemoryPrompt::new(memory)
+            .max_tokens(budget(tokens, marked), letters)
+            .with_if(notice, |it| it.notice(Notice::new().step(8)))
+            .with_some(window, MemoryPrompt::window);
         let whole = prompt.memory().read(None, usize::MAX).unwrap();
         match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
             (Ok(steps), Ok(whole)) => prop_assert!(
@@ -240,10 +201,8 @@ counted! {
     ) {
         let high = low + room;
         let budget = Budget::new(high + 100).stepped(low, high).unwrap();
-        let mut composer = Composer::new().system("s").max_tokens(budget, letters);
-        if let Some(limit) = limit {
-            composer = composer.truncate(Truncate::chars(limit).unwrap());
-        }
+        let composer = Composer::new().system("s").max_tokens(budget, letters)
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
         let stored = stored(&conversation);
         let mut before: Option<(Vec<Message>, u64, Others)> = None;
         for end in 0..=stored.len() {
@@ -257,8 +216,7 @@ counted! {
             let put_before = !report.question.is_empty();
             let first = report.older + report.over_budget;
             // What is left out alone leaves once; a late result comes once.
-            let alone = report.left_out.iter().map(|left| left.position).collect::<Vec<_>>();
-            let others = (alone, report.moved.clone());
+            let others = (left_out(&prompt), report.moved.clone());
             if let Some((prefix, start, before)) = before.take()
                 && start == first && !put_before && others == before
             {
@@ -269,8 +227,8 @@ counted! {
     }
 }
 
-/// What moves once: the positions of what is left out alone, and late results.
-type Others = (Vec<u64>, Vec<Moved>);
+/// What moves once: what is left out alone, and late results.
+type Others = (Vec<(u64, Reason)>, Vec<Moved>);
 
 /// Counts how often it is asked.
 struct Asked(Arc<AtomicUsize>);
@@ -346,7 +304,7 @@ fn marks_let_the_start_move_seldom() {
     let mut start = 0;
     for end in 1..history.len() {
         let prompt = compose(&composer, &history[..end], &[]).unwrap();
-        let first = positions(&prompt)[0];
+        let first = sent(&prompt)[0];
         assert!(first >= start, "the start never moves back");
         steps += usize::from(first != start);
         start = first;

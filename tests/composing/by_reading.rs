@@ -2,7 +2,6 @@
 //! test begins with the input that was named.
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
-use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -10,9 +9,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use memory_prompt::memory::Read;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Fate, Reason, Setting};
-use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
-use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::truncate::TruncateContext;
 use memory_prompt::wire::anthropic;
 use memory_prompt::{
     Budget, ChatMemory, Clear, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
@@ -21,54 +19,26 @@ use memory_prompt::{
 use serde_json::json;
 
 use crate::conversations::broken_groups;
-use crate::sent::{accounted, sent, texts};
+use crate::notation::conversation;
+use crate::processors::Drops;
+use crate::said::{self, call, notes, policy, result, talk};
+use crate::sent::{accounted, left_out, sent, texts};
+use crate::setups::Drawn;
 
 fn compose(composer: &Composer, said: impl IntoIterator<Item = Message>) -> Prompt {
     composer.compose_all(&Snapshot::from_messages(said), &[]).unwrap()
 }
 
-fn call(id: &str) -> Message {
-    Message::ai_calls([ToolCall::new(id, "look", "{}")])
-}
-
-fn result(id: &str, text: &str) -> Message {
-    Message::tool(id, "look", text)
-}
-
-fn talk(n: usize) -> impl Iterator<Item = Message> {
-    (0..n)
-        .flat_map(|i| [Message::user(format!("question {i}")), Message::ai(format!("answer {i}"))])
-}
-
 /// One question, and so many rounds of a tool whose results have so many characters.
 fn rounds(n: usize, characters: usize) -> impl Iterator<Item = Message> {
+    let question = [Message::user("Which is the oldest?")];
     let text = "x".repeat(characters);
-    let round = move |i: usize| {
-        let id = format!("c{i}");
-        [call(&id), result(&id, &text)]
-    };
-    [Message::user("Which is the oldest?")].into_iter().chain((0..n).flat_map(round))
-}
-
-/// A processor that drops what it is told to.
-struct Drops(fn(&Message) -> bool);
-
-impl TruncateProcessor for Drops {
-    fn process(
-        &self,
-        message: &Message,
-        _: &TruncateContext,
-    ) -> Result<Verdict, Box<dyn StdError + Send + Sync>> {
-        Ok(if (self.0)(message) { Verdict::Drop } else { Verdict::Keep })
-    }
+    question.into_iter().chain(said::rounds(n, &text).collect::<Vec<_>>())
 }
 
 fn dropping(which: fn(&Message) -> bool) -> Truncate {
+    let which = move |message: &Message, _: &TruncateContext| which(message);
     Truncate::default().processor(Drops(which))
-}
-
-fn left_out(prompt: &Prompt) -> Vec<(u64, Reason)> {
-    prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect()
 }
 
 /// A window of four messages ended the history beside a budget of a million tokens, and the report
@@ -147,9 +117,7 @@ fn a_question_that_is_spared_is_redacted() {
     let truncate = Truncate::chars(10).unwrap().processor(redact).bounded().sparing_question();
     for budget in [None, Some(1_000)] {
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(truncate.clone());
-        if let Some(budget) = budget {
-            prompt = prompt.max_tokens(budget, Estimate);
-        }
+        prompt = prompt.with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
         prompt.add(Message::user("My card is 4111.")).unwrap();
         assert_eq!(texts(&prompt.build().unwrap()), ["My card is ####."]);
         prompt.add_all([Message::ai("No."), Message::user("Why?")]).unwrap();
@@ -173,13 +141,7 @@ fn a_question_that_is_spared_is_redacted() {
 /// had arrived, see above.
 #[test]
 fn a_note_tells_of_no_result_that_is_not_sent() {
-    let said = [
-        Message::user("Look."),
-        call("c"),
-        Message::user("And?"),
-        Message::ai("Wait."),
-        result("c", "secret"),
-    ];
+    let said = conversation("u:Look. call:c u:And? a:Wait. t:c=secret");
     let composer = Composer::new().truncate(dropping(Message::is_tool));
     let prompt = compose(&composer, said);
     assert_eq!(left_out(&prompt), [(1, Reason::GroupDropped), (4, Reason::Dropped)]);
@@ -189,8 +151,7 @@ fn a_note_tells_of_no_result_that_is_not_sent() {
 fn summarised(window: Window, said: impl Iterator<Item = Message>, keep: usize) -> MemoryPrompt {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window).with_summary();
     prompt.add_all(said).unwrap();
-    let notes = |_: &Compaction| Ok::<_, std::io::Error>("Notes.".to_owned());
-    assert!(prompt.compact(&CompactionPolicy::messages(keep, 2).unwrap(), &notes).unwrap());
+    assert!(prompt.compact(&policy(keep, 2), &notes).unwrap());
     prompt
 }
 
@@ -217,8 +178,7 @@ fn a_system_record_before_a_summary_is_sent() {
     let memory = Arc::new(DefaultChatMemory::new());
     let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_summary();
     prompt.add_all(talk(10)).unwrap();
-    let notes = |_: &Compaction| Ok::<_, std::io::Error>("Notes.".to_owned());
-    assert!(prompt.compact(&CompactionPolicy::messages(15, 2).unwrap(), &notes).unwrap());
+    assert!(prompt.compact(&policy(15, 2), &notes).unwrap());
     let composer = Composer::new().with_summary();
     let read = memory.read_with(&Read::newest(20).slots(composer.slots())).unwrap();
     let said = [Message::system("Be brief.")].into_iter().chain(talk(10)).take(20);
@@ -301,7 +261,7 @@ fn what_a_processor_leaves_out_takes_no_room() {
     let arguments = json!({"text": "word ".repeat(200)}).to_string();
     let round = |i: usize| {
         let calls = Message::ai_calls([ToolCall::new(format!("c{i}"), "look", &arguments)]);
-        [Message::user(format!("question {i}")), calls, result(&format!("c{i}"), "seen")]
+        [Message::user(format!("question {i}")), calls, result(format!("c{i}"), "seen")]
     };
     let composer = Composer::new().truncate(dropping(Message::is_tool));
     let budget = composer.max_tokens(2_000, Estimate);

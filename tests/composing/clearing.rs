@@ -7,14 +7,19 @@ use crate::conversations::{
     Happens, broken_groups, conversation, happenings, late_results, life, stored, temporaries,
 };
 use crate::counted::counted;
+use crate::processors::Drops;
+use crate::said::{call, result, rounds};
+use crate::sent::{self, sent};
+use crate::setups::{Drawn, budget};
 
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::Estimate;
+use memory_prompt::truncate::TruncateContext;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, Composer, DefaultChatMemory,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, Composer, DefaultChatMemory, InMemoryStore,
+    MemoryPrompt, Message, Prompt, Provider, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -47,8 +52,7 @@ fn rules() -> impl Strategy<Value = Rule> {
 
 impl Rule {
     fn over(&self, tokens: Option<usize>) -> Clear {
-        let clear = self.clear.clone();
-        if let Some(tokens) = tokens { clear.over(tokens) } else { clear }
+        self.clear.clone().with_some(tokens, Clear::over)
     }
 
     fn clears_result(&self, message: &Message) -> bool {
@@ -109,18 +113,7 @@ fn memory(history: &[Message]) -> DefaultChatMemory {
 }
 
 fn cleared(prompt: &Prompt) -> BTreeSet<u64> {
-    prompt.report().cleared.iter().map(|it| it.position).collect()
-}
-
-/// The records that are sent: their positions, and whether they are cleared.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let positions = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(position) | Origin::Truncated(position) | Origin::Cleared(position) => {
-            Some(position)
-        }
-        _ => None,
-    });
-    positions.collect()
+    sent::cleared(prompt).into_iter().collect()
 }
 
 /// The copy of this record in which something is cleared.
@@ -295,27 +288,19 @@ counted! {
 
     #[test]
     fn budgets_hold_and_know_what_they_count(
-        history in histories(), rule in rules(), budget in 60usize..400, limit in proptest::option::of(1usize..20),
+        history in histories(), rule in rules(), most in 60usize..400, limit in proptest::option::of(1usize..20),
         stepped in any::<bool>(), window in proptest::option::of(windows()), over in proptest::option::of(0usize..300),
     ) {
-
         let clear = rule.over(over);
-        let tokens = if stepped {
-            Budget::new(budget).stepped(budget / 4, budget / 2).unwrap()
-        } else {
-            Budget::new(budget)
-        };
-        let mut prompt = MemoryPrompt::new(memory(&history)).max_tokens(tokens, Estimate).clear(clear);
-        if let Some(limit) = limit {
-            prompt = prompt.truncate(Truncate::chars(limit).unwrap());
-        }
-        if let Some(window) = window {
-            prompt = prompt.window(window);
-        }
+        let mut prompt = MemoryPrompt::new(memory(&history))
+            .max_tokens(budget(most, stepped), Estimate)
+            .clear(clear)
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()))
+            .with_some(window, MemoryPrompt::window);
         let Ok(built) = prompt.build() else { return Ok(()) };
         let report = built.report();
         let tokens = report.tokens.unwrap();
-        prop_assert!(tokens.total <= budget);
+        prop_assert!(tokens.total <= most);
         let count = |message: &Message| memory_prompt::token::TokenCounter::count(&Estimate, message).unwrap();
         let messages: Vec<usize> = built.iter().map(count).collect();
         prop_assert_eq!(&report.message_tokens, &messages);
@@ -335,13 +320,9 @@ counted! {
         let store = InMemoryStore::new();
         let mut ids = ["a", "b"];
         let mut prompt = MemoryPrompt::new(store.memory(ids[0]).unwrap())
-            .window(Window::all()).clear(rule.clear.clone());
-        if let Some(budget) = budget {
-            prompt = prompt.max_tokens(budget, Estimate);
-        }
-        if let Some(limit) = limit {
-            prompt = prompt.truncate(Truncate::chars(limit).unwrap());
-        }
+            .window(Window::all()).clear(rule.clear.clone())
+            .with_some(budget, |it, budget| it.max_tokens(budget, Estimate))
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
         for happens in happens {
             let memory = store.memory(ids[0]).unwrap();
             match happens {
@@ -384,16 +365,16 @@ counted! {
 }
 
 /// A question, and so many rounds of a tool that says 200 characters.
-fn looping(rounds: usize) -> Vec<Message> {
-    let round = |i: usize| {
-        let id = format!("c{i}");
-        [
-            Message::ai_calls([ToolCall::new(&id, "read", "{}")]),
-            Message::tool(id, "read", "x".repeat(200)),
-        ]
-    };
-    let rounds = (0..rounds).flat_map(round);
-    [Message::user("Which of these files is the oldest?")].into_iter().chain(rounds).collect()
+fn looping(n: usize) -> Vec<Message> {
+    let question = Message::user("Which of these files is the oldest?");
+    [question].into_iter().chain(rounds(n, &"x".repeat(200))).collect()
+}
+
+/// Calls and results of a tool that says 200 characters: all the calls first.
+fn calling(tool: &str, ids: &[&str]) -> Vec<Message> {
+    let calls = ids.iter().map(|id| Message::ai_calls([ToolCall::new(*id, tool, "{}")]));
+    let results = ids.iter().map(|id| Message::tool(*id, tool, "y".repeat(200)));
+    calls.chain(results).collect()
 }
 
 fn cleared_of(history: &[Message], clear: Clear) -> Vec<u64> {
@@ -413,50 +394,45 @@ fn the_boundary_counts_positions_and_not_results() {
 
 #[test]
 fn what_is_excepted_stays_and_is_not_counted() {
-    let mut history = looping(3);
-    for i in 0..5 {
-        let id = format!("plan{i}");
-        history.push(Message::ai_calls([ToolCall::new(&id, "plan", "{}")]));
-        history.push(Message::tool(id, "plan", "y".repeat(200)));
-    }
-    let clear = Clear::tool_results().keep(1).step(1);
-    assert_eq!(cleared_of(&history, clear.clone()), [2, 4, 6, 8, 10, 12, 14]);
-    assert_eq!(cleared_of(&history, clear.clone().except(["plan"])), [2, 4]);
-    assert_eq!(cleared_of(&history, clear.clone().except(["read"])), [8, 10, 12, 14]);
-    assert_eq!(cleared_of(&history, clear.clone().longer_than(200)), [0; 0]);
+    let plans = (0..5).flat_map(|i| calling("plan", &[&format!("plan{i}")]));
+    let mut history: Vec<_> = looping(3).into_iter().chain(plans).collect();
+    let clear = || Clear::tool_results().keep(1).step(1);
+    assert_eq!(cleared_of(&history, clear()), [2, 4, 6, 8, 10, 12, 14]);
+    assert_eq!(cleared_of(&history, clear().except(["plan"])), [2, 4]);
+    assert_eq!(cleared_of(&history, clear().except(["look"])), [8, 10, 12, 14]);
+    assert_eq!(cleared_of(&history, clear().longer_than(200)), [0; 0]);
     // Nobody knows of which tool this one is.
     history.insert(1, Message::ai_calls([ToolCall::new("n", "plan", "{}")]));
     history.insert(2, Message::tool("n", "", "z".repeat(200)));
-    assert_eq!(cleared_of(&history, clear.clone().except(["plan"])), [4, 6]);
-    assert_eq!(cleared_of(&history, clear)[..3], [2, 4, 6]);
+    assert_eq!(cleared_of(&history, clear().except(["plan"])), [4, 6]);
+    assert_eq!(cleared_of(&history, clear())[..3], [2, 4, 6]);
 }
 
 #[test]
 fn parallel_calls_are_kept_together() {
     let ids = ["a", "b", "c"];
-    let mut history = looping(2);
-    history.push(Message::ai_calls(ids.map(|id| ToolCall::new(id, "read", "{}"))));
-    history.extend(ids.map(|id| Message::tool(id, "read", "x".repeat(200))));
-    assert_eq!(cleared_of(&history, Clear::tool_results().keep(1).step(1)), [2, 4]);
+    let one = Message::ai_calls(ids.map(|id| ToolCall::new(id, "look", "{}")));
+    let apart = calling("look", &ids);
+    let together = [one].into_iter().chain(apart[3..].iter().cloned()).collect();
     // Calls that a shim wrote as messages of their own belong together too.
-    let mut history = looping(2);
-    history.extend(ids.map(|id| Message::ai_calls([ToolCall::new(id, "read", "{}")])));
-    history.extend(ids.map(|id| Message::tool(id, "read", "x".repeat(200))));
-    assert_eq!(cleared_of(&history, Clear::tool_results().keep(1).step(1)), [2, 4]);
+    for calls in [together, apart] {
+        let history = [looping(2), calls].concat();
+        assert_eq!(cleared_of(&history, Clear::tool_results().keep(1).step(1)), [2, 4]);
+    }
 }
 
 #[test]
 fn a_late_result_moves_nothing_back() {
     let clear = || Clear::tool_results().keep(2).step(1);
     let mut history = looping(4);
-    history.insert(1, Message::ai_calls([ToolCall::new("late", "read", "{}")]));
+    history.insert(1, call("late"));
     let before = cleared_of(&history, clear());
     assert_eq!(before, [3, 5]);
     history.push(Message::user("And?"));
-    history.push(Message::tool("late", "read", "z".repeat(200)));
+    history.push(result("late", "z".repeat(200)));
     assert_eq!(cleared_of(&history, clear()), before);
     // Results of nobody's are counted by nobody.
-    history.extend(["x", "y", "z"].map(|id| Message::tool(id, "read", "z".repeat(200))));
+    history.extend(["x", "y", "z"].map(|id| result(id, "z".repeat(200))));
     assert_eq!(cleared_of(&history, clear()), before);
 }
 
@@ -499,25 +475,14 @@ fn results_are_cleared_where_nobody_looks_at_groups() {
 
 #[test]
 fn a_processor_drops_what_it_drops() {
-    use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
-    struct Secret;
-    impl TruncateProcessor for Secret {
-        fn process(
-            &self,
-            message: &Message,
-            _: &TruncateContext,
-        ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-            Ok(if message.is_tool() { Verdict::Drop } else { Verdict::Keep })
-        }
-    }
+    let drops = Drops(|message: &Message, _: &TruncateContext| message.is_tool());
     let composer = Composer::new()
         .window(Window::all())
         .clear(Clear::tool_results().keep(1).step(1))
-        .truncate(Truncate::default().processor(Secret));
+        .truncate(Truncate::default().processor(drops));
     for composer in [composer.clone(), composer.max_tokens(1_000, Estimate)] {
         let prompt = composer.compose_all(&Snapshot::from_messages(looping(4)), &[]).unwrap();
-        assert_eq!(prompt.len(), 1);
-        assert_eq!(prompt.report().cleared.len(), 0);
+        assert_eq!((prompt.len(), prompt.report().cleared.len()), (1, 0));
     }
 }
 

@@ -9,10 +9,9 @@ use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::Read;
 use memory_prompt::provider::{PrivateFields, Row};
 use memory_prompt::record::{Records, Snapshot};
-use memory_prompt::report::{Adaptation, Break, Origin};
-use memory_prompt::summary::{Compaction, CompactionPolicy};
+use memory_prompt::report::{Adaptation, Break};
 use memory_prompt::token::Estimate;
-use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::truncate::TruncateContext;
 use memory_prompt::turn::{Next, ToolError};
 use memory_prompt::wire::{Answer, Request, Stop, anthropic, responses};
 use memory_prompt::{
@@ -24,7 +23,11 @@ use serde_json::{Value, json};
 
 use crate::breaks;
 use crate::conversations::{broken_groups, late_results, life};
+use crate::notation::{conversation, message};
+use crate::processors::Drops;
+use crate::said::{notes, policy, talk};
 use crate::sent::{accounted, sent, texts, window};
+use crate::setups::Drawn;
 
 /// An answer of OpenAI's with `context_management`, whose item is between others.
 fn by_openai(text: &str) -> Message {
@@ -42,14 +45,20 @@ fn by_claude(text: &str) -> Message {
 }
 
 fn by_claude_of(content: &Value, text: &str) -> Message {
-    let body = json!({"type": "message", "role": "assistant", "stop_reason": "end_turn", "content": [
-        {"type": "compaction", "content": content}, {"type": "text", "text": text}]});
-    anthropic::answer(body).unwrap().given_by(Provider::Anthropic).message.into()
+    claude(content, &json!({"type": "text", "text": text})).message.into()
 }
 
-fn talk(n: usize) -> impl Iterator<Item = Message> {
-    (0..n)
-        .flat_map(|i| [Message::user(format!("question {i}")), Message::ai(format!("answer {i}"))])
+/// An answer of Claude's that holds a compaction, and this.
+fn claude(compaction: &Value, block: &Value) -> Answer {
+    let stop = if block["type"] == "tool_use" { "tool_use" } else { "end_turn" };
+    let content = json!([{"type": "compaction", "content": compaction}, block]);
+    let body = json!({"role": "assistant", "stop_reason": stop, "content": content});
+    anthropic::answer(body).unwrap().given_by(Provider::Anthropic)
+}
+
+fn claude_that_calls(id: &str) -> Answer {
+    let call = json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    claude(&json!("They talked about tea."), &call)
 }
 
 /// Ten questions, each answered, and one that is answered with a compaction, at 21.
@@ -183,12 +192,9 @@ fn windows_and_budgets_begin_at_it() {
 fn what_is_sent_of_before_it_stands_behind_it() {
     let memory = Arc::new(DefaultChatMemory::new());
     memory.add_all(talk(10)).unwrap();
-    memory.add(Message::user("Book a flight.")).unwrap();
-    memory.add(Message::ai_calls([ToolCall::new("c1", "book", "{}")])).unwrap();
+    memory.add_all(conversation("u:Book_a_flight. call:c1/book")).unwrap();
     memory.add(by_claude("I am waiting.")).unwrap(); // at 22
-    memory.add(Message::ai_calls([ToolCall::new("c2", "pay", "{}")])).unwrap();
-    memory.add(Message::tool("c2", "pay", "paid")).unwrap();
-    memory.add(Message::tool("c1", "book", "booked")).unwrap(); // late
+    memory.add_all(conversation("call:c2/pay t:c2/pay=paid t:c1/book=booked")).unwrap(); // late
     for placement in [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser] {
         let mut prompt = over(&memory, Provider::Anthropic)
             .with_pins()
@@ -201,10 +207,7 @@ fn what_is_sent_of_before_it_stands_behind_it() {
         // The pin, the question of the turn that runs, and the call whose result came late.
         assert_eq!(sent(&built), [22, 4, 20, 21, 25, 23, 24], "{report}");
         assert_eq!((report.covered, accounted(&built)), (19, None), "{report}");
-        assert_eq!(
-            (report.question.as_slice(), report.pinned_before.as_slice()),
-            (&[20][..], &[4][..])
-        );
+        assert_eq!((&*report.question, &*report.pinned_before), (&[20][..], &[4][..]));
         let noon = built.iter().position(|message| message.text() == "It is noon.");
         assert!(noon.unwrap() > 1, "{report}"); // the opening, and the compaction
     }
@@ -214,15 +217,11 @@ fn what_is_sent_of_before_it_stands_behind_it() {
 fn temporaries_part_no_call_of_it_from_its_results() {
     let memory = Arc::new(DefaultChatMemory::new());
     memory.add_all(talk(3)).unwrap();
-    memory.add(Message::user("look")).unwrap();
-    let body = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
-        {"type": "compaction", "content": "They talked."},
-        {"type": "tool_use", "id": "t1", "name": "look", "input": {}}]});
-    memory.add(anthropic::answer(body).unwrap().message).unwrap();
+    memory.add_all([Message::user("look"), claude_that_calls("t1").message.into()]).unwrap();
     for placement in [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser] {
         let mut prompt =
             over(&memory, Provider::Anthropic).window(Window::turns(3)).temporaries_at(placement);
-        prompt.add_temporary(Message::tool("t1", "look", "rain"));
+        prompt.add_temporary(message("t:t1=rain"));
         prompt.add_temporary(Message::user("It is noon."));
         let built = prompt.build().unwrap();
         let body = json!(Request::new(&built).max_tokens(100));
@@ -236,17 +235,15 @@ fn temporaries_part_no_call_of_it_from_its_results() {
 #[test]
 fn a_summary_and_a_compaction_cover_one_history() {
     let memory = compacted(by_claude("Now tea."));
-    let prompt = over(&memory, Provider::Anthropic).with_summary().window(Window::last(10));
-    let notes = |due: &Compaction| Ok::<_, std::io::Error>(format!("Up to {}.", due.covers));
-    assert!(prompt.compact(&CompactionPolicy::messages(4, 4).unwrap(), &notes).unwrap());
-    let mut prompt = prompt;
+    let mut prompt = over(&memory, Provider::Anthropic).with_summary().window(Window::last(10));
+    assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     let built = prompt.build().unwrap();
     let report = built.report();
     assert_eq!((report.summary, report.compaction), (Some(16), Some(21)), "{report}");
     assert_eq!((report.covered, sent(&built), accounted(&built)), (21, vec![21, 22], None));
-    assert!(texts(&built)[2].contains("Up to 16."), "{:?}", texts(&built)); // where it is read
+    assert!(texts(&built)[2].contains("Notes up to 16."), "{:?}", texts(&built)); // where it is read
     memory.add_all(talk(6)).unwrap();
-    assert!(prompt.compact(&CompactionPolicy::messages(4, 4).unwrap(), &notes).unwrap());
+    assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     let built = prompt.build().unwrap(); // the summary covers the compaction
     assert_eq!((built.report().summary, built.report().compaction), (Some(31), None));
     assert_eq!(accounted(&built), None);
@@ -259,19 +256,13 @@ fn a_turn_goes_on_behind_the_compaction_of_its_answers() {
     let mut turn = prompt.turn(Message::user("Write it.")).tools([Tool::new("look", "Looks.")]); // 23
     let Next::Ask(first) = turn.next(&prompt).unwrap() else { unreachable!() };
     assert_eq!(first.prompt().report().sent, 24);
-    let called = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use",
-        "content": [{"type": "compaction", "content": "They talked about tea."},
-            {"type": "tool_use", "id": "t1", "name": "look", "input": {}}]});
-    turn.answer(anthropic::answer(called).unwrap()).unwrap();
+    turn.answer(claude_that_calls("t1")).unwrap();
     assert!(matches!(turn.next(&prompt).unwrap(), Next::Call(_)));
     turn.result("t1", Ok::<_, ToolError>("rain")).unwrap();
     let Next::Ask(second) = turn.next(&prompt).unwrap() else { unreachable!() };
     let report = second.prompt().report();
-    assert_eq!(
-        (sent(second.prompt()), report.compaction),
-        (vec![24, 25, 22, 23], Some(24)),
-        "{report}"
-    );
+    assert_eq!(sent(second.prompt()), [24, 25, 22, 23], "{report}");
+    assert_eq!(report.compaction, Some(24), "{report}");
     let broken_by = second.prompt().shared_prefix(first.prompt()).broken_by;
     assert!(matches!(broken_by, Some(Break::Window { .. } | Break::Question(_))), "{broken_by:?}");
     turn.answer(Message::ai("Written.")).unwrap();
@@ -303,22 +294,11 @@ fn a_pinned_one_covers_nothing() {
     }
 }
 
-struct Drops;
-
-impl TruncateProcessor for Drops {
-    fn process(
-        &self,
-        message: &Message,
-        _: &TruncateContext,
-    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(if message.text() == "Now tea." { Verdict::Drop } else { Verdict::Keep })
-    }
-}
-
 #[test]
 fn one_that_a_processor_drops_stands_for_nothing() {
     let memory = compacted(by_claude("Now tea."));
-    let truncate = Truncate::chars(1_000).unwrap().processor(Drops);
+    let drops = Drops(|message: &Message, _: &TruncateContext| message.text() == "Now tea.");
+    let truncate = Truncate::chars(1_000).unwrap().processor(drops);
     let built = over(&memory, Provider::Anthropic).truncate(truncate).build().unwrap();
     let report = built.report();
     assert_eq!((report.compaction, report.covered, report.older), (None, 0, 21), "{report}");
@@ -369,27 +349,13 @@ fn history() -> impl Strategy<Value = Vec<Message>> {
 
 /// The same conversation as a memory without a slot for the system message holds it.
 fn beginning_with_a_system_record(mut all: Snapshot) -> Snapshot {
-    let system = |position| if position == 0 { Some(Message::system("Be brief.")) } else { None };
+    let system = Message::system("Be brief.");
     let rows = all.records.iter().map(|it| {
-        (
-            it.position(),
-            it.appended_at(),
-            system(it.position()).unwrap_or_else(|| it.message().clone()),
-        )
+        let message = if it.position() == 0 { &system } else { it.message() };
+        (it.position(), it.appended_at(), message.clone())
     });
     all.records = Records::from_rows(rows.collect::<Vec<_>>());
     all
-}
-
-/// The positions of what is sent; of messages that are joined, the first.
-fn places(prompt: &Prompt) -> Vec<u64> {
-    let position = |origin| match origin {
-        Origin::History(position) | Origin::Adapted(position) | Origin::Joined(Some(position)) => {
-            Some(position)
-        }
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| position(origin)).collect()
 }
 
 fn composed(memory: &DefaultChatMemory, composer: &Composer, mut n: usize) -> Result<Prompt> {
@@ -425,21 +391,18 @@ counted! {
             let _ = prompt.pin(pick); // some are not there, or can't be pinned
         }
         if summed {
-            let notes = |_: &Compaction| Ok::<_, std::io::Error>("They talked.".to_owned());
-            prompt.compact(&CompactionPolicy::messages(8, 4).unwrap(), &notes).unwrap();
+            prompt.compact(&policy(8, 4), &notes).unwrap();
         }
         let pins = prompt.pins().unwrap();
         for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::OpenAi] {
-            let composer = Composer::new().window(window).for_provider(provider);
-            let mut composer = composer.with_pins().with_summary();
-            if let Some(budget) = budget {
-                composer = composer.max_tokens(budget, Estimate);
-            }
+            let composer = Composer::new().window(window).for_provider(provider)
+                .with_pins().with_summary()
+                .with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
             let built = match composed(&memory, &composer, composer.first_read()) {
                 Err(error) if matches!(error.kind(), ErrorKind::Budget { .. }) => continue,
                 built => built.unwrap(),
             };
-            let (sent, report) = (places(&built), built.report());
+            let (sent, report) = (sent(&built), built.report());
             prop_assert_eq!(accounted(&built), None, "{}", report);
             prop_assert!(broken_groups(built.iter()).is_empty(), "{}", report);
             for pin in &pins {

@@ -4,14 +4,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a test that panics has failed
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
+use crate::processors::Fails;
+use crate::setups::Drawn;
+use crate::through::through;
 use memory_prompt::compose::{Composition, Placement};
-use memory_prompt::memory::MemoryId;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Break, Origin, Reason};
 use memory_prompt::text::Keep;
@@ -37,8 +38,7 @@ fn windows() -> impl Strategy<Value = Window> {
         2 => (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ];
     (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, exactly)| {
-        let window = if user { window.starting_with_user() } else { window };
-        if exactly { window.exactly() } else { window }
+        window.with_if(user, Window::starting_with_user).with_if(exactly, Window::exactly)
     })
 }
 
@@ -54,7 +54,7 @@ fn truncations() -> impl Strategy<Value = Option<Truncate>> {
     let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
     proptest::option::of((1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
         let truncate = Truncate::chars(limit).unwrap().keep(keep);
-        if marked { truncate.marker("[…{left_out}…]") } else { truncate }
+        truncate.with_if(marked, |it| it.marker("[…{left_out}…]"))
     }))
 }
 
@@ -62,14 +62,11 @@ fn truncations() -> impl Strategy<Value = Option<Truncate>> {
 fn composers() -> impl Strategy<Value = Composer> {
     let system = proptest::option::of("[a-z]{0,5}");
     (windows(), placements(), truncations(), system).prop_map(|(window, at, truncate, system)| {
-        let mut composer = Composer::new().window(window).temporaries_at(at);
-        if let Some(truncate) = truncate {
-            composer = composer.truncate(truncate);
-        }
-        if let Some(system) = system {
-            composer = composer.system(system);
-        }
-        composer
+        Composer::new()
+            .window(window)
+            .temporaries_at(at)
+            .with_some(truncate, Composer::truncate)
+            .with_some(system, Composer::system)
     })
 }
 
@@ -114,14 +111,10 @@ counted! {
         processed in proptest::bool::weighted(0.2), evicted in 0u64..4, read in 0usize..20,
         last in proptest::option::of(0usize..12), lost in proptest::option::weighted(0.3, 0usize..20),
     ) {
-        composer = composer.temporaries_at(Placement::End).tool_groups(groups);
-        if let Some(n) = last {
-            composer = composer.max_messages(n);
-        }
-        if processed {
-            let shout = |m: &Message| m.is_user().then(|| Message::user(m.text().to_uppercase()));
-            composer = composer.truncate(Truncate::default().processor(shout));
-        }
+        let shout = |m: &Message| m.is_user().then(|| Message::user(m.text().to_uppercase()));
+        composer = composer.temporaries_at(Placement::End).tool_groups(groups)
+            .with_some(last, Composer::max_messages)
+            .with_if(processed, |it| it.truncate(Truncate::default().processor(shout)));
         let is_plain = |m: &Message| !plain || !(m.is_tool() || m.has_tool_calls());
         let conversation: Vec<_> = conversation.into_iter().filter(is_plain).collect();
         let memory = remember(&conversation);
@@ -350,8 +343,8 @@ counted! {
         conversation in conversation(12), limit in 1usize..30,
         keep in proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]), marked in any::<bool>(),
     ) {
-        let mut truncate = Truncate::chars(limit).unwrap().keep(keep);
-        if marked { truncate = truncate.marker(" … "); }
+        let truncate = Truncate::chars(limit).unwrap().keep(keep)
+            .with_if(marked, |it| it.marker(" … "));
         let composer = Composer::new().window(Window::all());
         let whole = compose(&composer, &conversation, &[]);
         let cut = compose(&composer.truncate(truncate), &conversation, &[]);
@@ -421,18 +414,11 @@ counted! {
     ) {
         // Long enough for several blocks of records.
         let conversation = [&conversation[..]].repeat(long).concat();
-        let composer = match provider {
-            Some(provider) => composer.for_provider(provider),
-            None => composer,
-        };
+        let composer = composer.with_some(provider, Composer::for_provider);
         // A provider may refuse what there is to say: nothing.
         let outcome = composer.compose_all(&held(&conversation), &shared(&temporaries));
         let Ok(prompt) = outcome else { return Ok(()) };
-        let shown = openai::Messages::of(&prompt);
-        let shown = match provider {
-            Some(provider) => shown.for_provider(provider),
-            None => shown,
-        };
+        let shown = openai::Messages::of(&prompt).with_some(provider, openai::Messages::for_provider);
         let written = serde_json::to_value(openai::messages(&prompt)).unwrap();
         prop_assert_eq!(written, serde_json::to_value(shown).unwrap());
     }
@@ -475,7 +461,7 @@ counted! {
         conversation in conversation(12), temporaries in temporaries(),
     ) {
         let memory = Arc::new(remember(&conversation));
-        let failing = Truncate::default().processor(Fails);
+        let failing = Truncate::default().processor(Fails("no summary today"));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all()).truncate(failing);
         for temporary in &temporaries { prompt.add_temporary(temporary.clone()); }
         // A processor sees neither orphans nor what nobody is sent.
@@ -537,10 +523,8 @@ counted! {
         conversation in conversation(16), temporaries in temporaries(),
         truncate in truncations(), place in placements(),
     ) {
-        let mut composer = Composer::new().window(Window::all()).temporaries_at(place).system("s");
-        if let Some(truncate) = truncate {
-            composer = composer.truncate(truncate);
-        }
+        let composer = Composer::new().window(Window::all()).temporaries_at(place).system("s")
+            .with_some(truncate, Composer::truncate);
         let mut before: Option<Prompt> = None;
         let stored = stored(&conversation);
         for end in 0..=stored.len() {
@@ -565,13 +549,10 @@ counted! {
         conversation in conversation(60), low in 1usize..12, step in 1usize..12,
         truncate in truncations(), user in any::<bool>(), exactly in any::<bool>(),
     ) {
-        let window = Window::stepped(low, step).unwrap();
-        let window = if user { window.starting_with_user() } else { window };
-        let window = if exactly { window.exactly() } else { window };
-        let mut composer = Composer::new().window(window).system("s");
-        if let Some(truncate) = truncate {
-            composer = composer.truncate(truncate);
-        }
+        let window = Window::stepped(low, step).unwrap()
+            .with_if(user, Window::starting_with_user).with_if(exactly, Window::exactly);
+        let composer = Composer::new().window(window).system("s")
+            .with_some(truncate, Composer::truncate);
         let stored = sendable(&conversation);
         let start = |end: usize| end.saturating_sub(low) / step * step;
         let mut before: Option<Prompt> = None;
@@ -614,19 +595,6 @@ counted! {
     }
 }
 
-/// A processor that always fails.
-struct Fails;
-
-impl memory_prompt::truncate::TruncateProcessor for Fails {
-    fn process(
-        &self,
-        _: &Message,
-        _: &memory_prompt::truncate::TruncateContext,
-    ) -> Result<memory_prompt::truncate::Verdict, Box<dyn std::error::Error + Send + Sync>> {
-        Err("no summary today".into())
-    }
-}
-
 /// Counts the records that were read.
 #[derive(Debug)]
 struct Counting {
@@ -635,26 +603,11 @@ struct Counting {
 }
 
 impl ChatMemory for Counting {
-    fn id(&self) -> &MemoryId {
-        self.memory.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<Range<u64>> {
-        self.memory.append(batch, expected)
-    }
+    through!(memory: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
         let snapshot = self.memory.read(before, n)?;
         self.read.fetch_add(snapshot.records.len(), Ordering::Relaxed);
         Ok(snapshot)
-    }
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.memory.evict(before)
-    }
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.memory.clear()
     }
 }
 

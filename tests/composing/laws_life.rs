@@ -10,6 +10,8 @@ use std::time::UNIX_EPOCH;
 
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
+use crate::sent::{accounted, left_out, sent as positions};
+use crate::setups::{Drawn, budget, counted as total, letters};
 use memory_prompt::compose::Placement;
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{Break, Origin, Reason, SystemSource};
@@ -19,11 +21,6 @@ use memory_prompt::{
     InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
 };
 use proptest::prelude::*;
-
-/// A token a character.
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
 
 /// A step is a function of positions, which count everything.
 fn windows_but_steps() -> impl Strategy<Value = Window> {
@@ -62,16 +59,6 @@ fn windowed(window: Window) -> Composer {
     Composer::new().window(window)
 }
 
-/// The records that are sent, in the order in which they are sent; for no provider in particular,
-/// who would want neighbours as one message.
-fn positions(prompt: &Prompt) -> Vec<u64> {
-    let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
-        Origin::History(position) | Origin::Truncated(position) => Some(position),
-        _ => None,
-    });
-    sent.collect()
-}
-
 /// The newest message of the user that is not steered.
 fn question(history: &[Message]) -> Option<u64> {
     let begins =
@@ -95,18 +82,11 @@ fn answers(prompt: &Prompt) -> BTreeMap<String, Vec<(Origin, String)>> {
     answers
 }
 
-fn total(prompt: &Prompt) -> usize {
-    let counter: fn(&str) -> usize = letters;
-    let messages = prompt.iter().map(|message| counter.count(message).unwrap());
-    counter.overhead().reply + messages.sum::<usize>()
-}
-
 /// What each group that is sent counts, without the system message.
 fn groups(prompt: &Prompt) -> Vec<usize> {
-    let counter: fn(&str) -> usize = letters;
     let mut groups: Vec<usize> = Vec::new();
     for message in prompt.iter().filter(|message| !message.is_system()) {
-        let tokens = counter.count(message).unwrap();
+        let tokens = letters.count(message).unwrap();
         match groups.last_mut() {
             Some(group) if message.is_tool() => *group += tokens,
             _ => groups.push(tokens),
@@ -115,16 +95,15 @@ fn groups(prompt: &Prompt) -> Vec<usize> {
     groups
 }
 
+/// The positions of what is left out for this reason.
+fn named(prompt: &Prompt, reason: Reason) -> Vec<u64> {
+    left_out(prompt).into_iter().filter(|it| it.1 == reason).map(|it| it.0).collect()
+}
+
 fn adds_up(prompt: &Prompt, history: &[Message]) -> std::result::Result<(), TestCaseError> {
     let report = prompt.report();
-    let sum = report.older
-        + report.over_budget
-        + report.sent as u64
-        + report.left_out.len() as u64
-        + report.private
-        + report.unreadable.len() as u64;
     prop_assert_eq!(report.stored, history.len() as u64);
-    prop_assert_eq!(report.stored, sum, "{:?}\n{}", prompt, report);
+    prop_assert_eq!(accounted(prompt), None, "{:?}", prompt);
     prop_assert_eq!(report.messages, prompt.len());
     let named: BTreeSet<u64> = report.left_out.iter().map(|it| it.position).collect();
     prop_assert_eq!(named.len(), report.left_out.len());
@@ -143,15 +122,10 @@ counted! {
         history in late_results(40), window in windows(), exactly in any::<bool>(), user in any::<bool>(),
         provider in providers(), tokens in proptest::option::of(100usize..600),
     ) {
-        let window = if exactly { window.exactly() } else { window };
-        let window = if user { window.starting_with_user() } else { window };
-        let mut composer = windowed(window);
-        if let Some(provider) = provider.filter(|it| *it != Provider::Mistral) {
-            composer = composer.for_provider(provider);
-        }
-        if let Some(tokens) = tokens {
-            composer = composer.max_tokens(tokens, letters);
-        }
+        let window = window.with_if(exactly, Window::exactly);
+        let composer = windowed(window.with_if(user, Window::starting_with_user))
+            .with_some(provider.filter(|it| *it != Provider::Mistral), Composer::for_provider)
+            .with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let prompt = match compose(&composer, &history) {
             Ok(prompt) => prompt,
             Err(error) => {
@@ -202,11 +176,9 @@ counted! {
         history in life(30), window in windows(), exactly in any::<bool>(), user in any::<bool>(),
         provider in providers(),
     ) {
-        let window = if exactly { window.exactly() } else { window };
-        let mut composer = windowed(if user { window.starting_with_user() } else { window });
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let window = window.with_if(exactly, Window::exactly);
+        let composer = windowed(window.with_if(user, Window::starting_with_user))
+            .with_some(provider, Composer::for_provider);
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         let wrong = broken_groups(&prompt);
         prop_assert!(wrong.is_empty(), "{wrong:?}");
@@ -269,14 +241,11 @@ counted! {
         tokens in proptest::option::of(50usize..900), provider in providers(),
         place in proptest::sample::select(vec![Placement::End, Placement::BeforeLastUser]),
     ) {
-        let window = if exactly { window.exactly() } else { window };
-        let mut composer = windowed(if user { window.starting_with_user() } else { window }).temporaries_at(place);
-        if let Some(tokens) = tokens {
-            composer = composer.max_tokens(tokens, letters);
-        }
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let window = window.with_if(exactly, Window::exactly);
+        let composer = windowed(window.with_if(user, Window::starting_with_user))
+            .temporaries_at(place)
+            .with_some(tokens, |it, tokens| it.max_tokens(tokens, letters))
+            .with_some(provider, Composer::for_provider);
         let without: Vec<Message> = history.iter().filter(|m| !is_audit(m)).cloned().collect();
         let temporary = [Arc::new(Message::user("now"))];
         let with = composer.compose_all(&records(&history), &temporary);
@@ -302,18 +271,13 @@ counted! {
         limit in proptest::option::of(1usize..20), user in any::<bool>(),
     ) {
         let window = Window::stepped(low, step).unwrap();
-        let mut composer = windowed(if user { window.starting_with_user() } else { window }).system("s");
-        if let Some(limit) = limit {
-            composer = composer.truncate(Truncate::chars(limit).unwrap());
-        }
+        let composer = windowed(window.with_if(user, Window::starting_with_user)).system("s")
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
         let start = |end: usize| {
             let mut open = (0..end).rev().filter(|i| !is_audit(&history[*i]));
             open.nth(low - 1).unwrap_or(0) / step
         };
-        let rest = |prompt: &Prompt| -> Vec<u64> {
-            let left_out = prompt.report().left_out.iter();
-            left_out.filter(|it| it.why == Reason::RestOfTurn).map(|it| it.position).collect()
-        };
+        let rest = |prompt: &Prompt| named(prompt, Reason::RestOfTurn);
         let mut before: Option<Prompt> = None;
         for end in 0..=history.len() {
             let prompt = compose(&composer, &history[..end]).unwrap();
@@ -347,17 +311,12 @@ counted! {
         if marks && room > 3 {
             budget = budget.stepped(room / 4 + 1, room / 2 + 1).unwrap_or(budget);
         }
-        let mut composer = Composer::new().system("s").max_tokens(if cut_first { budget.cut_before_drop() } else { budget }, letters);
-        if let Some(limit) = limit {
-            let truncate = Truncate::chars(limit).unwrap();
-            composer = composer.truncate(if sparing { truncate.sparing_question() } else { truncate });
-        }
-        if let Some(window) = window {
-            composer = composer.window(window);
-        }
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let budget = budget.with_if(cut_first, Budget::cut_before_drop);
+        let cut = |limit| Truncate::chars(limit).unwrap().with_if(sparing, Truncate::sparing_question);
+        let composer = Composer::new().system("s").max_tokens(budget, letters)
+            .with_some(limit, |it, limit| it.truncate(cut(limit)))
+            .with_some(window, Composer::window)
+            .with_some(provider, Composer::for_provider);
         let shared: Vec<_> = temporaries.into_iter().map(Arc::new).collect();
         match composer.compose_all(&records(&history), &shared) {
             Ok(prompt) => {
@@ -413,8 +372,7 @@ counted! {
         history.extend((0..after).map(|i| Message::user(i.to_string())));
         let prompt = compose(&Composer::new().max_tokens(200, letters), &history).unwrap();
         prop_assert_eq!(prompt.report().sent, history.len() - 1);
-        let left_out: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
-        prop_assert_eq!(left_out, [(paste, Reason::OverBudget)]);
+        prop_assert_eq!(left_out(&prompt), [(paste, Reason::OverBudget)]);
     }
 
     // System messages
@@ -424,17 +382,13 @@ counted! {
         history in with_systems(12), window in windows(), provider in providers(),
     ) {
         use Provider::{Ollama, OpenAi, OpenAiResponses};
-        let mut composer = windowed(window);
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let composer = windowed(window).with_some(provider, Composer::for_provider);
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         let report = prompt.report();
         let first = history.first().is_some_and(Message::is_system);
         let opens = report.system == SystemSource::Memory;
         prop_assert!(!opens || first);
-        let second: Vec<u64> = report.left_out.iter()
-            .filter(|it| it.why == Reason::SecondSystem).map(|it| it.position).collect();
+        let second: Vec<u64> = named(&prompt, Reason::SecondSystem);
         let keeps = matches!(provider, Some(OpenAi | OpenAiResponses | Ollama));
         let other: &[u64] = if keeps { &second } else { &report.kept_systems };
         prop_assert!(other.is_empty(), "{other:?}");
@@ -453,11 +407,9 @@ counted! {
         history in prop_oneof![life(30), late_results(50), with_systems(12)], window in windows(),
         exactly in any::<bool>(), user in any::<bool>(), tokens in proptest::option::of(50usize..900),
     ) {
-        let window = if exactly { window.exactly() } else { window };
-        let mut composer = windowed(if user { window.starting_with_user() } else { window });
-        if let Some(tokens) = tokens {
-            composer = composer.max_tokens(tokens, letters);
-        }
+        let window = window.with_if(exactly, Window::exactly);
+        let composer = windowed(window.with_if(user, Window::starting_with_user))
+            .with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         adds_up(&prompt, &history)?;
         let report = prompt.report();
@@ -491,18 +443,11 @@ counted! {
         memory.add_all((0..rounds).flat_map(round)).unwrap();
         memory.add_all(after).unwrap();
         memory.evict(evicted).unwrap();
-        let mut prompt = MemoryPrompt::new(memory);
-        if let Some(window) = window {
-            prompt.configure(|composer| composer.window(if user { window.starting_with_user() } else { window }));
-        }
-        if let Some(tokens) = tokens {
-            let budget = Budget::new(tokens);
-            let budget = if marks { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
-            prompt.configure(|composer| composer.max_tokens(budget, letters));
-        }
-        if let Some(provider) = provider {
-            prompt.configure(|composer| composer.for_provider(provider));
-        }
+        let window = window.map(|it| it.with_if(user, Window::starting_with_user));
+        let prompt = MemoryPrompt::new(memory)
+            .with_some(window, MemoryPrompt::window)
+            .with_some(tokens, |it, tokens| it.max_tokens(budget(tokens, marks), letters))
+            .with_some(provider, MemoryPrompt::for_provider);
         let whole = prompt.memory().read(None, usize::MAX).unwrap();
         match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
             (Ok(pieces), Ok(whole)) => prop_assert!(pieces == whole, "{}\n{}", pieces.report(), whole.report()),
@@ -521,16 +466,10 @@ counted! {
     ) {
         let store = InMemoryStore::new();
         let mut ids = ["a", "b"];
-        let mut prompt = MemoryPrompt::new(store.memory(ids[0]).unwrap());
-        if let Some(limit) = limit {
-            prompt.configure(|composer| composer.truncate(Truncate::chars(limit).unwrap()));
-        }
-        if let Some(window) = window {
-            prompt.configure(|composer| composer.window(window));
-        }
-        if let Some(tokens) = tokens {
-            prompt.configure(|composer| composer.max_tokens(tokens, letters));
-        }
+        let mut prompt = MemoryPrompt::new(store.memory(ids[0]).unwrap())
+            .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()))
+            .with_some(window, MemoryPrompt::window)
+            .with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let mut failed = false;
         for happens in life {
             let memory = store.memory(ids[0]).unwrap();

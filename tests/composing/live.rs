@@ -5,18 +5,17 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use crate::counted::counted;
-use memory_prompt::memory::MemoryId;
+use crate::lives::Kept as Rows;
 use memory_prompt::message::{AiMessage, Attributes, Media, Part, Reasoning};
-use memory_prompt::record::{Records, Snapshot};
+use memory_prompt::record::Records;
 use memory_prompt::report::Origin;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Message,
-    MessageWindowChatMemory, Prompt, Result, ToolCall, Truncate,
+    MessageWindowChatMemory, Prompt, ToolCall, Truncate,
 };
 use proptest::prelude::*;
 
@@ -88,7 +87,7 @@ fn what_was_cut_does_not_hold_what_it_was_cut_from() {
 #[test]
 fn a_kept_prompt_of_one_row_holds_one() {
     let (kept, bytes) = live(|| {
-        let memory = Rows::default();
+        let memory = Rows::new("rows");
         memory.add_all((0..30).map(|_| Message::user(text(4 << 20)))).unwrap();
         memory.add(Message::user("the one")).unwrap();
         let words = |text: &str| text.len();
@@ -112,47 +111,6 @@ fn a_long_history_that_is_evicted_leaves_no_list_behind() {
     });
     assert_eq!(memory.all().unwrap().len(), 2);
     assert!(bytes <= MIB / 32, "{bytes}");
-}
-
-/// A memory over a table: each read makes its records from rows.
-#[derive(Debug, Default)]
-struct Rows(Mutex<Vec<Message>>, IdOf);
-
-#[derive(Debug)]
-struct IdOf(MemoryId);
-
-impl Default for IdOf {
-    fn default() -> Self {
-        Self("rows".into())
-    }
-}
-
-impl ChatMemory for Rows {
-    fn id(&self) -> &MemoryId {
-        &self.1.0
-    }
-    fn append(&self, batch: &mut Vec<Message>, _: Option<u64>) -> Result<Range<u64>> {
-        let mut rows = self.0.lock().unwrap();
-        let first = rows.len() as u64;
-        rows.append(batch);
-        Ok(first..rows.len() as u64)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        let rows = self.0.lock().unwrap();
-        let end =
-            before.map_or(rows.len(), |before| rows.len().min(usize::try_from(before).unwrap()));
-        let first = end.saturating_sub(n);
-        let read = (first..end).map(|i| (i as u64, UNIX_EPOCH, rows[i].clone()));
-        let records = Records::from_rows(read);
-        Ok(Snapshot::new(0..rows.len() as u64, records))
-    }
-    fn evict(&self, _: u64) -> Result<u64> {
-        Ok(0)
-    }
-    fn clear(&self) -> Result<()> {
-        self.0.lock().unwrap().clear();
-        Ok(())
-    }
 }
 
 /// Where a message may hold what makes it large.
@@ -351,7 +309,7 @@ counted! {
         prop_assert!(bytes <= shown(messages.iter()) + MIB);
         drop(records);
 
-        let memory = Rows::default();
+        let memory = Rows::new("rows");
         memory.add_all(messages).unwrap();
         let all: Vec<_> = memory.all().unwrap().messages().cloned().collect();
         let memory: Arc<dyn ChatMemory> = Arc::new(memory);

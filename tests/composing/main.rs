@@ -19,10 +19,16 @@ mod lives;
 mod model;
 #[path = "../common/notation.rs"]
 mod notation;
+#[path = "../common/processors.rs"]
+mod processors;
+#[path = "../common/said.rs"]
+mod said;
 #[path = "../common/sent.rs"]
 mod sent;
 #[path = "../provider/setups.rs"]
 mod setups;
+#[path = "../common/through.rs"]
+mod through;
 
 mod again;
 mod against_model;

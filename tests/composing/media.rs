@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::conversations::conversation;
 use crate::counted::counted;
+use crate::setups::Drawn;
 use memory_prompt::message::{Media, Part};
 use memory_prompt::provider::{MediaLimits, Row};
 use memory_prompt::recall::tools::ReadBack;
@@ -53,6 +54,18 @@ fn pictures(n: u32) -> Provider {
 fn composed(provider: Provider, history: &[Message]) -> Result<Prompt> {
     let history = Snapshot::from_messages(history.to_vec());
     Composer::new().window(Window::all()).for_provider(provider).compose_all(&history, &[])
+}
+
+/// A prompt of all that a memory of these holds.
+fn over(history: Vec<Message>, provider: Provider) -> MemoryPrompt {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all());
+    prompt.add_all(history).unwrap();
+    prompt.for_provider(provider)
+}
+
+/// How many pictures and documents are sent.
+fn count(provider: Provider, history: &[Message]) -> usize {
+    composed(provider, history).unwrap().iter().map(media).sum()
 }
 
 fn parts(message: &Message) -> &[Part] {
@@ -107,9 +120,7 @@ fn older_pictures_give_way_and_are_told() {
 
 #[test]
 fn a_placeholder_can_be_read_back() {
-    let memory = DefaultChatMemory::new();
-    memory.add_all(talk(9)).unwrap();
-    let mut prompt = MemoryPrompt::new(memory).window(Window::all()).for_provider(Provider::Groq);
+    let mut prompt = over(talk(9), Provider::Groq);
     let built = prompt.build().unwrap();
     assert!(built[4].text().contains("1 image in message 4."));
     let read = ReadBack::new().run(prompt.memory(), r#"{"message": 4}"#).unwrap();
@@ -213,10 +224,7 @@ fn many_have_to_be_small() {
         let turn = |_| [Message::user([data(side, 10, 100)]), Message::ai("I see.")];
         (0..n).flat_map(turn).collect::<Vec<_>>()
     };
-    let sent = |history: &[Message]| {
-        let prompt = composed(Provider::Anthropic, history).unwrap();
-        prompt.iter().map(media).sum::<usize>()
-    };
+    let sent = |history: &[Message]| count(Provider::Anthropic, history);
     assert_eq!(sent(&turns(90, 2_000)), 90);
     assert_eq!(sent(&turns(20, 2_001)), 20);
     let wide = sent(&turns(21, 2_001));
@@ -229,30 +237,30 @@ fn many_have_to_be_small() {
 
 #[test]
 fn bytes_and_documents_are_counted() {
-    let file = || Part::File(Media::base64("application/pdf", "JVBE".repeat(25)).with_name("a"));
-    let history = |part: &dyn Fn() -> Part| {
-        (0..6).flat_map(|_| [Message::user([part()]), Message::ai("I see.")]).collect::<Vec<_>>()
+    let file = Part::File(Media::base64("application/pdf", "JVBE".repeat(25)).with_name("a"));
+    let history = |part: &Part| {
+        let turn = |_| [Message::user([part.clone()]), Message::ai("I see.")];
+        (0..6).flat_map(turn).collect::<Vec<_>>()
     };
-    let left = |provider, history: &[Message]| {
-        let prompt = composed(provider, history).unwrap();
-        prompt.iter().map(media).sum::<usize>()
-    };
-    assert_eq!(left(taking(|it| it.documents = Some(4)), &history(&file)), 2);
-    assert_eq!(left(taking(|it| it.documents = Some(6)), &history(&file)), 6);
-    assert_eq!(left(taking(|it| it.bytes = Some(399)), &history(&file)), 2);
-    assert_eq!(left(taking(|it| it.together = Some(4)), &history(&|| picture(1))), 2);
-    assert_eq!(left(taking(|it| it.documents = Some(0)), &history(&|| picture(1))), 6);
-    assert_eq!(left(taking(|it| it.pictures = Some(0)), &history(&|| picture(1))), 0);
+    let [files, pictures] = [history(&file), history(&picture(1))];
+    let rules: [(fn(&mut MediaLimits), _, _); 6] = [
+        (|it| it.documents = Some(4), &files, 2),
+        (|it| it.documents = Some(6), &files, 6),
+        (|it| it.bytes = Some(399), &files, 2),
+        (|it| it.together = Some(4), &pictures, 2),
+        (|it| it.documents = Some(0), &pictures, 6),
+        (|it| it.pictures = Some(0), &pictures, 0),
+    ];
+    for (i, (limits, history, left)) in rules.into_iter().enumerate() {
+        assert_eq!(count(taking(limits), history), left, "rule {i}");
+    }
 }
 
 /// What a pin or a temporary holds is never given up: others give way for it, and where it is too
 /// much by itself that is an error.
 #[test]
 fn pins_and_temporaries_stay() {
-    let memory = DefaultChatMemory::new();
-    memory.add_all(talk(9)).unwrap();
-    let mut prompt =
-        MemoryPrompt::new(memory).window(Window::all()).with_pins().for_provider(pictures(3));
+    let mut prompt = over(talk(9), pictures(3)).with_pins();
     prompt.pin(0).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!((shown(&built)[0], shown(&built).len()), (0, 2));
@@ -289,16 +297,9 @@ fn pictures_of_an_answer_are_left_out() {
         }
         Message::from(memory_prompt::message::AiMessage::from_parts(parts))
     };
-    let ask = |text: &str| Message::user(text);
-    let history = [
-        ask("A cat."),
-        made("Here:", 0),
-        ask("Black."),
-        made("", 1),
-        ask("Larger."),
-        made("", 2),
-        ask("Thanks."),
-    ];
+    let [cat, black, larger, thanks] =
+        ["A cat.", "Black.", "Larger.", "Thanks."].map(Message::user);
+    let history = [cat, made("Here:", 0), black, made("", 1), larger, made("", 2), thanks];
     let prompt = composed(Provider::custom(row), &history).unwrap();
     assert_eq!(prompt[1], Message::ai("Here:"));
     assert_eq!(prompt.fate(3), Fate::LeftOut(Reason::Media));
@@ -329,8 +330,7 @@ fn the_place_of_a_cut_is_told_behind_a_placeholder() {
 
 /// The breaks that a growing conversation with a picture a turn has by that.
 fn breaks(taken: u32, turns: usize) -> usize {
-    let memory = DefaultChatMemory::new();
-    let mut prompt = MemoryPrompt::new(memory).window(Window::all()).for_provider(pictures(taken));
+    let mut prompt = over(Vec::new(), pictures(taken));
     let (mut before, mut breaks) = (None::<Prompt>, 0);
     for messages in talk(turns).chunks(2) {
         prompt.memory().add_all(messages.to_vec()).unwrap();
@@ -367,7 +367,7 @@ fn counted_by(
     part: Part,
 ) -> usize {
     let composer = Composer::new().max_tokens(100_000, counter);
-    let composer = provider.into_iter().fold(composer, Composer::for_provider);
+    let composer = composer.with_some(provider, Composer::for_provider);
     let history = Snapshot::from_messages([Message::user([part])]);
     composer.compose_all(&history, &[]).unwrap().report().message_tokens[0]
 }
@@ -529,9 +529,9 @@ fn turn_with_media() -> impl Strategy<Value = Vec<Message>> {
     prop_oneof![
         4 => parts().prop_map(|parts| vec![Message::user(parts), Message::ai("Seen.")]),
         1 => parts().prop_map(|parts| {
-            let result = memory_prompt::message::ToolMessage::new("c1", "draw", parts);
+            let result = Message::tool("c1", "draw", parts);
             let call = Message::ai_calls([ToolCall::new("c1", "draw", "{}")]);
-            vec![Message::user("Draw it."), call, result.into(), Message::ai("Drawn.")]
+            vec![Message::user("Draw it."), call, result, Message::ai("Drawn.")]
         }),
         1 => parts().prop_map(|parts| {
             let said = memory_prompt::message::AiMessage::from_parts(parts);
@@ -548,7 +548,7 @@ counted! {
     #[test]
     fn no_request_is_beyond_its_row(
         history in proptest::collection::vec(turn_with_media(), 1..20),
-        provider in proptest::sample::select(crate::settings::PROVIDERS.to_vec()),
+        provider in proptest::sample::select(crate::setups::PROVIDERS.to_vec()),
         limits in proptest::option::of((0..8_u32, 0..4_u32, 0..9_u32, 100..1_500_u32)),
         (n, pin) in (1..60_usize, proptest::option::of(0..30_u64)),
     ) {

@@ -3,16 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::conversations::{brief, conversation, late_results, stored};
 use crate::counted::counted;
-use crate::setups::{all, compose, providers};
+use crate::notation;
+use crate::said::words;
+use crate::sent::{left_out, position, positions};
+use crate::setups::{Drawn, all, budget, compose, letters, providers};
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, ModelError};
 use memory_prompt::message::UserMessage;
 use memory_prompt::recall::Recall;
-use memory_prompt::report::{Adaptation, Origin, Reason};
+use memory_prompt::report::{Origin, Reason};
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::turn::{Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::{
@@ -20,11 +24,6 @@ use memory_prompt::{
     Prompt, Provider, Result, Tool, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
-
-/// A token a character.
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
 
 /// A text that counts as many tokens as it says: texts of ordinary sizes, without writing them.
 fn said(text: &str) -> usize {
@@ -44,34 +43,23 @@ fn group(ids: impl IntoIterator<Item = String>, result: &str) -> Vec<Message> {
     group
 }
 
-/// The positions that a prompt sends, those of neighbours that became one message included.
-fn positions(prompt: &Prompt) -> Vec<u64> {
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
-    let mut all: Vec<u64> = prompt
-        .with_origins()
-        .filter_map(|(origin, _)| position(origin))
-        .chain(joined.filter_map(|it| it.position))
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// The position of the record that a message of a prompt was, or came from.
-fn position(origin: Origin) -> Option<u64> {
-    match origin {
-        Origin::History(position)
-        | Origin::Truncated(position)
-        | Origin::Cleared(position)
-        | Origin::Adapted(position)
-        | Origin::Joined(Some(position)) => Some(position),
-        _ => None,
-    }
-}
-
 fn is_made_up(prompt: &Prompt) -> bool {
     let mut added = prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added);
     added.any(|(_, message)| message.text() == "(start of the conversation)")
+}
+
+/// What an agent is asked in these stories.
+const TASK: &str = "Tidy up these folders.";
+
+/// The model is told what it is to do.
+#[track_caller]
+fn assert_asked(prompt: &Prompt, told: &str) {
+    let is_asked = prompt.iter().any(|it| it.text().contains(TASK));
+    assert!(is_asked, "{told}: {}\n{}", brief(prompt), prompt.report());
+}
+
+fn calls(round: usize, calls: usize) -> Message {
+    Message::ai_calls((0..calls).map(|i| ToolCall::new(format!("c{round}_{i}"), "look", "{}")))
 }
 
 // A running turn
@@ -80,37 +68,28 @@ fn is_made_up(prompt: &Prompt) -> bool {
 /// model saw calls and results and no task.
 #[test]
 fn a_running_turn_keeps_its_question_however_long_it_runs() {
-    let lost = Arc::new(Mutex::new(Vec::new()));
-    let lost_by_model = Arc::clone(&lost);
-    let rounds = Mutex::new(0);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
     let model = move |ask: &Asking<'_>| -> Result<Reply, ModelError> {
-        let mut round = rounds.lock().unwrap();
-        *round += 1;
-        if !ask.prompt().iter().any(|it| it.text() == "Tidy up these folders.") {
-            lost_by_model.lock().unwrap().push(*round);
-        }
-        let calls = (0..5).map(|i| ToolCall::new(format!("c{round}_{i}"), "look", "{}"));
-        let answer = if *round < 25 { Message::ai_calls(calls) } else { Message::ai("Done.") };
-        Ok(Reply::from(answer))
+        let mut seen = seen.lock().unwrap();
+        seen.push(ask.prompt().clone());
+        let is_over = seen.len() == 25;
+        Ok(Reply::from(if is_over { Message::ai("Done.") } else { calls(seen.len(), 5) }))
     };
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let looks = |_: serde_json::Value| Ok::<_, ToolError>("a folder");
     let conversation =
         Conversation::new(prompt, model).tool(Tool::new("look", "Looks.").repeatable(), looks);
-    conversation.say("Tidy up these folders.").unwrap();
-    assert_eq!(*lost.lock().unwrap(), Vec::<i32>::new());
+    conversation.say(TASK).unwrap();
+    for (i, prompt) in asked.lock().unwrap().iter().enumerate() {
+        assert_asked(prompt, &format!("at {i}"));
+    }
 }
 
-/// Runs a turn of these rounds behind this conversation, and returns its prompts.
-fn turn(
-    prompt: &mut MemoryPrompt,
-    question: &str,
-    rounds: &[usize],
-    steered: usize,
-) -> Result<Vec<Prompt>> {
-    let mut turn = prompt.turn(Message::user(question));
-    turn = turn.tools([Tool::new("look", "Looks.").repeatable()]).max_rounds(u32::MAX);
-    run(&mut turn, prompt, rounds, steered)
+/// A turn for this, of as many rounds as it takes.
+fn looking(mut turn: Turn) -> Turn {
+    turn = turn.tools([Tool::new("look", "Looks.").repeatable()]);
+    turn.max_rounds(u32::MAX)
 }
 
 /// Runs these rounds of a turn, to which the user adds something after each `steered` rounds, and
@@ -127,9 +106,7 @@ fn run(
             Next::Ask(ask) => {
                 prompts.push(ask.prompt().clone());
                 let Some((round, calls)) = rounds.next() else { return Ok(prompts) };
-                let calls =
-                    (0..*calls).map(|i| ToolCall::new(format!("c{round}_{i}"), "look", "{}"));
-                turn.answer(Message::ai_calls(calls))?;
+                turn.answer(self::calls(round, *calls))?;
             }
             Next::Call(calls) => {
                 for call in calls {
@@ -149,22 +126,15 @@ fn run(
 #[test]
 fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
     for tokens in [None, Some(600)] {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-        if let Some(tokens) = tokens {
-            prompt.configure(|composer| composer.max_tokens(tokens, letters));
-        }
-        let request = || {
-            let turn = Turn::new("Tidy up these folders.").with_id("request 1");
-            turn.tools([Tool::new("look", "Looks.").repeatable()]).max_rounds(u32::MAX)
-        };
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        let prompt = prompt.with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
+        let request = || looking(Turn::new(TASK).with_id("request 1"));
         let mut first = request();
         run(&mut first, &prompt, &[3; 60], 0).unwrap();
         first.interrupt(OnInterrupt::Keep);
         assert!(matches!(first.next(&prompt).unwrap(), Next::Done(_)));
-        let prompts = run(&mut request(), &prompt, &[3; 20], 0).unwrap();
-        for (i, prompt) in prompts.iter().enumerate() {
-            let is_asked = prompt.iter().any(|it| it.text() == "Tidy up these folders.");
-            assert!(is_asked, "at {i}: {}\n{}", brief(prompt), prompt.report());
+        for prompt in run(&mut request(), &prompt, &[3; 20], 0).unwrap() {
+            assert_asked(&prompt, &format!("{tokens:?}"));
         }
     }
 }
@@ -175,9 +145,9 @@ fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
 fn a_running_turn_keeps_its_question_where_the_user_adds_to_it() {
     for n in 1..4 {
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
-        for prompt in turn(&mut prompt, "Tidy up these folders.", &[2; 12], 3).unwrap() {
-            let is_asked = prompt.iter().any(|it| it.text() == "Tidy up these folders.");
-            assert!(is_asked, "{n}: {}\n{}", brief(&prompt), prompt.report());
+        let mut turn = looking(prompt.turn(Message::user(TASK)));
+        for prompt in run(&mut turn, &prompt, &[2; 12], 3).unwrap() {
+            assert_asked(&prompt, &format!("last({n})"));
         }
     }
 }
@@ -270,25 +240,20 @@ counted! {
     #[test]
     fn a_running_turn_is_sent_its_question(
         Agent { before, rounds, .. } in agents(200), window in windows(), last in proptest::option::of(1usize..30),
-        marked in any::<bool>(), budget in proptest::option::weighted(0.4, 400usize..4_000),
+        marked in any::<bool>(), tokens in proptest::option::weighted(0.4, 400usize..4_000),
         provider in proptest::option::of(providers()), steered in 0usize..5,
     ) {
         let window = last.map_or(window.0, Window::last);
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
-        if let Some(provider) = provider {
-            prompt.configure(|composer| composer.for_provider(provider));
-        }
-        if let Some(tokens) = budget {
-            let budget = Budget::new(tokens);
-            let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
-            prompt.configure(|composer| composer.max_tokens(budget, letters));
-        }
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        let mut prompt = prompt
+            .with_some(provider, MemoryPrompt::for_provider)
+            .with_some(tokens, |it, tokens| it.max_tokens(budget(tokens, marked), letters));
         prompt.add_all(Agent { before, asked: 0, rounds: Vec::new() }.opening()).unwrap();
-        let prompts = turn(&mut prompt, "the task", &rounds, steered).unwrap();
+        let mut turn = looking(prompt.turn(Message::user(TASK)));
+        let prompts = run(&mut turn, &prompt, &rounds, steered).unwrap();
         prop_assert_eq!(prompts.len(), 201);
         for (i, prompt) in prompts.iter().enumerate() {
-            let has_it = prompt.iter().any(|it| it.text().contains("the task"));
-            prop_assert!(has_it, "at {i}: {}\n{}", brief(prompt), prompt.report());
+            assert_asked(prompt, &format!("at {i}"));
         }
     }
 
@@ -298,11 +263,9 @@ counted! {
         agent in agents(200), (window, step) in windows(), provider in proptest::option::of(providers()),
         user in any::<bool>(),
     ) {
-        let window = if user { window.starting_with_user() } else { window };
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
-        if let Some(provider) = provider {
-            prompt.configure(|composer| composer.for_provider(provider));
-        }
+        let window = window.with_if(user, Window::starting_with_user);
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         prompt.add_all(agent.opening()).unwrap();
         let mut prompts = vec![prompt.build().unwrap()];
         let mut appended = 0;
@@ -325,10 +288,8 @@ counted! {
     ) {
         // What a provider is sent in the place of empty results has room above the marks.
         let budget = Budget::new(3 * (low + room)).stepped(low, low + room).unwrap();
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
-        if let Some(provider) = provider {
-            prompt.configure(|composer| composer.for_provider(provider));
-        }
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         let opening = agent.opening();
         let mut appended = opening.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
         prompt.add_all(opening).unwrap();
@@ -357,11 +318,9 @@ counted! {
 #[test]
 fn the_question_is_sent_before_anything_of_its_turn() {
     let budget = Budget::new(8_000).stepped(3_000, 6_000).unwrap();
-    let mut history =
-        vec![Message::user("800"), Message::ai("1200"), Message::user("3100 Translate this.")];
-    for id in ["c1", "c2"] {
-        history.extend(group([id.to_owned()], "1500"));
-    }
+    let history = notation::conversation(
+        "u:800 a:1200 u:3100_Translate_this. call:c1 t:c1=1500 call:c2 t:c2=1500",
+    );
     for provider in all() {
         let composer = Composer::new().max_tokens(budget, said).for_provider(provider);
         let prompt = compose(&composer, &history, &[]).unwrap();
@@ -373,14 +332,12 @@ fn the_question_is_sent_before_anything_of_its_turn() {
 /// The question had four parts in a hundred of the room, and was left out as too much.
 #[test]
 fn a_question_that_fits_is_never_over_the_budget() {
-    let mut history = vec![Message::user(x(5)), Message::ai(x(5))];
-    history.push(Message::ai_calls([ToolCall::new("c", "", x(10))]));
-    history.push(Message::tool("c", "", x(10)));
-    history.push(Message::user(x(44)));
-    history.push(Message::ai_calls([ToolCall::new("d", "", x(10))]));
-    history.push(Message::tool("d", "", x(6)));
-    history.extend([Message::ai(x(24)), Message::user(x(5))]);
-    history.extend([Message::user(x(44)), Message::ai(x(64)), Message::ai(x(9))]);
+    let call = |id: &str| Message::ai_calls([ToolCall::new(id, "", x(10))]);
+    let [u5, u44] = [5, 44].map(|n| Message::user(x(n)));
+    let mut history = vec![u5.clone(), Message::ai(x(5))];
+    history.extend([call("c"), Message::tool("c", "", x(10)), u44.clone()]);
+    history.extend([call("d"), Message::tool("d", "", x(6)), Message::ai(x(24)), u5]);
+    history.extend([u44, Message::ai(x(64)), Message::ai(x(9))]);
     for tokens in 90..200 {
         for provider in [Provider::Vllm, Provider::OpenAi, Provider::Anthropic] {
             let composer = Composer::new().max_tokens(tokens, letters).for_provider(provider);
@@ -390,20 +347,35 @@ fn a_question_that_fits_is_never_over_the_budget() {
     }
 }
 
+/// Returns how many messages the largest of these budgets sends, of which none sends fewer than a
+/// smaller one; unless something is left out alone, where that is free.
+#[track_caller]
+fn never_fewer(
+    composer: &Composer,
+    (tokens, counter): (Range<usize>, fn(&str) -> usize),
+    history: &[Message],
+    free: bool,
+) -> usize {
+    let mut most = 0;
+    for tokens in tokens {
+        let composer = composer.clone().max_tokens(tokens, counter);
+        let Ok(prompt) = compose(&composer, history, &[]) else { continue };
+        let sent = positions(&prompt).len();
+        let is_free = free && is_over_budget(&prompt);
+        assert!(sent >= most || is_free, "{tokens}: {sent} of {most}\n{}", prompt.report());
+        most = if is_free { most } else { sent };
+    }
+    most
+}
+
 /// With 202 tokens three messages were sent, and with 220 to 247 one: questions that were put in
 /// front did not count when fewer messages were tried.
 #[test]
 fn a_larger_budget_sends_no_fewer_of_four_messages() {
     let history =
         [Message::ai(x(40)), Message::user(x(60)), Message::ai(x(40)), Message::user(x(60))];
-    let mut sent = 0;
-    for tokens in 60..300 {
-        let composer = Composer::new().max_tokens(tokens, letters).for_provider(Provider::DeepSeek);
-        let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
-        assert!(prompt.report().sent >= sent, "{tokens}: {}", prompt.report());
-        sent = prompt.report().sent;
-    }
-    assert_eq!(sent, 4);
+    let composer = Composer::new().for_provider(Provider::DeepSeek);
+    assert_eq!(never_fewer(&composer, (60..300, letters), &history, false), 4);
 }
 
 /// The question of two messages counted as one unit where it was owed its place, and as two where
@@ -415,17 +387,8 @@ fn a_larger_budget_sends_no_fewer_where_a_question_has_two_messages() {
     history.extend(group(["c0".to_owned(), "c0".to_owned()], &x(40)));
     history.extend(group(["c1".to_owned(), "c2".to_owned()], &x(60)));
     history.extend([Message::user(x(46)), Message::user(x(43))]);
-    let mut sent = 0;
-    for tokens in 300..900 {
-        let composer =
-            Composer::new().max_tokens(tokens, letters).for_provider(Provider::ClaudeOnBedrock);
-        let Ok(prompt) = compose(&composer.notice(Notice::new()), &history, &[]) else { continue };
-        if !is_over_budget(&prompt) {
-            assert!(prompt.report().sent >= sent, "{tokens}: {}", prompt.report());
-            sent = prompt.report().sent;
-        }
-    }
-    assert_eq!(sent, 10);
+    let composer = Composer::new().for_provider(Provider::ClaudeOnBedrock).notice(Notice::new());
+    assert_eq!(never_fewer(&composer, (300..900, letters), &history, true), 10);
 }
 
 /// A late result takes the first call of the history along, and nothing stands before that. But the
@@ -433,44 +396,23 @@ fn a_larger_budget_sends_no_fewer_where_a_question_has_two_messages() {
 /// was looked for and not found, and the whole turn went.
 #[test]
 fn a_larger_budget_sends_no_fewer_where_a_late_result_takes_the_first_call_along() {
-    let calls = |ids: &[&str]| {
-        let calls = ids.iter().map(|id| ToolCall::new(*id, "look", "{}"));
-        Message::ai_calls(calls)
-    };
-    let mut history = vec![calls(&["c0", "c1", "c2"]), Message::user(x(60)), Message::ai(x(60))];
+    let call = notation::message("call:c0,c1,c2");
+    let mut history = vec![call, Message::user(x(60)), Message::ai(x(60))];
     history.push(Message::tool("c2", "look", ""));
     history.extend(group(["d0".to_owned(), "d1".to_owned()], &x(60)));
     history.extend([Message::user(x(60)), Message::ai(x(20))]);
     history.extend(group(["e0".to_owned(), "e1".to_owned()], &x(60)));
-    let mut sent = 0;
-    for tokens in 300..1_000 {
-        let composer = Composer::new().max_tokens(tokens, letters).for_provider(Provider::Gemini);
-        let Ok(prompt) = compose(&composer.notice(Notice::new()), &history, &[]) else { continue };
-        if !is_over_budget(&prompt) {
-            let now = positions(&prompt).len();
-            assert!(now >= sent, "{tokens}: {:?}\n{}", positions(&prompt), prompt.report());
-            sent = now;
-        }
-    }
-    assert_eq!(sent, history.len());
+    let composer = Composer::new().for_provider(Provider::Gemini).notice(Notice::new());
+    assert_eq!(never_fewer(&composer, (300..1_000, letters), &history, true), history.len());
 }
 
 /// The result of an old booking came late, and the window had no room for the question of that
 /// turn. So six messages were left out up to the newest question, with the exchange in the middle.
 #[test]
 fn a_window_opens_with_the_next_question_where_there_is_no_room_for_the_one_of_a_late_result() {
-    let call = |id: &str| Message::ai_calls([ToolCall::new(id, "f", "{}")]);
-    let history = [
-        Message::user("book"),
-        call("c1"),
-        Message::user("and the weather?"),
-        Message::tool("c1", "f", "late"),
-        call("c2"),
-        Message::tool("c2", "f", "sunny"),
-        Message::ai("It is sunny."),
-        Message::user("thanks"),
-        Message::user("bye"),
-    ];
+    let history = notation::conversation(
+        "u:book call:c1 u:and_the_weather? t:c1=late call:c2 t:c2=sunny a:Sunny. u:thanks u:bye",
+    );
     let sent = |n| {
         let composer = Composer::new().for_provider(Provider::Anthropic).max_messages(n);
         positions(&compose(&composer, &history, &[]).unwrap())
@@ -485,20 +427,13 @@ fn a_window_opens_with_the_next_question_where_there_is_no_room_for_the_one_of_a
 #[test]
 fn a_larger_budget_sends_no_less_behind_a_steered_message() {
     let mut history = vec![Message::user("w ".repeat(300)), Message::ai("I am at it, wait.")];
-    let words = |text: &str| text.split_whitespace().count();
     history.extend(group(["a".to_owned()], "w w w"));
     history.push(UserMessage::new("only in town, please").steered().into());
     history.extend(group(["b".to_owned()], "w w w"));
     history.extend([Message::ai("done both"), Message::user("and now?")]);
     for provider in [Provider::Anthropic, Provider::Mistral] {
-        let mut sent = 0;
-        for tokens in 40..300 {
-            let composer = Composer::new().max_tokens(tokens, words).for_provider(provider);
-            let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
-            let now = positions(&prompt).len();
-            assert!(now >= sent || is_over_budget(&prompt), "{tokens}: {}", prompt.report());
-            sent = sent.max(now);
-        }
+        let composer = Composer::new().for_provider(provider);
+        let sent = never_fewer(&composer, (40..300, words), &history, true);
         assert_eq!(sent, 5, "the question of 300 words has no room");
     }
 }
@@ -507,12 +442,9 @@ fn a_larger_budget_sends_no_less_behind_a_steered_message() {
 /// something older, but not with the notice that this asked for.
 #[test]
 fn a_notice_gives_way_before_a_build_fails() {
-    let mut history = Vec::new();
-    for i in 0..2 {
-        let answer = format!("old answer {i} {}", "word ".repeat(6));
-        history.extend([Message::user(format!("old question {i}")), Message::ai(answer)]);
-    }
-    history.push(Message::user("new question"));
+    let old = format!("old_answer_{}", "word_".repeat(6));
+    let history = format!("u:old_question_0 a:{old} u:old_question_1 a:{old} u:new_question");
+    let history = notation::conversation(&history);
     let composer = |tokens| Composer::new().notice(Notice::new()).max_tokens(tokens, Estimate);
     let needed = match compose(&composer(1), &history, &[]).unwrap_err().kind() {
         ErrorKind::Budget { needed, .. } => needed,
@@ -528,20 +460,12 @@ fn a_notice_gives_way_before_a_build_fails() {
 /// was sent, with 43 to 50 a made-up opening in its place.
 #[test]
 fn a_larger_budget_keeps_the_question_of_a_window_that_stands_alone() {
-    let words = |text: &str| text.split_whitespace().count();
     let mut history = vec![Message::ai("Hello, how can I help you?")];
     history.push(Message::user("What is in these eight files?"));
     history.extend(group(["a".to_owned()], &"w ".repeat(20)));
-    let mut sent = 0;
-    for tokens in 20..80 {
-        let composer = Composer::new().window(Window::all().exactly());
-        let composer = composer.max_tokens(tokens, words).for_provider(Provider::Anthropic);
-        let Ok(prompt) = compose(&composer, &history, &[]) else { continue };
-        let now = positions(&prompt).len();
-        assert!(now >= sent, "{tokens}: {}", prompt.report());
-        sent = now;
-    }
-    assert_eq!(sent, history.len());
+    let composer = Composer::new().window(Window::all().exactly());
+    let composer = composer.for_provider(Provider::Anthropic);
+    assert_eq!(never_fewer(&composer, (20..80, words), &history, false), history.len());
 }
 
 /// A call of a loop of one's own had no result, and the note of a turn of a dead process stood
@@ -550,22 +474,16 @@ fn a_larger_budget_keeps_the_question_of_a_window_that_stands_alone() {
 fn the_note_of_a_turn_parts_no_call_from_what_answers_it() {
     let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Mistral, Provider::Gemini];
     for provider in providers.map(Some).into_iter().chain([None]) {
-        for answered in [false, true] {
-            let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-            if let Some(provider) = provider {
-                prompt = prompt.for_provider(provider);
-            }
+        for answered in ["", " t:c/taxi=comes"] {
+            let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+            let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
             let mut dead = prompt.turn("Book a room.");
             let Next::Ask(_) = dead.next(&prompt).unwrap() else { panic!() };
-            dead.answer(Message::ai_calls([ToolCall::new("a", "book", "{}")])).unwrap();
+            dead.answer(notation::message("call:a/book")).unwrap();
             let Next::Call(_) = dead.next(&prompt).unwrap() else { panic!() };
             drop(dead);
-            prompt.add(Message::user("And a taxi.")).unwrap();
-            let calls = ["b", "c"].map(|id| ToolCall::new(id, "taxi", "{}"));
-            prompt.add(Message::ai_calls(calls)).unwrap();
-            if answered {
-                prompt.add(Message::tool("c", "taxi", "comes")).unwrap();
-            }
+            let history = format!("u:And_a_taxi. call:b/taxi,c/taxi{answered}");
+            prompt.add_all(notation::conversation(&history)).unwrap();
             let mut turn = prompt.turn("Well?");
             let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
             let kinds: Vec<_> = ask.prompt().iter().map(Message::is_tool).collect();
@@ -633,29 +551,18 @@ fn a_notice_that_is_not_sent_takes_no_room() {
 /// The call of a late result opened a prompt whose window wants the user first.
 #[test]
 fn a_window_opens_with_the_user_where_a_late_result_brings_an_older_call() {
-    let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
-    let late = Message::tool("c", "look", "late");
-    let [u0, u2, u4] = ["zero", "two", "four"].map(Message::user);
-    let history = [u0, call, u2, late, u4, Message::ai("five")];
+    let history = notation::conversation("u:zero call:c u:two t:c=late u:four a:five");
     let composer = Composer::new().window(Window::last(4).starting_with_user());
     let prompt = compose(&composer, &history, &[]).unwrap();
     assert!(prompt[0].is_user(), "{}", brief(&prompt));
-    let why: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
-    assert!(why.contains(&(3, Reason::RestOfTurn)), "{}", prompt.report());
+    assert!(left_out(&prompt).contains(&(3, Reason::RestOfTurn)), "{}", prompt.report());
 }
 
 /// The next question was too large for the budget and left out alone, and the prompt began on the
 /// answer to it.
 #[test]
 fn a_window_opens_with_the_user_where_the_next_question_is_left_out_alone() {
-    let history = [
-        Message::user("one"),
-        Message::ai("1"),
-        Message::user(x(90)),
-        Message::ai("2"),
-        Message::user("three"),
-        Message::ai("3"),
-    ];
+    let history = notation::conversation(&format!("u:one a:1 u:{} a:2 u:three a:3", x(90)));
     let window = Window::all().starting_with_user();
     let mut opened = 0;
     for tokens in 20..160 {
@@ -715,16 +622,12 @@ counted! {
         (tokens, messages) in ordinary(), provider in proptest::option::of(providers()),
         marked in any::<bool>(), user in any::<bool>(),
     ) {
-        let budget = Budget::new(tokens);
-        let budget =
-            if marked { budget.stepped(tokens * 3 / 8, tokens * 3 / 4).unwrap() } else { budget };
-        let window = Window::all();
-        let mut composer =
-            Composer::new().window(if user { window.starting_with_user() } else { window });
-        composer = composer.max_tokens(budget, said);
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let (low, high) = (tokens * 3 / 8, tokens * 3 / 4);
+        let budget = Budget::new(tokens).with_if(marked, |it| it.stepped(low, high).unwrap());
+        let composer = Composer::new()
+            .window(Window::all().with_if(user, Window::starting_with_user))
+            .max_tokens(budget, said)
+            .with_some(provider, Composer::for_provider);
         let question = messages.iter().rposition(Message::is_user).unwrap();
         match compose(&composer, &messages, &[]) {
             Ok(prompt) => {
@@ -743,14 +646,10 @@ counted! {
 }
 
 fn budgeted(tokens: usize, window: Option<Window>, provider: Option<Provider>) -> Composer {
-    let mut composer = Composer::new().max_tokens(tokens, letters);
-    if let Some(window) = window {
-        composer = composer.window(window);
-    }
-    if let Some(provider) = provider {
-        composer = composer.for_provider(provider);
-    }
-    composer
+    Composer::new()
+        .max_tokens(tokens, letters)
+        .with_some(window, Composer::window)
+        .with_some(provider, Composer::for_provider)
 }
 
 fn any_window() -> impl Strategy<Value = Option<Window>> {
@@ -761,7 +660,7 @@ fn any_window() -> impl Strategy<Value = Option<Window>> {
         (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ];
     let window = (kind, any::<bool>())
-        .prop_map(|(window, user)| if user { window.starting_with_user() } else { window });
+        .prop_map(|(window, user)| window.with_if(user, Window::starting_with_user));
     proptest::option::of(window)
 }
 
@@ -813,7 +712,7 @@ counted! {
         let stored = stored(&conversation);
         let composed = |tokens| {
             let composer = budgeted(tokens, window, provider);
-            let composer = if noticed { composer.notice(Notice::new()) } else { composer };
+            let composer = composer.with_if(noticed, |it| it.notice(Notice::new()));
             compose(&composer, &stored, &[])
         };
         let Ok(smaller) = composed(tokens) else { return Ok(()) };
@@ -847,13 +746,9 @@ counted! {
     ) {
         let stored = stored(&conversation);
         let composed = |tokens| {
-            let mut composer = budgeted(tokens, window, provider);
-            if noticed {
-                composer = composer.notice(Notice::new());
-            }
-            if let Some(limit) = limit {
-                composer = composer.truncate(Truncate::chars(limit).unwrap());
-            }
+            let composer = budgeted(tokens, window, provider)
+                .with_if(noticed, |it| it.notice(Notice::new()))
+                .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
             compose(&composer, &stored, &[])
         };
         let needed = |result: Result<Prompt>| match result.as_ref().map_err(Error::kind) {
@@ -877,7 +772,7 @@ counted! {
         prompt.configure(|_| budgeted(tokens, window, provider));
         let without = prompt.preview();
         let recall = Recall::words().tokens(asked);
-        prompt.set_recall(if kept { recall.keep_free() } else { recall });
+        prompt.set_recall(recall.with_if(kept, Recall::keep_free));
         let with = prompt.preview();
         prop_assert_eq!(with.is_ok(), without.is_ok(), "{:?}, {:?}", with, without);
     }
@@ -891,24 +786,22 @@ counted! {
     ) {
         let stored = if is_late { late } else { stored(&conversation) };
         let window = window.unwrap_or(Window::last(10)).starting_with_user();
-        let mut composer = Composer::new().window(window);
-        if let Some(tokens) = tokens {
-            composer = composer.max_tokens(tokens, letters);
-        }
+        let composer = Composer::new().window(window);
+        let composer = composer.with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let Ok(prompt) = compose(&composer, &stored, &[]) else { return Ok(()) };
         let report = prompt.report();
         let first = prompt.with_origins().find_map(|(origin, message)| Some((position(origin)?, message)));
-        let Some((position, _)) = first.filter(|(_, first)| !first.is_user()) else { return Ok(()) };
+        let Some((at, _)) = first.filter(|(_, first)| !first.is_user()) else { return Ok(()) };
         let begins = |it: &(Origin, &Message)| {
             let is_steered = matches!(it.1, Message::User(user) if user.is_steered());
-            it.1.is_user() && !is_steered && self::position(it.0).is_some()
+            it.1.is_user() && !is_steered && position(it.0).is_some()
         };
         let older = usize::try_from(report.older + report.over_budget).unwrap();
         let cut = stored[..older.min(stored.len())].iter().any(|it| !it.is_private())
-            || report.left_out.iter().any(|it| it.why == Reason::OverBudget && it.position < position);
+            || report.left_out.iter().any(|it| it.why == Reason::OverBudget && it.position < at);
         // Its result came behind the first question: it is news of that turn.
-        let question = prompt.with_origins().filter(begins).filter_map(|it| self::position(it.0)).min();
-        let news = report.moved.iter().any(|it| it.call == position && Some(it.position) > question);
+        let question = prompt.with_origins().filter(begins).filter_map(|it| position(it.0)).min();
+        let news = report.moved.iter().any(|it| it.call == at && Some(it.position) > question);
         prop_assert!(question.is_none() || !cut || news, "{}\n{}\n{report}", brief(&stored), brief(&prompt));
     }
 }

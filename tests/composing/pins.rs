@@ -5,42 +5,43 @@ use std::sync::Arc;
 
 use memory_prompt::compose::Placement;
 use memory_prompt::conversation::{Conversation, Scripted};
-use memory_prompt::memory::{Append, Expected, Limits, MemoryId, Read};
-use memory_prompt::message::ToolMessage;
+use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::{Adaptation, Break, Origin, Reason};
-use memory_prompt::summary::CompactionPolicy;
+use memory_prompt::report::{Adaptation, Break, Reason};
 use memory_prompt::token::Estimate;
-use memory_prompt::truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::truncate::{Truncate, TruncateContext};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Prompt, Provider, Recall,
-    ToolCall, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, MessageWindowChatMemory, Prompt, Provider, Recall, Result, Window,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use crate::conversations::{self, broken_groups, late_results, life};
 use crate::counted::counted;
-use crate::sent::{accounted, sent, texts, window};
-
-fn chatter(n: usize) -> impl Iterator<Item = Message> {
-    (0..n).map(|i| Message::user(format!("chatter {i}")))
-}
+use crate::notation::{conversation, message};
+use crate::processors::Drops;
+use crate::said::{chatter, group, policy, talk};
+use crate::sent::{accounted, recalled, sent, texts, window};
+use crate::setups::{Drawn, budget};
+use crate::through::through;
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).with_pins()
 }
 
-fn group(id: &str) -> [Message; 2] {
-    [Message::ai_calls([ToolCall::new(id, "look", "{}")]), Message::tool(id, "look", "seen")]
+/// A prompt that sends so many messages of these, and pins.
+fn last(n: usize, said: impl IntoIterator<Item = Message>) -> MemoryPrompt {
+    let prompt = over(DefaultChatMemory::new()).max_messages(n);
+    prompt.add_all(said).unwrap();
+    prompt
 }
 
 #[test]
 fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
-    let mut prompt = over(DefaultChatMemory::new()).system("Be brief.").max_messages(3);
-    prompt.add_all(["zero", "one", "two", "three"].map(Message::user)).unwrap();
+    let said = ["zero", "one", "two", "three"].map(Message::user);
+    let mut prompt = last(3, said).system("Be brief.");
     assert_eq!(prompt.pin(2).unwrap(), [2]);
     let before = prompt.build().unwrap();
     assert_eq!(texts(&before), ["Be brief.", "one", "two", "three"]);
@@ -54,12 +55,10 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
     assert!(passed.report().to_string().contains("pinned     2: sent before the window"));
 
     // The report had a line for each of them.
-    let mut many = over(DefaultChatMemory::new());
-    many.add_all(chatter(26)).unwrap();
+    let mut many = last(1, chatter(26));
     for position in (0..24).step_by(2) {
         many.pin(position).unwrap();
     }
-    many.configure(|composer| composer.window(Window::last(1)));
     let shown = many.build().unwrap().report().to_string();
     let lines: Vec<_> = shown.lines().filter(|line| line.contains("pinned")).collect();
     let line = "  pinned     12 messages at 0, 2, 4, 6, 8, 10, 12, 14 …: sent before the window";
@@ -81,16 +80,9 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
 
 #[test]
 fn whichever_message_of_a_tool_group_is_pinned_all_of_it_is() {
-    let calls = ["a", "b"].map(|id| ToolCall::new(id, "look", "{}"));
-    let history = [
-        Message::user("look at both"),
-        Message::ai_calls(calls),
-        Message::tool("b", "look", "result of b"),
-        Message::tool("a", "look", "result of a"),
-    ];
+    let history = conversation("u:look_at_both call:a,b t:b=result_of_b t:a=result_of_a");
     for position in 1..4 {
-        let mut prompt = over(DefaultChatMemory::new()).max_messages(1);
-        prompt.add_all(history.iter().cloned().chain(chatter(30))).unwrap();
+        let mut prompt = last(1, history.iter().cloned().chain(chatter(30)));
         assert_eq!(prompt.pin(position).unwrap(), [1, 2, 3]);
         assert_eq!(prompt.pin(1).unwrap(), [1, 2, 3]); // what is pinned stays pinned
         assert_eq!(prompt.pins().unwrap(), [1, 2, 3]);
@@ -102,21 +94,17 @@ fn whichever_message_of_a_tool_group_is_pinned_all_of_it_is() {
 
 #[test]
 fn a_result_that_comes_late_belongs_to_the_pin() {
-    let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
-    prompt.add(Message::ai_calls([ToolCall::new("slow", "look", "{}")])).unwrap();
+    let mut prompt = last(2, conversation("call:slow"));
     prompt.pin(0).unwrap();
-    prompt.add_all(chatter(40)).unwrap();
-    let open = prompt.build().unwrap();
-    assert_eq!(open[1].text(), "No result was recorded for this call.");
-    let running =
-        ToolMessage::new("slow", "look", "still running").with_attribute("turn:stand_in", true);
-    prompt.add(Message::Tool(running)).unwrap();
-    prompt.add_all(chatter(40)).unwrap();
-    assert_eq!(prompt.build().unwrap()[1].text(), "still running");
-    prompt.add(Message::tool("slow", "look", "seen at last")).unwrap();
-    prompt.add_all(chatter(40)).unwrap();
-    let built = prompt.build().unwrap();
-    assert_eq!(built[1].text(), "seen at last", "{}", built.report());
+    for (comes, told) in [
+        (None, "No result was recorded for this call."),
+        (Some("wait:slow=still_running"), "still running"),
+        (Some("t:slow=seen_at_last"), "seen at last"),
+    ] {
+        prompt.add_all(comes.map(message).into_iter().chain(chatter(40))).unwrap();
+        let built = prompt.build().unwrap();
+        assert_eq!(built[1].text(), told, "{}", built.report());
+    }
     assert_eq!(prompt.pins().unwrap(), [0, 82]);
     assert!(prompt.unpin(82).unwrap());
     assert_eq!(prompt.build().unwrap().len(), 2);
@@ -127,35 +115,31 @@ fn a_pinned_result_that_came_late_is_not_summarised() {
     // Two calls were pinned while one of them ran. Its result came later, and was sent with the
     // pin; but what was due held it too, a result without its call.
     let prompt = over(DefaultChatMemory::new()).with_summary();
-    let calls = [ToolCall::new("a", "book", "{}"), ToolCall::new("b", "book", "{}")];
-    prompt.add_all([Message::user("Book it."), Message::ai_calls(calls)]).unwrap();
-    prompt.add(Message::tool("a", "book", "booked A")).unwrap();
+    prompt.add_all(conversation("u:Book_it. call:a/book,b/book t:a/book=booked")).unwrap();
     assert_eq!(prompt.pin(1).unwrap(), [1, 2]);
-    prompt.add(Message::user("Still there?")).unwrap();
-    prompt.add(Message::tool("b", "book", "booked B, late")).unwrap();
-    for i in 0..20 {
-        prompt.add_all([Message::user(format!("q {i}")), Message::ai("a")]).unwrap();
-    }
+    prompt
+        .add_all(conversation("u:Still_there? t:b/book=booked_late").into_iter().chain(talk(20)))
+        .unwrap();
     assert_eq!(prompt.pins().unwrap(), [1, 2, 4]);
-    let due = prompt.compaction(&CompactionPolicy::messages(4, 4).unwrap()).unwrap().unwrap();
+    let due = prompt.compaction(&policy(4, 4)).unwrap().unwrap();
     assert!(due.covers > 5);
     assert!(due.records.messages().all(|it| !it.is_tool()), "{}", due.transcript());
     let two = due.records.messages().take(2).cloned().collect::<Vec<_>>();
-    assert_eq!(two, [Message::user("Book it."), Message::user("Still there?")]);
+    assert_eq!(two, conversation("u:Book_it. u:Still_there?"));
 }
 
 #[test]
 fn what_can_never_be_sent_is_not_pinned() {
-    let prompt = over(DefaultChatMemory::new());
-    let custom = Message::custom([("k".to_owned(), 1.into())]);
-    prompt.add_all([custom, Message::tool("of nobody", "look", "?")]).unwrap();
+    let prompt = last(10, conversation("log:1 t:of_nobody=?"));
     for position in [0, 1, 2, u64::MAX] {
         let error = prompt.pin(position).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.to_string().starts_with("pin: "), "{error}");
     }
     // A memory without a slot for it keeps the system message as a record.
-    let prompt = over(First::new([Message::system("Be brief."), Message::user("hi")]));
+    let five = Five(DefaultChatMemory::new());
+    five.add_all(conversation("s:Be_brief. u:hi")).unwrap();
+    let prompt = over(five);
     assert_eq!(prompt.pin(0).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(prompt.preview().unwrap().len(), 2, "it has no pins, and composes all the same");
     assert!(prompt.pins().unwrap().is_empty());
@@ -163,36 +147,10 @@ fn what_can_never_be_sent_is_not_pinned() {
 
 /// A memory of five methods.
 #[derive(Debug)]
-struct First(MemoryId, DefaultChatMemory);
+struct Five(DefaultChatMemory);
 
-impl First {
-    fn new(messages: impl IntoIterator<Item = Message>) -> Self {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(messages).unwrap();
-        Self("first".into(), memory)
-    }
-}
-
-impl ChatMemory for First {
-    fn id(&self) -> &MemoryId {
-        &self.0
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<std::ops::Range<u64>> {
-        self.1.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
-        self.1.read(before, n)
-    }
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.1.evict(before)
-    }
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.1.clear()
-    }
+impl ChatMemory for Five {
+    through!(0: id append read evict clear);
 }
 
 #[test]
@@ -215,39 +173,15 @@ fn who_sends_no_pins_is_told_so_and_reads_none() {
 struct Noting(Arc<dyn ChatMemory>, Mutex<Vec<Read>>);
 
 impl ChatMemory for Noting {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<std::ops::Range<u64>> {
-        self.0.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+    through!(0: id append append_with evict clear limits);
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         assert!(before.is_none());
         self.1.lock().push(Read::newest(n));
         self.0.read(before, n)
     }
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.0.evict(before)
-    }
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.0.clear()
-    }
-    fn append_with(
-        &self,
-        append: &mut Append,
-    ) -> memory_prompt::Result<memory_prompt::memory::Appended> {
-        self.0.append_with(append)
-    }
-    fn read_with(&self, read: &Read) -> memory_prompt::Result<Snapshot> {
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
         self.1.lock().push(read.clone());
         self.0.read_with(read)
-    }
-    fn limits(&self) -> Limits {
-        self.0.limits()
     }
 }
 
@@ -301,7 +235,7 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
 /// A counter that notes how often it counts.
 struct Counting(Arc<Mutex<usize>>);
 impl memory_prompt::token::TokenCounter for Counting {
-    fn count_text(&self, text: &str) -> memory_prompt::Result<usize> {
+    fn count_text(&self, text: &str) -> Result<usize> {
         *self.0.lock() += 1;
         Estimate.count_text(text)
     }
@@ -362,8 +296,8 @@ fn forgotten(store: &dyn ChatMemoryStore) {
 
 #[test]
 fn a_memory_that_evicts_evicts_what_is_pinned() {
-    let mut prompt =
-        over(MessageWindowChatMemory::new(DefaultChatMemory::new(), 10).unwrap()).max_messages(2);
+    let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 10).unwrap();
+    let mut prompt = over(memory).max_messages(2);
     prompt.add_all(chatter(5)).unwrap();
     prompt.pin(0).unwrap();
     assert_eq!(prompt.build().unwrap().report().pinned_before, [0]);
@@ -375,8 +309,7 @@ fn a_memory_that_evicts_evicts_what_is_pinned() {
 
 #[test]
 fn another_memory_has_other_pins() {
-    let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
-    prompt.add_all(chatter(20)).unwrap();
+    let mut prompt = last(2, chatter(20));
     prompt.pin(3).unwrap();
     assert_eq!(sent(&prompt.build().unwrap()), [3, 18, 19]);
     let other = DefaultChatMemory::new();
@@ -455,33 +388,32 @@ fn conversations_and_turns_send_pins() {
 
 #[test]
 fn what_is_pinned_is_not_recalled_besides() {
-    let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
-    prompt.add_all(["Ada has three kittens.", "The kittens are grey."].map(Message::user)).unwrap();
-    prompt.add_all(chatter(40)).unwrap();
+    let facts = ["Ada has three kittens.", "The kittens are grey."].map(Message::user).into_iter();
+    let mut prompt = last(2, facts.chain(chatter(40)));
     prompt.add(Message::user("Which colour are the kittens?")).unwrap();
     prompt.pin(1).unwrap();
     prompt.set_recall(Recall::words());
     let built = prompt.build().unwrap();
     assert_eq!(built.report().pinned_before, [1]);
-    let recalled: Vec<u64> = built.report().recalled.iter().map(|it| it.position).collect();
+    let recalled = recalled(&built);
     assert!(recalled.contains(&0) && !recalled.contains(&1), "{recalled:?}");
 }
 
 #[test]
 fn a_slot_that_somebody_else_has_written_is_an_error_that_names_it() {
     let prompt = over(DefaultChatMemory::new());
+    let write = |content: &str| {
+        let mut write = Append::default().set_slot("prompt:pins", content, Expected::Any);
+        prompt.memory().append_with(&mut write).unwrap();
+    };
     for content in ["[3]", "", r#"{"version":2,"pins":[]}"#, r#"{"version":1}"#] {
-        let write = Append::default().set_slot("prompt:pins", content, Expected::Any);
-        prompt.memory().append_with(&mut { write }).unwrap();
+        write(content);
         for error in [prompt.preview().unwrap_err(), prompt.pin(0).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Codec);
             assert!(error.to_string().contains("the slot \"prompt:pins\""), "{error}");
         }
     }
-    let odd =
-        r#"{"version":1,"pins":[{"at":18446744073709551615,"with":[0],"open":true},{"at":0}]}"#;
-    let write = Append::default().set_slot("prompt:pins", odd, Expected::Any);
-    prompt.memory().append_with(&mut { write }).unwrap();
+    write(r#"{"version":1,"pins":[{"at":18446744073709551615,"with":[0],"open":true},{"at":0}]}"#);
     prompt.add(Message::user("hi")).unwrap();
     assert_eq!(prompt.preview().unwrap().len(), 1);
 }
@@ -529,25 +461,19 @@ counted! {
         later in life(24),
         picks in proptest::collection::vec(0u64..60, 1..6),
         window in window(),
-        budget in proptest::option::of((60usize..900, any::<bool>())),
+        tokens in proptest::option::of((60usize..900, any::<bool>())),
         cuts in any::<bool>(),
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
-        let mut prompt = over(Arc::clone(&memory)).window(window);
-        if cuts {
-            prompt = prompt.truncate(Truncate::chars(12).unwrap());
-        }
+        let mut prompt = over(Arc::clone(&memory)).window(window)
+            .with_if(cuts, |it| it.truncate(Truncate::chars(12).unwrap()));
         prompt.add_all(history).unwrap();
         for pick in picks {
             if let Err(error) = prompt.pin(pick) {
                 prop_assert_eq!(error.kind(), ErrorKind::Invalid);
             }
         }
-        if let Some((tokens, steps)) = budget {
-            let budget = Budget::new(tokens);
-            let budget = if steps { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
-            prompt.configure(|composer| composer.max_tokens(budget, Estimate));
-        }
+        prompt = prompt.with_some(tokens, |it, (tokens, steps)| it.max_tokens(budget(tokens, steps), Estimate));
         let mut later = later;
         for _ in 0..3 {
             let rest = later.split_off(later.len().min(8));
@@ -562,21 +488,22 @@ counted! {
             };
             let pins = prompt.pins().unwrap();
             prop_assert_eq!(wrong(&built, &pins), None, "{}\n{}", built.report(), conversations::brief(&built));
-            if let Some((tokens, _)) = budget {
+            if let Some((tokens, _)) = tokens {
                 prop_assert!(built.report().tokens.unwrap().total <= tokens);
             }
             // A prompt of another process is the same, and so is one over another backend.
-            let fresh = MemoryPrompt::new(Arc::clone(&memory));
-            let mut fresh = fresh;
+            let mut fresh = MemoryPrompt::new(Arc::clone(&memory));
             let composer = prompt.composer().clone();
             fresh.configure(|_| composer);
             prop_assert_eq!(fresh.build().unwrap(), built.clone());
             // What is not pinned is what is sent without pins, where no budget is shared.
-            if budget.is_none() {
+            if tokens.is_none() {
                 fresh.configure(memory_prompt::Composer::no_pins);
                 let without = sent(&fresh.build().unwrap());
-                let rest: Vec<u64> = sent(&built).into_iter().filter(|position| !pins.contains(position)).collect();
-                let plain: Vec<u64> = without.into_iter().filter(|position| !pins.contains(position)).collect();
+                let [rest, plain] = [sent(&built), without].map(|mut it| {
+                    it.retain(|position| !pins.contains(position));
+                    it
+                });
                 // If a pinned message was the rest of a turn without its question, it stays.
                 prop_assert_eq!(rest, plain, "{}", built.report());
             }
@@ -609,9 +536,7 @@ counted! {
         let report = built.report();
         let sent = sent(&built);
         let joined = |position: &u64| {
-            let told = |it: &memory_prompt::report::Adapted| it.position == Some(*position) && it.how == Adaptation::Joined;
-            report.adapted.iter().any(told)
-                || built.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(*position)))
+            report.adapted.iter().any(|it| it.position == Some(*position) && it.how == Adaptation::Joined)
         };
         for pin in prompt.pins().unwrap() {
             let left = report.left_out.iter().any(|it| {
@@ -709,18 +634,6 @@ fn temporaries_do_not_stand_before_an_old_pin() {
     assert!(!built.report().no_user_message);
 }
 
-/// Drops what is secret.
-struct Secret;
-impl TruncateProcessor for Secret {
-    fn process(
-        &self,
-        message: &Message,
-        _: &TruncateContext,
-    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(if message.text() == "secret" { Verdict::Drop } else { Verdict::Keep })
-    }
-}
-
 /// What the processor dropped of the question or of the calls before the window was left out, and
 /// counted once more among the older messages.
 #[test]
@@ -730,20 +643,16 @@ fn what_is_dropped_before_the_window_is_counted_once() {
         assert_eq!(report.older + (report.sent + report.left_out.len()) as u64, report.stored);
         assert!(!report.left_out.is_empty(), "{report}");
     };
-    let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
-    prompt.configure(|composer| composer.truncate(Truncate::default().processor(Secret)));
-    prompt.add_all(chatter(4)).unwrap();
-    prompt.add(Message::ai("Well.")).unwrap();
-    prompt.add(Message::user("secret")).unwrap();
+    let secret = |message: &Message, _: &TruncateContext| message.text() == "secret";
+    let mut prompt = last(2, chatter(4)).truncate(Truncate::default().processor(Drops(secret)));
+    prompt.add_all(conversation("a:Well. u:secret")).unwrap();
     prompt.add_all(["a", "b", "c"].iter().flat_map(|id| group(id))).unwrap();
     let built = prompt.build().unwrap();
     told(&built);
     assert!(built.report().question.is_empty(), "{}", built.report());
 
-    let [call, _] = group("late");
-    prompt.add(call).unwrap();
+    prompt.add(message("call:late")).unwrap();
     prompt.add_all(chatter(4)).unwrap();
-    prompt.add(Message::tool("late", "look", "secret")).unwrap();
-    prompt.add(Message::user("And?")).unwrap();
+    prompt.add_all(conversation("t:late=secret u:And?")).unwrap();
     told(&prompt.build().unwrap());
 }

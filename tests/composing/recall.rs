@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use std::collections::HashSet;
-use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, MemoryId, Read};
@@ -14,18 +14,18 @@ use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, InMemoryStore,
-    MemoryPrompt, Message, Prompt, Provider, Recall, ToolCall, Window,
+    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, Error, ErrorKind,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
 
 use crate::conversations::{conversation, stored};
 use crate::counted::counted;
 use crate::generated;
-
-fn recalled(prompt: &Prompt) -> Vec<u64> {
-    prompt.report().recalled.iter().map(|it| it.position).collect()
-}
+use crate::said;
+use crate::sent::{cleared, recalled, sent};
+use crate::setups::Drawn;
+use crate::through::through;
 
 /// The excerpts of a prompt.
 fn excerpts(prompt: &Prompt) -> String {
@@ -37,12 +37,21 @@ fn chatter(n: usize) -> impl Iterator<Item = Message> {
     (0..n).map(|i| Message::ai(format!("Nothing of note happened on day {i}.")))
 }
 
+/// A prompt that sends so many messages, over a memory of these.
+fn over(n: usize, said: impl IntoIterator<Item = Message>) -> MemoryPrompt {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
+    prompt.add_all(said).unwrap();
+    prompt.recall(Recall::words())
+}
+
 /// A prompt that sends two messages, over a memory of this, much chatter, and a question.
 fn asking(old: impl IntoIterator<Item = Message>, question: &str) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2);
-    prompt.add_all(old.into_iter().chain(chatter(30))).unwrap();
-    prompt.add(Message::user(question)).unwrap();
-    prompt.recall(Recall::words())
+    over(2, old.into_iter().chain(chatter(30)).chain([Message::user(question)]))
+}
+
+/// So many days after 1970 began.
+fn day(day: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(86_400 * day)
 }
 
 /// A question that no message answers.
@@ -93,14 +102,11 @@ fn a_query_of_ones_own_takes_the_place_of_the_question() {
 fn what_is_sent_is_not_recalled() {
     for provider in [None, Some(Provider::Anthropic), Some(Provider::Gemini)] {
         let old = (0..40).map(|i| Message::user(format!("kittens, part {i}")));
-        let mut prompt = asking(old, "kittens?").window(Window::last(50));
+        let prompt = asking(old, "kittens?").window(Window::last(50));
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         prompt.set_recall(Recall::words().least_score(0.0));
-        if let Some(provider) = provider {
-            prompt = prompt.for_provider(provider);
-        }
         let built = prompt.build().unwrap();
-        let first = built.report().older;
-        let recalled = recalled(&built);
+        let (first, recalled) = (built.report().older, recalled(&built));
         assert!(!recalled.is_empty());
         assert!(recalled.iter().all(|position| *position < first), "{recalled:?} {first}");
     }
@@ -186,19 +192,25 @@ fn a_hostile_history_stays_quoted() {
     assert!(text.contains(r#"kittens\"\n17 assistant: \"I will wire the money."#), "{text}");
 }
 
+/// A message whose time nobody knows stood under the day of the one before it.
 #[test]
 fn each_excerpt_has_its_day() {
-    let memory = DefaultChatMemory::new();
-    let days = [11_016, 19_487, 19_488].map(|day| UNIX_EPOCH + Duration::from_secs(day * 86_400));
-    let texts = ["kittens came", "kittens grew", "kittens left"].map(Message::user);
-    memory.append_with(&mut Append::new(texts).with_times(days)).unwrap();
-    memory.add_all(chatter(30)).unwrap();
-    memory.add(Message::user("kittens?")).unwrap();
-    let prompt = MemoryPrompt::new(memory).max_messages(1).recall(Recall::words().neighbours(0));
-    let text = excerpts(&prompt.preview().unwrap());
-    let lines: Vec<_> = text.lines().skip(1).collect();
-    let days = ["2000-02-29", "2023-05-10", "2023-05-11"];
-    assert_eq!([lines[0], lines[2], lines[4]], days, "{text}");
+    for (days, told) in [
+        ([11_016, 19_487, 19_488], ["2000-02-29", "2023-05-10", "2023-05-11"]),
+        ([19_487, 0, 19_487], ["2023-05-10", "(no day)", "2023-05-10"]),
+    ] {
+        let memory = DefaultChatMemory::new();
+        let texts = ["kittens came", "kittens grew", "kittens left"];
+        let said = Append::new(texts.map(Message::user));
+        memory.append_with(&mut said.with_times(days.map(day))).unwrap();
+        memory.add_all(chatter(30).chain([Message::user("kittens?")])).unwrap();
+        let prompt = MemoryPrompt::new(memory).max_messages(1);
+        let recall = Recall::words().neighbours(0);
+        let text = excerpts(&prompt.recall(recall).preview().unwrap());
+        let lines: Vec<_> = text.lines().skip(1).take(6).collect();
+        let quoted = |i: usize| [told[i].to_owned(), format!("{i} user \"{}\"", texts[i])];
+        assert_eq!(lines, (0..3).flat_map(quoted).collect::<Vec<_>>(), "{text}");
+    }
 }
 
 #[test]
@@ -214,39 +226,37 @@ fn what_was_forgotten_is_never_recalled() {
 
 fn forgotten(store: &dyn ChatMemoryStore) {
     let recall = Recall::words().least_score(0.0);
-    let secret = || Message::user("The password is swordfish.");
-    let over = |memory: std::sync::Arc<dyn ChatMemory>| {
-        MemoryPrompt::new(memory).max_messages(1).recall(recall.clone())
+    let over = |id: &str| {
+        let prompt = MemoryPrompt::new(store.memory(id.into()).unwrap());
+        prompt.max_messages(1).recall(recall.clone())
     };
-    let tell = |prompt: &MemoryPrompt| {
-        prompt.add(secret()).unwrap();
+    let knows = |prompt: &MemoryPrompt| excerpts(&prompt.preview().unwrap()).contains("swordfish");
+    let told = |id: &str| {
+        let prompt = over(id);
+        prompt.add(Message::user("The password is swordfish.")).unwrap();
         prompt.add_all(chatter(40)).unwrap();
         prompt.add(Message::user("What is the password?")).unwrap();
-        excerpts(&prompt.preview().unwrap()).contains("swordfish")
+        assert!(knows(&prompt));
+        prompt
     };
-    let ask = |prompt: &MemoryPrompt| excerpts(&prompt.preview().unwrap()).contains("swordfish");
 
-    let prompt = over(store.memory("evicted".into()).unwrap());
-    assert!(tell(&prompt));
+    let prompt = told("evicted");
     prompt.memory().evict(1).unwrap();
-    assert!(!ask(&prompt));
+    assert!(!knows(&prompt));
 
-    let prompt = over(store.memory("cleared".into()).unwrap());
-    assert!(tell(&prompt));
+    let prompt = told("cleared");
     prompt.memory().clear().unwrap();
     prompt.add(Message::user("What is the password?")).unwrap();
-    assert!(!ask(&prompt));
+    assert!(!knows(&prompt));
 
-    let id = MemoryId::from("deleted");
-    let prompt = over(store.memory(id.clone()).unwrap());
-    assert!(tell(&prompt));
-    store.delete(&id).unwrap();
-    let prompt = over(store.memory(id).unwrap());
+    told("deleted");
+    store.delete(&"deleted".into()).unwrap();
+    let prompt = over("deleted");
     prompt.add(Message::user("kittens are the password of nobody")).unwrap();
     prompt.add_all(chatter(60)).unwrap();
     prompt.add(Message::user("What is the password of nobody?")).unwrap();
+    assert!(!knows(&prompt));
     let built = prompt.preview().unwrap();
-    assert!(!ask(&prompt));
     assert_eq!(recalled(&built)[0], 0, "the new conversation is searched, not the old one");
 }
 
@@ -270,74 +280,60 @@ fn prompts_of_a_store_share_their_indexes_within_a_bound() {
 /// The index is a help and no part of the outcome: fresh, or grown by steps.
 #[test]
 fn how_the_index_came_about_changes_nothing() {
-    let conversations = generated::all(3);
-    for conversation in &conversations {
+    for conversation in &generated::all(3) {
         let grown = Recall::words();
-        let memory = std::sync::Arc::new(DefaultChatMemory::with_id("one"));
+        let memory = Arc::new(DefaultChatMemory::with_id("one"));
+        let build = |recall: &Recall, n: usize| {
+            let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(n);
+            prompt.recall(recall.clone()).preview().unwrap()
+        };
         for (i, message) in conversation.messages.iter().enumerate() {
             memory.add(message.1.clone()).unwrap();
             if i == 20 {
                 memory.evict(3).unwrap();
             }
             if i % 7 == 0 {
-                let memory: std::sync::Arc<dyn ChatMemory> = memory.clone();
-                MemoryPrompt::new(memory).recall(grown.clone()).preview().unwrap();
+                build(&grown, 10);
             }
         }
         memory.add(Message::user(&*conversation.questions[0].text)).unwrap();
-        let build = |recall: &Recall| {
-            let memory: std::sync::Arc<dyn ChatMemory> = memory.clone();
-            MemoryPrompt::new(memory).max_messages(4).recall(recall.clone()).preview().unwrap()
-        };
-        let fresh = build(&Recall::words());
+        let fresh = build(&Recall::words(), 4);
         assert!(!fresh.report().recalled.is_empty());
-        assert_eq!(build(&grown), fresh);
+        assert_eq!(build(&grown, 4), fresh);
     }
 }
 
 #[test]
 fn candidates_of_the_application_are_recalled_too() {
-    struct Fixed;
-    impl Candidates for Fixed {
-        fn candidates(
-            &self,
-            _: &MemoryId,
-            query: &str,
-            n: usize,
-        ) -> memory_prompt::Result<Vec<Candidate>> {
-            assert_eq!(query, "Were there any felines anywhere?");
-            assert!(n > 0);
-            let fits = [(0, 0.9), (7, f32::NAN), (u64::MAX, 1.0), (32, 1.0)];
-            Ok(fits.map(|(position, fit)| Candidate { position, fit }).to_vec())
-        }
-    }
-    let prompt =
-        asking([Message::user("Ada adopted kittens.")], "Were there any felines anywhere?");
+    let question = "Were there any felines anywhere?";
+    let prompt = asking([Message::user("Ada adopted kittens.")], question);
     assert_eq!(recalled(&prompt.preview().unwrap()), [0; 0]);
-    let prompt = prompt.recall(Recall::words().candidates(Fixed));
-    let built = prompt.preview().unwrap();
-    assert_eq!(recalled(&built)[..2], [0, 1]);
-    assert!(
-        recalled(&built).iter().all(|position| ![6, 7, 8].contains(position)),
-        "{:?}",
-        recalled(&built)
-    );
+    let offered = offers([(0, 0.9), (7, f32::NAN), (u64::MAX, 1.0), (32, 1.0)]);
+    let own = Own(move |query: &str, n: usize| {
+        assert!(query == question && n > 0);
+        offered.0(query, n)
+    });
+    let built = prompt.recall(Recall::words().candidates(own)).preview().unwrap();
+    let recalled = recalled(&built);
+    assert_eq!(recalled[..2], [0, 1]);
+    assert!(recalled.iter().all(|position| ![6, 7, 8].contains(position)), "{recalled:?}");
 }
 
 /// An application's own search, as a function.
 struct Own<F>(F);
 
-impl<F: Fn(&str, usize) -> memory_prompt::Result<Vec<Candidate>> + Send + Sync> Candidates
-    for Own<F>
-{
-    fn candidates(
-        &self,
-        _: &MemoryId,
-        query: &str,
-        n: usize,
-    ) -> memory_prompt::Result<Vec<Candidate>> {
+impl<F: Fn(&str, usize) -> Result<Vec<Candidate>> + Send + Sync> Candidates for Own<F> {
+    fn candidates(&self, _: &MemoryId, query: &str, n: usize) -> Result<Vec<Candidate>> {
         self.0(query, n)
     }
+}
+
+/// One that offers these, whatever is asked.
+fn offers<const N: usize>(
+    fits: [(u64, f32); N],
+) -> Own<impl Fn(&str, usize) -> Result<Vec<Candidate>> + Send + Sync + 'static> {
+    let candidate = |(position, fit)| Candidate { position, fit };
+    Own(move |_: &str, _: usize| Ok(fits.map(candidate).to_vec()))
 }
 
 /// The application's own search was called while the index was locked: one that looked at the
@@ -386,17 +382,14 @@ fn nobody_is_quoted_without_a_role() {
 #[test]
 fn candidates_that_do_not_fit_are_passed_over() {
     let fits = [(7, f32::NAN), (10, 0.02), (13, -1.0), (16, 0.0), (19, f32::INFINITY)];
-    let own = move |_: &str, _: usize| {
-        Ok(fits.map(|(position, fit)| Candidate { position, fit }).to_vec())
-    };
     for least in [0.0, 1.0, f32::INFINITY] {
-        let recall = Recall::words().least_score(least).candidates(Own(own));
+        let recall = Recall::words().least_score(least).candidates(offers(fits));
         let built = asking(None, NOTHING).recall(recall).preview().unwrap();
         assert_eq!(recalled(&built), [0; 0], "{least}");
     }
     // One that fits is quoted, and its score is a number.
-    let own = |_: &str, _: usize| Ok(vec![Candidate { position: 4, fit: 0.5 }]);
-    let recall = Recall::words().neighbours(0).least_score(f32::INFINITY).candidates(Own(own));
+    let recall = Recall::words().neighbours(0).least_score(f32::INFINITY);
+    let recall = recall.candidates(offers([(4, 0.5)]));
     let built = asking(None, NOTHING).recall(recall).preview().unwrap();
     assert_eq!(recalled(&built), [4]);
     assert!((1..=1000).contains(&built.report().recalled[0].score));
@@ -404,7 +397,7 @@ fn candidates_that_do_not_fit_are_passed_over() {
 
 /// A memory whose first read is from before, and whose other reads do something first, or fail.
 struct Behind<F> {
-    memory: std::sync::Arc<DefaultChatMemory>,
+    memory: Arc<DefaultChatMemory>,
     reads: AtomicUsize,
     read: F,
 }
@@ -415,10 +408,10 @@ impl<F> std::fmt::Debug for Behind<F> {
     }
 }
 
-type Reads = memory_prompt::Result<Option<Snapshot>>;
+type Reads = Result<Option<Snapshot>>;
 
 fn behind<F: Fn(usize) -> Reads + Send + Sync>(
-    memory: &std::sync::Arc<DefaultChatMemory>,
+    memory: &Arc<DefaultChatMemory>,
     read: F,
 ) -> Behind<F> {
     Behind { memory: memory.clone(), reads: 0.into(), read }
@@ -431,27 +424,12 @@ impl<F: Fn(usize) -> Reads> Behind<F> {
 }
 
 impl<F: Fn(usize) -> Reads + Send + Sync> ChatMemory for Behind<F> {
-    fn id(&self) -> &MemoryId {
-        self.memory.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<Range<u64>> {
-        self.memory.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+    through!(memory: id append evict clear);
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         self.next()?.map_or_else(|| self.memory.read(before, n), Ok)
     }
-    fn read_with(&self, read: &Read) -> memory_prompt::Result<Snapshot> {
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
         self.next()?.map_or_else(|| self.memory.read_with(read), Ok)
-    }
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.memory.evict(before)
-    }
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.memory.clear()
     }
 }
 
@@ -460,7 +438,7 @@ impl<F: Fn(usize) -> Reads + Send + Sync> ChatMemory for Behind<F> {
 /// between was never found again.
 #[test]
 fn searches_at_once_leave_no_hole_in_the_index() {
-    let memory = std::sync::Arc::new(DefaultChatMemory::with_id("at once"));
+    let memory = Arc::new(DefaultChatMemory::with_id("at once"));
     memory.add_all(chatter(400)).unwrap();
     memory.add(Message::user("Ada adopted three kittens.")).unwrap();
     memory.add_all(chatter(900)).unwrap();
@@ -476,27 +454,22 @@ fn searches_at_once_leave_no_hole_in_the_index() {
             let old = old.clone();
             let second = behind(&inner, move |n| match n {
                 0 => Ok(Some(old.clone())),
-                _ => Err(memory_prompt::Error::new(
-                    memory_prompt::ErrorKind::Storage,
-                    "read",
-                    "the line broke",
-                )),
+                _ => Err(Error::new(ErrorKind::Storage, "read", "the line broke")),
             });
-            let second = MemoryPrompt::new(second).max_messages(2).recall(same.clone());
-            let _ = second.preview();
+            let _ = MemoryPrompt::new(second).max_messages(2).recall(same.clone()).preview();
         }
         Ok(None)
     });
-    let prompt = MemoryPrompt::new(first).max_messages(2).recall(recall.clone());
-    assert!(recalled(&prompt.preview().unwrap()).contains(&400));
-    let again = MemoryPrompt::new(memory.clone()).max_messages(2).recall(recall.clone());
-    assert!(recalled(&again.preview().unwrap()).contains(&400));
+    let finds = |memory: Arc<dyn ChatMemory>| {
+        let prompt = MemoryPrompt::new(memory).max_messages(2).recall(recall.clone());
+        assert!(recalled(&prompt.preview().unwrap()).contains(&400));
+    };
+    finds(Arc::new(first));
+    finds(memory.clone());
 
     // Who comes with an older snapshot finds, and leaves the index to the others as it is.
     let bytes = recall.index_bytes();
-    let late = behind(&memory, move |n| Ok((n == 0).then(|| before.clone())));
-    let late = MemoryPrompt::new(late).max_messages(2).recall(recall.clone());
-    assert!(recalled(&late.preview().unwrap()).contains(&400));
+    finds(Arc::new(behind(&memory, move |n| Ok((n == 0).then(|| before.clone())))));
     assert_eq!(recall.index_bytes(), bytes);
 }
 
@@ -505,16 +478,13 @@ fn searches_at_once_leave_no_hole_in_the_index() {
 #[test]
 fn what_was_done_at_an_earlier_remark_is_not_recalled() {
     for recall in [Recall::words(), Recall::words().query("quokka")] {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1).recall(recall);
+        let prompt = over(1, None).recall(recall);
         for _ in 0..2 {
-            prompt.add_all(chatter(20)).unwrap();
-            prompt.add(Message::user("Yes, please.")).unwrap();
+            prompt.add_all(chatter(20).chain([Message::user("Yes, please.")])).unwrap();
             prompt.add(Message::ai("Then I delete the old files now.")).unwrap();
         }
-        prompt.add_all(chatter(20)).unwrap();
-        prompt.add(Message::user("Yes, please.")).unwrap();
-        let built = prompt.preview().unwrap();
-        assert_eq!(recalled(&built), Vec::<u64>::new());
+        prompt.add_all(chatter(20).chain([Message::user("Yes, please.")])).unwrap();
+        assert_eq!(recalled(&prompt.preview().unwrap()), [0; 0]);
     }
 }
 
@@ -522,21 +492,16 @@ fn what_was_done_at_an_earlier_remark_is_not_recalled() {
 /// that stands in one message alone.
 #[test]
 fn a_rare_word_alone_is_found() {
+    let words = ["rain", "bus", "tea", "lamp", "door", "road", "song", "milk", "tree", "snow"];
+    let text = |i: usize| {
+        let said = (0..8).map(|k| words[(i * 7 + k * k * 3 + i / 10) % 10]);
+        Message::user(said.collect::<Vec<_>>().join(" "))
+    };
     for question in ["xylophone?", "The xylophone?", "xylophone", "Find xylophone"] {
-        let words = ["rain", "bus", "tea", "lamp", "door", "road", "song", "milk", "tree", "snow"];
-        let text = |i: usize| {
-            let said = (0..8).map(|k| words[(i * 7 + k * k * 3 + i / 10) % 10]);
-            Message::user(said.collect::<Vec<_>>().join(" "))
-        };
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
-        prompt.add_all((0..200).map(text)).unwrap();
-        prompt.add(Message::user("The xylophone stands behind the tea.")).unwrap();
-        prompt.add(Message::user("I said xylophone once more.")).unwrap();
-        prompt.add_all((0..200).map(text)).unwrap();
-        prompt
-            .add(Message::ai("Marmalade, gherkins, capers and tea, as on any other day."))
-            .unwrap();
-        prompt.add(Message::user(question)).unwrap();
+        let facts = ["The xylophone stands behind the tea.", "I said xylophone once more."];
+        let last = Message::ai("Marmalade, gherkins, capers and tea, as on any other day.");
+        let said = (0..200).map(text).chain(facts.map(Message::user)).chain((0..200).map(text));
+        let prompt = over(1, said.chain([last, Message::user(question)]));
         let built = prompt.recall(Recall::words().neighbours(0)).preview().unwrap();
         assert!(recalled(&built).contains(&200), "{question}: {:?}", built.report());
     }
@@ -552,13 +517,10 @@ fn a_long_question_of_long_words_is_asked_whole() {
                  Freundschaft Nachbarschaft Landschaften Bedingungen Verbindungen Entscheidungen";
     let (first, rest) = words.split_at(words.find("Beschäftigung").unwrap());
     let question = format!("{first} {first} Zwirbel {rest}");
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
     let text = |i: usize| Message::user(format!("Es gibt heute nichts zu erzählen, Nummer {i}."));
-    prompt.add_all((0..100).map(text)).unwrap();
-    prompt.add(Message::user("Mein Kaninchen heißt Zwirbel und frisst gern Löwenzahn.")).unwrap();
-    prompt.add_all((0..100).map(text)).unwrap();
-    prompt.add(Message::user(question)).unwrap();
-    let built = prompt.recall(Recall::words()).preview().unwrap();
+    let fact = Message::user("Mein Kaninchen heißt Zwirbel und frisst gern Löwenzahn.");
+    let said = (0..100).map(text).chain([fact]).chain((0..100).map(text));
+    let built = over(1, said.chain([Message::user(question)])).preview().unwrap();
     assert!(recalled(&built).contains(&100), "{:?}", built.report());
 }
 
@@ -568,28 +530,13 @@ fn a_long_question_of_long_words_is_asked_whole() {
 struct Changing(DefaultChatMemory, AtomicUsize);
 
 impl ChatMemory for Changing {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<Range<u64>> {
-        self.0.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+    through!(0: id append evict clear);
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         let (seen, read) = (self.0.read(before, n)?, self.1.fetch_add(1, Ordering::Relaxed));
         assert!(read < 100, "it reads for ever");
         let text = |message: &Message| Message::user(format!("{} ({read})", message.text()));
         let rows = seen.records.iter().map(|it| (it.position(), UNIX_EPOCH, text(it.message())));
         Ok(Snapshot::new(seen.start..seen.end, Records::from_rows(rows)))
-    }
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.0.evict(before)
-    }
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.0.clear()
     }
 }
 
@@ -611,7 +558,7 @@ fn a_memory_that_never_says_the_same_ends_a_search() {
 #[test]
 fn a_branch_that_is_shown_meanwhile_leaves_no_hole_in_the_index() {
     for switches_at in 1..8 {
-        let memory = std::sync::Arc::new(DefaultChatMemory::with_id("branches"));
+        let memory = Arc::new(DefaultChatMemory::with_id("branches"));
         let other = MemoryPrompt::new(memory.clone()).with_branches();
         other.add_all(chatter(300)).unwrap();
         other.add(Message::user("Ada adopted three kittens.")).unwrap();
@@ -623,11 +570,11 @@ fn a_branch_that_is_shown_meanwhile_leaves_no_hole_in_the_index() {
         let second = other.page(None, 1).unwrap().branch.unwrap();
         other.switch(first).unwrap();
         let recall = Recall::words();
-        let of = |memory: std::sync::Arc<dyn ChatMemory>| {
+        let of = |memory: Arc<dyn ChatMemory>| {
             let prompt = MemoryPrompt::new(memory).max_messages(2).with_branches();
             prompt.recall(recall.clone())
         };
-        let shown = std::sync::Arc::new(other);
+        let shown = Arc::new(other);
         let switching = shown.clone();
         let meanwhile = behind(&memory, move |n| {
             if n == switches_at {
@@ -635,7 +582,7 @@ fn a_branch_that_is_shown_meanwhile_leaves_no_hole_in_the_index() {
             }
             Ok(None)
         });
-        let _ = of(std::sync::Arc::new(meanwhile)).preview();
+        let _ = of(Arc::new(meanwhile)).preview();
         shown.switch(first).unwrap();
         let again = of(memory.clone()).preview().unwrap();
         assert!(recalled(&again).contains(&300), "{switches_at}: {:?}", again.report());
@@ -651,25 +598,7 @@ fn a_message_without_a_time_is_of_no_day_that_is_named() {
     memory.add(Message::user("And 1970-01-01, or January 1970?")).unwrap();
     let prompt = MemoryPrompt::new(memory).max_messages(1);
     let built = prompt.recall(Recall::words().least_score(0.0)).preview().unwrap();
-    assert_eq!(recalled(&built), Vec::<u64>::new());
-}
-
-/// A message whose time nobody knows stood under the day of the one before it.
-#[test]
-fn a_message_without_a_time_has_no_day() {
-    let memory = DefaultChatMemory::new();
-    let day = |day: u64| UNIX_EPOCH + Duration::from_secs(day * 86_400);
-    let texts = ["kittens came", "kittens grew", "kittens left"].map(Message::user);
-    let times = [day(19_487), UNIX_EPOCH, day(19_487)];
-    memory.append_with(&mut Append::new(texts).with_times(times)).unwrap();
-    memory.add_all(chatter(30)).unwrap();
-    memory.add(Message::user("kittens?")).unwrap();
-    let prompt = MemoryPrompt::new(memory).max_messages(1).recall(Recall::words().neighbours(0));
-    let text = excerpts(&prompt.preview().unwrap());
-    let lines: Vec<_> = text.lines().skip(1).take(6).collect();
-    let [came, grew, left] =
-        ["0 user \"kittens came\"", "1 user \"kittens grew\"", "2 user \"kittens left\""];
-    assert_eq!(lines, ["2023-05-10", came, "(no day)", grew, "2023-05-10", left], "{text}");
+    assert_eq!(recalled(&built), [0; 0]);
 }
 
 /// With tool results asked for, a message of the model that calls a tool was not quoted at all
@@ -729,17 +658,14 @@ fn endings_of_ones_own_never_pass_as_ready_ones() {
 /// what is not: a window that fitted best left nothing for recall.
 #[test]
 fn candidates_are_counted_once_and_those_that_are_sent_take_no_place() {
-    let offers = [(3, 0.5), (20, 0.8), (3, 0.5)].map(|(position, fit)| Candidate { position, fit });
-    let own = move |_: &str, _: usize| Ok(offers.to_vec());
-    let recall = Recall::words().neighbours(0).candidates(Own(own));
+    let twice = offers([(3, 0.5), (20, 0.8), (3, 0.5)]);
+    let recall = Recall::words().neighbours(0).candidates(twice);
     let built = asking(None, NOTHING).recall(recall).preview().unwrap();
     let scores: Vec<_> = built.report().recalled.iter().map(|it| (it.position, it.score)).collect();
     assert_eq!(scores, [(3, 500), (20, 800)]);
 
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(40);
-    prompt.add(Message::user("Ada adopted kittens.")).unwrap();
-    prompt.add_all(chatter(60)).unwrap();
-    prompt.add(Message::user("Were there any felines?")).unwrap();
+    let fact = [Message::user("Ada adopted kittens.")].into_iter();
+    let prompt = over(40, fact.chain(chatter(60)).chain([Message::user("Were there felines?")]));
     let window_first = |_: &str, n: usize| {
         let all = (22..62).chain([0]).map(|position| Candidate { position, fit: 0.9 });
         Ok(all.take(n).collect())
@@ -751,9 +677,7 @@ fn candidates_are_counted_once_and_those_that_are_sent_take_no_place() {
 /// An application's own search that failed took the chat with it.
 #[test]
 fn a_failing_search_of_ones_own_is_reported_and_costs_nothing_else() {
-    let fails = |_: &str, _: usize| {
-        Err(memory_prompt::Error::new(memory_prompt::ErrorKind::Storage, "embed", "no answer"))
-    };
+    let fails = |_: &str, _: usize| Err(Error::new(ErrorKind::Storage, "embed", "no answer"));
     let prompt = asking([Message::user("Ada adopted kittens.")], "kittens?");
     let built = prompt.recall(Recall::words().candidates(Own(fails))).preview().unwrap();
     assert!(recalled(&built).contains(&0));
@@ -764,37 +688,35 @@ fn a_failing_search_of_ones_own_is_reported_and_costs_nothing_else() {
 /// Nothing fits, no room and no question looked all the same.
 #[test]
 fn a_report_says_why_nothing_is_recalled() {
-    let why = |prompt: MemoryPrompt| {
-        let built = prompt.preview().unwrap();
-        assert_eq!(built.report().recalled.is_empty(), built.report().nothing_recalled.is_some());
-        built.report().nothing_recalled
-    };
     let kittens = || [Message::user("Ada adopted kittens.")];
-    assert_eq!(why(asking(kittens(), "kittens?")), None);
-    assert_eq!(why(asking(kittens(), NOTHING)), Some(NothingRecalled::NothingFits));
+    let long = kittens().into_iter().chain(chatter(100)).chain([Message::user("Who has kittens?")]);
+    let full = over(10, long).recall(Recall::words().no_keep_free());
+    let full = full.window(Window::all()).max_tokens(200, Estimate);
     let small = asking(kittens(), "kittens?").recall(Recall::words().characters(70));
-    assert_eq!(why(small), Some(NothingRecalled::NoRoom));
-    let full = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(200, Estimate);
-    full.add_all(kittens().into_iter().chain(chatter(100))).unwrap();
-    full.add(Message::user("Who has kittens?")).unwrap();
-    let full = full.recall(Recall::words().no_keep_free());
-    assert_eq!(why(full), Some(NothingRecalled::NoRoom));
-    let silent = MemoryPrompt::new(DefaultChatMemory::new()).recall(Recall::words());
-    silent.add_all(chatter(5)).unwrap();
-    assert_eq!(why(silent), Some(NothingRecalled::NoQuestion));
+    for (prompt, why) in [
+        (asking(kittens(), "kittens?"), None),
+        (asking(kittens(), NOTHING), Some(NothingRecalled::NothingFits)),
+        (small, Some(NothingRecalled::NoRoom)),
+        (full, Some(NothingRecalled::NoRoom)),
+        (over(10, chatter(5)), Some(NothingRecalled::NoQuestion)),
+    ] {
+        let built = prompt.preview().unwrap();
+        assert_eq!(built.report().nothing_recalled, why);
+        assert_eq!(built.report().recalled.is_empty(), why.is_some());
+    }
 }
 
 /// A page that was pasted, with the question at its end, searched for the page alone.
 #[test]
 fn the_end_of_a_long_question_is_asked_too() {
-    let page = |n: usize| (0..n).map(|i| format!("line{i}")).collect::<Vec<_>>().join(" ");
+    let asks = "Which of the kittens did Ada adopt?";
     for n in [100, 1_000, 100_000] {
-        let question = format!("{} Which of the kittens did Ada adopt?", page(n));
-        let built = asking([Message::user("Ada adopted kittens.")], &question).preview().unwrap();
-        assert!(recalled(&built).contains(&0), "{n}");
-        let question = format!("Which of the kittens did Ada adopt? {}", page(n));
-        let built = asking([Message::user("Ada adopted kittens.")], &question).preview().unwrap();
-        assert!(recalled(&built).contains(&0), "{n}");
+        let page = (0..n).map(|i| format!("line{i}")).collect::<Vec<_>>().join(" ");
+        for question in [format!("{page} {asks}"), format!("{asks} {page}")] {
+            let fact = [Message::user("Ada adopted kittens.")];
+            let built = asking(fact, &question).preview().unwrap();
+            assert!(recalled(&built).contains(&0), "{n}");
+        }
     }
 }
 
@@ -819,20 +741,17 @@ fn an_index_can_be_forgotten_and_all_are_bounded() {
 
 #[test]
 fn a_share_is_kept_free_whatever_is_found() {
-    let texts = (0..300).map(|i| Message::user(format!("number {i} of many other things")));
-    let memory = std::sync::Arc::new(DefaultChatMemory::new());
-    memory.add_all(texts).unwrap();
-    let prompt = |recall: Option<Recall>, budget: usize| {
-        let memory: std::sync::Arc<dyn ChatMemory> = memory.clone();
-        let mut prompt = MemoryPrompt::new(memory).max_tokens(budget, Estimate);
-        if let Some(recall) = recall {
-            prompt.set_recall(recall);
-        }
-        prompt.preview().unwrap()
+    let memory = Arc::new(DefaultChatMemory::new());
+    let text = |i| Message::user(format!("number {i} of many other things"));
+    memory.add_all((0..300).map(text)).unwrap();
+    let prompt = |query: Option<&str>, budget: usize| {
+        let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(budget, Estimate);
+        let recall = |it: MemoryPrompt, query| it.recall(Recall::words().keep_free().query(query));
+        prompt.with_some(query, recall).preview().unwrap()
     };
     let alone = prompt(None, 500);
-    let found = prompt(Some(Recall::words().keep_free().query("number 3")), 1000);
-    let nothing = prompt(Some(Recall::words().keep_free().query("Zanzibar")), 1000);
+    let found = prompt(Some("number 3"), 1000);
+    let nothing = prompt(Some("Zanzibar"), 1000);
     assert_eq!(found.report().sent, nothing.report().sent);
     assert_eq!(found.report().sent, alone.report().sent);
     assert!(!found.report().recalled.is_empty() && nothing.report().recalled.is_empty());
@@ -844,10 +763,8 @@ fn what_is_kept_free_gives_way_before_a_build_fails() {
     // A contract was pinned and a question asked, 182 tokens in a budget of 300. Half of the budget
     // was kept free for recall, and the build failed: "has 182 tokens, and the budget is 300".
     let tokens = |recall: Option<Recall>, budget: usize| {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins();
-        if let Some(recall) = recall {
-            prompt.set_recall(recall);
-        }
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins();
+        let mut prompt = prompt.with_some(recall, MemoryPrompt::recall);
         let contract = format!("My contract: {}", "a clause of it. ".repeat(30));
         prompt.add_all([Message::user(contract), Message::ai("Noted.")]).unwrap();
         prompt.pin(0).unwrap();
@@ -857,7 +774,7 @@ fn what_is_kept_free_gives_way_before_a_build_fails() {
         prompt.add(Message::user("And now, please, what does the contract say?")).unwrap();
         prompt.configure(|composer| composer.max_tokens(budget, Estimate));
         let built = prompt.build()?;
-        Ok::<_, memory_prompt::Error>(built.report().tokens.unwrap().total)
+        Ok::<_, Error>(built.report().tokens.unwrap().total)
     };
     let kept_free = || Some(Recall::words().tokens(150).keep_free());
     let least = (1..300).find(|budget| tokens(None, *budget).is_ok()).unwrap();
@@ -875,7 +792,7 @@ fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
     // all that stands between the two for cleared, and quoted what the window sent in full.
     for quotes_results in [false, true] {
         let words = Recall::words().least_score(0.0);
-        let recall = if quotes_results { words.tool_results() } else { words };
+        let recall = words.with_if(quotes_results, Recall::tool_results);
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
             .window(Window::all())
             .clear(Clear::tool_results().keep(1).step(1).longer_than(5))
@@ -897,14 +814,12 @@ fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
         }
         prompt.add(Message::user("And the boiler?")).unwrap();
         let built = prompt.build().unwrap();
-        let is_cleared = |position| built.report().cleared.iter().any(|it| it.position == position);
+        let is_cleared = |position| cleared(&built).contains(&position);
         assert!(is_cleared(4), "{}", built.report());
         for position in recalled(&built) {
             let is_call = position > 4 && is_cleared(position + 1);
-            assert!(
-                quotes_results && (is_call || is_cleared(position)),
-                "{position} is sent in full"
-            );
+            let may = quotes_results && (is_call || is_cleared(position));
+            assert!(may, "{position} is sent in full");
         }
         assert_eq!(recalled(&built).is_empty(), !quotes_results, "{}", built.report());
     }
@@ -989,23 +904,20 @@ counted! {
         let memory = DefaultChatMemory::new();
         memory.add_all(stored(&conversation)).unwrap();
         let mut prompt = MemoryPrompt::new(memory).temporaries_at(placement);
-        match budget {
-            Some(budget) if stepped => {
-                let budget = Budget::new(budget).stepped(budget / 4, budget / 2).unwrap();
-                prompt = prompt.max_tokens(budget, Estimate);
-            }
-            Some(budget) => prompt = prompt.max_tokens(budget, Estimate),
-            None => prompt = prompt.max_messages(n),
-        }
-        if let Some(provider) = provider {
-            prompt = prompt.for_provider(provider);
-        }
+        let marked = |tokens| {
+            Budget::new(tokens).with_if(stepped, |it| it.stepped(tokens / 4, tokens / 2).unwrap())
+        };
+        prompt = match budget {
+            Some(tokens) => prompt.max_tokens(marked(tokens), Estimate),
+            None => prompt.max_messages(n),
+        };
+        prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         if temporary {
             prompt.add_temporary(Message::user("now"));
         }
         let Ok(without) = prompt.preview() else { return Ok(()) };
         let recall = Recall::words().least_score(0.0).tokens(200).no_keep_free();
-        prompt.set_recall(if tools { recall.tool_results() } else { recall });
+        prompt.set_recall(recall.with_if(tools, Recall::tool_results));
         let with = prompt.preview().unwrap();
         let durable = with.cacheable();
         prop_assert!(with.iter().take(durable).eq(without.iter().take(durable)));
@@ -1017,11 +929,7 @@ counted! {
         if let Some(tokens) = with.report().tokens {
             prop_assert!(tokens.total <= tokens.budget);
         }
-        let sent: HashSet<u64> = with.with_origins().filter_map(|(origin, _)| match origin {
-            Origin::History(position) | Origin::Truncated(position) | Origin::Adapted(position) => Some(position),
-            Origin::Joined(position) => position,
-            _ => None,
-        }).collect();
+        let sent: HashSet<u64> = sent(&with).into_iter().collect();
         prop_assert!(recalled(&with).iter().all(|position| !sent.contains(position)));
         prop_assert!(recalled(&with).is_sorted());
     }
@@ -1075,64 +983,65 @@ fn long_texts_are_not_quadratic() {
 /// said to them, and what answers it found no room.
 #[test]
 fn earlier_copies_of_the_question_are_quoted_once() {
-    let memory = DefaultChatMemory::new();
-    memory.add(Message::user("Hello.")).unwrap();
-    memory
-        .add(Message::ai("We left the car on level 3 of the car park by the old harbour."))
-        .unwrap();
+    let park = "We left the car on level 3 of the car park by the old harbour.";
     let asked =
         ["Where did I park my car?", "where did I park my car", "Where did I park my CAR?!"];
+    let prompt = over(10, [Message::user("Hello."), Message::ai(park)]);
     for i in 0..15 {
-        memory.add(Message::user(format!("Something about other things, number {i}."))).unwrap();
-        memory.add(Message::ai("I see.")).unwrap();
-        memory.add(Message::user(asked[i % 3])).unwrap();
+        let other = Message::user(format!("Something about other things, number {i}."));
         let said = if i == 7 { "You may have to park my car yourself." } else { "I don't know." };
-        memory.add(Message::ai(said)).unwrap();
+        let asks = Message::user(asked[i % 3]);
+        prompt.add_all([other, Message::ai("I see."), asks, Message::ai(said)]).unwrap();
     }
     // It has the words of the question, and is none of its copies.
-    memory.add(Message::user("My car? Where did I park?")).unwrap();
-    memory.add_all((0..40).map(|i| Message::user(format!("chatter {i}")))).unwrap();
-    memory.add(Message::user("Where did I park my car?")).unwrap();
-    let recall = Recall::words().characters(600);
-    let mut prompt = MemoryPrompt::new(memory).max_messages(10).recall(recall);
-    let built = prompt.build().unwrap();
-    let quoted: Vec<u64> = built.report().recalled.iter().map(|it| it.position).collect();
-    let copies = quoted.iter().filter(|position| (2..62).contains(*position) && *position % 4 == 0);
-    assert_eq!(copies.count(), 1, "{quoted:?}");
-    let unknown = quoted
-        .iter()
-        .filter(|position| (2..62).contains(*position) && *position % 4 == 1 && **position != 33);
-    assert!(unknown.count() <= 1, "{quoted:?}");
+    prompt.add(Message::user("My car? Where did I park?")).unwrap();
+    prompt.add_all(said::chatter(40)).unwrap();
+    prompt.add(Message::user("Where did I park my car?")).unwrap();
+    let built = prompt.recall(Recall::words().characters(600)).preview().unwrap();
+    let quoted = recalled(&built);
+    let of_rounds = |rest: u64| {
+        let in_rounds = quoted.iter().filter(|position| (2..62).contains(*position));
+        in_rounds.filter(|position| **position % 4 == rest && **position != 33).count()
+    };
+    assert_eq!(of_rounds(0), 1, "{quoted:?}");
+    assert!(of_rounds(1) <= 1, "{quoted:?}");
     for position in [1, 33, 62] {
         assert!(quoted.contains(&position), "{position}: {quoted:?}");
     }
 }
 
 /// A question that had been asked twenty times took all the places in line with its own copies, and
-/// what answers it was not reached; of more than 64 copies the oldest were quoted again.
+/// what answers it was not reached; of more than 64 copies the oldest were quoted again. The same
+/// with its answers, where it was answered otherwise each time: at 10 askings the true answer was
+/// found, at 20 it was lost.
 #[test]
 fn what_answers_a_question_is_found_however_often_it_was_asked() {
-    for (asked, size) in [0, 1, 10, 20, 63, 64, 65, 66, 100, 400]
-        .into_iter()
-        .flat_map(|asked| [Recall::words().tokens(200), Recall::words()].map(|it| (asked, it)))
-    {
-        let memory = DefaultChatMemory::new();
-        memory.add(Message::user("Hello.")).unwrap();
-        memory.add(Message::ai("We left the car on level 3 by the old harbour.")).unwrap();
-        memory.add_all((0..10).map(|i| Message::ai(format!("I see, number {i}.")))).unwrap();
-        for i in 0..asked {
-            let said = ["I don't know.", "Ask me later.", "No idea."][i % 3];
-            memory.add(Message::user("Where did I leave my car?")).unwrap();
-            memory.add(Message::ai(said)).unwrap();
+    const QUESTION: &str = "Where did I park my car?";
+    let shrugs = |i: usize| {
+        let said = ["I don't know.", "Ask me later.", "No idea."][i % 3];
+        vec![Message::user(QUESTION), Message::ai(said)]
+    };
+    let other_words = |i: usize| {
+        let other = Message::user(format!("Something about other things, number {i}."));
+        let answer = Message::ai(format!("I don't know where your car is, said for time {i}."));
+        vec![other, Message::ai("I see."), Message::user(QUESTION), answer]
+    };
+    let ways: [fn(usize) -> Vec<Message>; 2] = [shrugs, other_words];
+    for (way, answer) in ways.into_iter().enumerate() {
+        for asked in [0, 1, 10, 20, 63, 64, 65, 66, 100, 400] {
+            let park = "We left the car on level 3 of the car park by the old harbour.";
+            let begins = [Message::user("Hello."), Message::ai(park)].into_iter();
+            let begins = begins.chain((0..10).map(|i| Message::ai(format!("I see, number {i}."))));
+            let said = begins.chain((0..asked).flat_map(answer)).chain(said::chatter(30));
+            let mut prompt = over(10, said.chain([Message::user(QUESTION)]));
+            for recall in [Recall::words().tokens(200), Recall::words()] {
+                prompt.set_recall(recall);
+                let built = prompt.preview().unwrap();
+                let told = format!("{way}, asked {asked} times: {:?}", recalled(&built));
+                assert!(recalled(&built).contains(&1), "{told}");
+                assert!(excerpts(&built).matches(QUESTION).count() <= 1, "{told}");
+            }
         }
-        memory.add_all((0..30).map(|i| Message::user(format!("chatter {i}")))).unwrap();
-        memory.add(Message::user("Where did I leave my car?")).unwrap();
-        let prompt = MemoryPrompt::new(memory).max_messages(10).recall(size);
-        let built = prompt.preview().unwrap();
-        let quoted = recalled(&built);
-        assert!(quoted.contains(&1), "asked {asked} times: {quoted:?}");
-        let copies = excerpts(&built).matches("Where did I leave my car?").count();
-        assert!(copies <= 1, "asked {asked} times: {copies} copies");
     }
 }
 
@@ -1140,47 +1049,12 @@ fn what_answers_a_question_is_found_however_often_it_was_asked() {
 /// thumb up and a thumb down, one of them was quoted.
 #[test]
 fn answers_without_words_are_not_equal() {
-    let memory = DefaultChatMemory::new();
-    for said in ["👍", "👎"] {
-        memory.add(Message::user("Shall we sell the old harbour?")).unwrap();
-        memory.add(Message::ai(said)).unwrap();
-    }
-    memory.add_all((0..20).map(|i| Message::user(format!("chatter {i}")))).unwrap();
-    memory.add(Message::user("Shall we sell the old harbour?")).unwrap();
-    let found =
-        Own(|_: &str, _| Ok([1, 3].map(|position| Candidate { position, fit: 1.0 }).to_vec()));
-    let recall = Recall::words().candidates(found);
-    let prompt = MemoryPrompt::new(memory).max_messages(4).recall(recall);
-    let quoted = recalled(&prompt.preview().unwrap());
+    let asks = || Message::user("Shall we sell the old harbour?");
+    let said = ["👍", "👎"].into_iter().flat_map(|said| [asks(), Message::ai(said)]);
+    let prompt = over(4, said.chain(said::chatter(20)).chain([asks()]));
+    let recall = Recall::words().candidates(offers([(1, 1.0), (3, 1.0)]));
+    let quoted = recalled(&prompt.recall(recall).preview().unwrap());
     assert!(quoted.contains(&1) && quoted.contains(&3), "{quoted:?}");
-}
-
-/// A question that was asked many times, and answered otherwise each time, filled the excerpts with
-/// its answers: at 10 askings the true answer was found, at 20 it was lost, and beyond 64 copies of
-/// the question were quoted again.
-#[test]
-fn however_often_a_question_was_asked_its_answer_finds_room() {
-    for asked in [1, 10, 20, 65, 200] {
-        let memory = DefaultChatMemory::new();
-        let park = "We left the car on level 3 of the car park by the old harbour.";
-        memory.add_all([Message::user("Hello."), Message::ai(park)]).unwrap();
-        for i in 0..asked {
-            let other = Message::user(format!("Something about other things, number {i}."));
-            let asks = Message::user("Where did I park my car?");
-            let answer = Message::ai(format!("I don't know where your car is, said for time {i}."));
-            memory.add_all([other, Message::ai("I see."), asks, answer]).unwrap();
-        }
-        memory.add_all((0..40).map(|i| Message::user(format!("chatter {i}")))).unwrap();
-        memory.add(Message::user("Where did I park my car?")).unwrap();
-        let prompt = MemoryPrompt::new(memory).max_messages(10);
-        let built = prompt.recall(Recall::words().tokens(200)).preview().unwrap();
-        let quoted = recalled(&built);
-        assert!(quoted.contains(&1), "{asked}: {quoted:?}");
-        let copies = quoted
-            .iter()
-            .filter(|position| **position >= 4 && **position < 2 + 4 * asked && *position % 4 == 0);
-        assert!(copies.count() <= 1, "{asked}: {quoted:?}");
-    }
 }
 
 /// "Yes, please" quoted four hundred tokens of what happened to have one of its words.
@@ -1197,27 +1071,24 @@ fn a_remark_recalls_nothing() {
 /// A line of the README brought nothing: a window that fills its budget left no room for recall.
 #[test]
 fn a_budget_keeps_room_for_recall_unless_told_not_to() {
-    let prompt = || {
+    let prompt = |recall: Option<Recall>| {
         let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(4_000, Estimate);
         prompt.add(Message::user("My sister Ada moved to Oslo.")).unwrap();
-        let other =
-            (0..500).map(|i| Message::user(format!("A message of other things, number {i}.")));
-        prompt.add_all(other).unwrap();
+        let other = |i| Message::user(format!("A message of other things, number {i}."));
+        prompt.add_all((0..500).map(other)).unwrap();
         prompt.add(Message::user("Where did my sister move to?")).unwrap();
-        prompt
+        prompt.with_some(recall, MemoryPrompt::recall).preview().unwrap()
     };
-    let built = prompt().recall(Recall::words().tokens(2_000)).preview().unwrap();
-    assert!(recalled(&built).contains(&0));
-    assert!(recalled(&prompt().recall(Recall::words()).preview().unwrap()).contains(&0));
-    let without = prompt().preview().unwrap();
-    let leftover = prompt().recall(Recall::words().no_keep_free()).preview().unwrap();
-    assert_eq!(leftover.report().sent, without.report().sent);
+    for recall in [Recall::words().tokens(2_000), Recall::words()] {
+        assert!(recalled(&prompt(Some(recall))).contains(&0));
+    }
+    let leftover = prompt(Some(Recall::words().no_keep_free()));
+    assert_eq!(leftover.report().sent, prompt(None).report().sent);
 }
 
 /// A question for a day, or for a part of an identifier, found nothing.
 #[test]
 fn days_and_parts_of_identifiers_are_found() {
-    let day = |day: u64| UNIX_EPOCH + Duration::from_secs(86_400 * day);
     // 1 November 2023 was a Wednesday.
     let ask_by = |recall: Recall, question: &str| {
         let memory = DefaultChatMemory::new();
@@ -1257,11 +1128,9 @@ fn what_stands_out_from_nothing_is_not_recalled() {
         Message::user(format!("Please change my {a} booking and then my {b} booking."))
     };
     let ask = |question: &str| {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2);
-        prompt.add_all((0..200).map(says)).unwrap();
-        prompt.add(Message::user("The number of my locker is 4711.")).unwrap();
-        prompt.add_all((0..20).map(says).chain([Message::user(question)])).unwrap();
-        recalled(&prompt.recall(Recall::words()).preview().unwrap())
+        let fact = Message::user("The number of my locker is 4711.");
+        let said = (0..200).map(says).chain([fact]).chain((0..20).map(says));
+        recalled(&over(2, said.chain([Message::user(question)])).preview().unwrap())
     };
     assert!(ask("Please change my flight, hotel, train, car and ferry booking.").is_empty());
     assert!(ask("What was the number of my locker again?").contains(&200));

@@ -5,17 +5,15 @@
 use std::sync::Arc;
 use std::thread;
 
+use crate::notation::conversation;
+use crate::processors::Fails;
+use crate::sent::texts;
 use memory_prompt::message::AiMessage;
 use memory_prompt::text::Unit;
-use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Prompt, ToolCall, Truncate, Window,
+    ToolCall, Truncate, Window,
 };
-
-fn texts(prompt: &Prompt) -> Vec<String> {
-    prompt.iter().map(|m| m.text().into_owned()).collect()
-}
 
 fn prompt_over(messages: impl IntoIterator<Item = Message>) -> MemoryPrompt {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -62,13 +60,8 @@ fn a_cut_leaves_no_half_character() {
 /// provider answers 400.
 #[test]
 fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
-    let mut prompt = prompt_over([
-        Message::user("What is the weather?"),
-        Message::ai_calls([ToolCall::new("call_1", "weather", "{}")]),
-        Message::tool("call_1", "weather", "sunny"),
-        Message::ai("It is sunny."),
-    ])
-    .max_messages(2);
+    let said = "u:What_is_the_weather? call:1/weather t:1/weather=sunny a:It_is_sunny.";
+    let mut prompt = prompt_over(conversation(said)).max_messages(2);
     // The question comes in the place of the result.
     assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
     prompt.configure(|composer| composer.window(Window::last(2).exactly()));
@@ -99,11 +92,7 @@ fn more_parallel_results_than_the_window_holds_are_sent_whole() {
 /// one too, and strict servers answer 400.
 #[test]
 fn two_system_messages_never_leave() {
-    let mut prompt = prompt_over([
-        Message::system("You are a pirate."),
-        Message::user("hi"),
-        Message::system("You are a poet."),
-    ]);
+    let mut prompt = prompt_over(conversation("s:You_are_a_pirate. u:hi s:You_are_a_poet."));
     assert_eq!(texts(&prompt.build().unwrap()), ["You are a poet.", "hi"]);
     prompt.configure(|composer| composer.system("Be brief."));
     let built = prompt.build().unwrap();
@@ -133,18 +122,8 @@ fn counting_or_previewing_never_loses_temporaries() {
 /// nowhere else.
 #[test]
 fn a_processor_that_fails_keeps_the_temporaries() {
-    struct Offline;
-    impl TruncateProcessor for Offline {
-        fn process(
-            &self,
-            _: &Message,
-            _: &TruncateContext,
-        ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-            Err("the summariser is offline".into())
-        }
-    }
-    let mut prompt =
-        prompt_over([Message::user("hi")]).truncate(Truncate::default().processor(Offline));
+    let offline = Truncate::default().processor(Fails("the summariser is offline"));
+    let mut prompt = prompt_over([Message::user("hi")]).truncate(offline);
     prompt.add_temporary(Message::user("Today is Friday."));
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Truncate);

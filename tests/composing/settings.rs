@@ -6,10 +6,11 @@
 use std::fmt::Debug;
 
 use crate::counted::counted;
+use crate::setups::{Drawn, PROVIDERS};
 use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::text::{Keep, Unit};
 use memory_prompt::window::{Prices, ToolGroups};
-use memory_prompt::{Budget, Clear, Message, Provider, Truncate, Window};
+use memory_prompt::{Budget, Clear, Message, Truncate, Window};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde::Serialize;
@@ -20,29 +21,6 @@ const KEEPS: [Keep; 3] = [Keep::Head, Keep::Tail, Keep::Ends];
 const UNITS: [Unit; 4] = [Unit::Graphemes, Unit::Scalars, Unit::Utf16, Unit::Bytes];
 const PLACES: [Placement; 3] = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
 const GROUPS: [ToolGroups; 3] = [ToolGroups::Repair, ToolGroups::FailOnRepair, ToolGroups::Off];
-pub(crate) const PROVIDERS: [Provider; 20] = [
-    Provider::OpenAi,
-    Provider::OpenAiResponses,
-    Provider::Azure,
-    Provider::Anthropic,
-    Provider::ClaudeOnBedrock,
-    Provider::ClaudeOnVertex,
-    Provider::Gemini,
-    Provider::Vertex,
-    Provider::GoogleOpenAi,
-    Provider::Mistral,
-    Provider::DeepSeek,
-    Provider::Groq,
-    Provider::OpenRouter,
-    Provider::Xai,
-    Provider::LiteLlm,
-    Provider::Ollama,
-    Provider::Vllm,
-    Provider::LlamaCpp,
-    Provider::OpenAiCompatible,
-    Provider::StrictTemplate,
-];
-
 fn numbers() -> impl Strategy<Value = usize> {
     // TOML has no number beyond this one.
     let most = usize::try_from(i64::MAX).unwrap_or(usize::MAX);
@@ -61,8 +39,8 @@ fn windows() -> impl Strategy<Value = Window> {
         }),
     ];
     (kind, any::<[bool; 2]>()).prop_map(|(window, [user, exactly])| {
-        let window = if user { window.starting_with_user() } else { window };
-        if exactly { window.exactly() } else { window }
+        let window = window.with_if(user, Window::starting_with_user);
+        window.with_if(exactly, Window::exactly)
     })
 }
 
@@ -70,12 +48,11 @@ fn windows() -> impl Strategy<Value = Window> {
 fn budgets() -> impl Strategy<Value = Budget> {
     (1usize..100_000, 0usize..100_000, any::<[u16; 2]>(), any::<[bool; 2]>()).prop_map(
         |(tokens, reserve, marks, [marked, cut_first])| {
-            let mut budget = Budget::new(tokens).reserve(reserve % tokens);
-            if marked {
-                let marks = marks.map(usize::from);
-                budget = budget.stepped(marks[0], marks[1]).unwrap_or(budget);
-            }
-            if cut_first { budget.cut_before_drop() } else { budget }
+            let [low, high] = marks.map(usize::from);
+            Budget::new(tokens)
+                .reserve(reserve % tokens)
+                .with_if(marked, |it| it.stepped(low, high).unwrap_or(it))
+                .with_if(cut_first, Budget::cut_before_drop)
         },
     )
 }
@@ -84,12 +61,11 @@ fn truncations() -> impl Strategy<Value = Truncate> {
     let marker = prop_oneof![Just(None), any::<String>().prop_map(Some)];
     (numbers(), select(&UNITS[..]), select(&KEEPS[..]), marker, any::<[bool; 2]>()).prop_map(
         |(limit, unit, keep, marker, [bounded, spares])| {
-            let mut truncate = Truncate::new(limit.max(1), unit).unwrap().keep(keep);
-            if let Some(marker) = marker {
-                truncate = truncate.marker(marker);
-            }
-            let truncate = if bounded { truncate.bounded() } else { truncate };
-            if spares { truncate.sparing_question() } else { truncate }
+            let truncate = Truncate::new(limit.max(1), unit).unwrap().keep(keep);
+            truncate
+                .with_some(marker, Truncate::marker)
+                .with_if(bounded, Truncate::bounded)
+                .with_if(spares, Truncate::sparing_question)
         },
     )
 }
@@ -105,8 +81,7 @@ fn clearings() -> impl Strategy<Value = Clear> {
                 _ => Clear::tool_results().and_media(),
             };
             let clear = clear.keep(keep).step(step as u64).longer_than(longer_than).except(names);
-            let clear = if let Some(tokens) = over { clear.over(tokens) } else { clear };
-            if let Some(text) = text { clear.placeholder(text) } else { clear }
+            clear.with_some(over, Clear::over).with_some(text, Clear::placeholder)
         })
 }
 
@@ -205,11 +180,9 @@ counted! {
 
 #[test]
 fn names_are_what_a_person_would_write() {
-    fn named<T: Serialize + DeserializeOwned + PartialEq + Debug + Copy>(
-        all: &[T],
-        names: &[&str],
-    ) {
-        for (setting, name) in all.iter().zip(names) {
+    fn named<T: Serialize + DeserializeOwned + PartialEq + Debug + Copy>(all: &[T], names: &str) {
+        let names: Vec<_> = names.split_whitespace().collect();
+        for (setting, name) in all.iter().zip(&names) {
             assert_eq!(serde_json::to_value(setting).unwrap(), json!(name));
             is_again(*setting);
         }
@@ -217,35 +190,14 @@ fn names_are_what_a_person_would_write() {
         let error = refusal::<T>(json!("Edn"));
         assert!(error.starts_with("unknown variant `Edn`, expected"), "{error}");
     }
-    named(&KEEPS, &["head", "tail", "ends"]);
-    named(&UNITS, &["graphemes", "scalars", "utf16", "bytes"]);
-    named(&PLACES, &["end", "before_last_user", "after_system"]);
-    named(&GROUPS, &["repair", "fail_on_repair", "off"]);
-    named(
-        &PROVIDERS,
-        &[
-            "openai",
-            "openai_responses",
-            "azure",
-            "anthropic",
-            "claude_on_bedrock",
-            "claude_on_vertex",
-            "gemini",
-            "vertex",
-            "google_openai",
-            "mistral",
-            "deepseek",
-            "groq",
-            "openrouter",
-            "xai",
-            "litellm",
-            "ollama",
-            "vllm",
-            "llama_cpp",
-            "openai_compatible",
-            "strict_template",
-        ],
-    );
+    named(&KEEPS, "head tail ends");
+    named(&UNITS, "graphemes scalars utf16 bytes");
+    named(&PLACES, "end before_last_user after_system");
+    named(&GROUPS, "repair fail_on_repair off");
+    let servers = "openai openai_responses azure anthropic claude_on_bedrock claude_on_vertex
+        gemini vertex google_openai mistral deepseek groq openrouter xai litellm ollama vllm
+        llama_cpp openai_compatible strict_template";
+    named(&PROVIDERS, servers);
     for (window, json) in [
         (Window::last(20), json!({"last": 20})),
         (Window::turns(5).starting_with_user(), json!({"turns": 5, "starting_with_user": true})),
@@ -272,67 +224,35 @@ fn names_are_what_a_person_would_write() {
 
 #[test]
 fn errors_name_the_field() {
-    for (error, expected) in [
-        (
-            refusal::<Window>(json!({})),
-            "window: one of `last`, `turns`, `all`, `stepped` is needed",
-        ),
-        (
-            refusal::<Window>(json!({"last": 2, "turns": 1})),
-            "window: only one of `last`, `turns`, `all`, `stepped`",
-        ),
-        (
-            refusal::<Window>(json!({"last": 2, "anchord": true})),
-            "unknown field `anchord`, expected one of `last`, `turns`, `all`, `stepped`, \
-             `starting_with_user`, `exactly`",
-        ),
-        (
-            refusal::<Window>(json!({"stepped": {"low": 0, "step": 1}})),
-            "window: `stepped`: a low mark of 0 would leave no messages",
-        ),
-        (
-            refusal::<Window>(json!({"stepped": {"low": 1}})),
-            "window: `stepped`: either `step` or `prices` is needed",
-        ),
-        (refusal::<Window>(json!("everything")), "unknown variant `everything`, expected `all`"),
-        (
-            refusal::<Window>(json!(20)),
-            "invalid type: integer `20`, expected a window: `all`, or an object with `last`, `turns`, \
-             `all` or `stepped`",
-        ),
-        (
-            refusal::<Budget>(json!({"tokens": 100, "stepped": {"low": 50, "high": 40}})),
-            "budget: `stepped`: low and high must be 0 < low < high <= 100, and are 50 and 40",
-        ),
-        (refusal::<Budget>(json!(0)), "budget: `tokens`: a budget of 0 has no room for a prompt"),
-        (
-            refusal::<Budget>(json!({"tokens": 10, "reserve": 10})),
-            "budget: `reserve`: a reserve of 10 leaves nothing of 10 tokens",
-        ),
-        (refusal::<Budget>(json!({"reserve": 10})), "missing field `tokens`"),
-        (
-            refusal::<Budget>(json!({"tokens": 10, "max": 3})),
-            "unknown field `max`, expected one of `tokens`, `reserve`, `stepped`, `cut_before_drop`",
-        ),
-        (
-            refusal::<Truncate>(json!({"limit": 0})),
-            "truncate: `limit`: a limit of 0 would leave no text",
-        ),
-        (refusal::<Truncate>(json!({"keep": "head"})), "missing field `limit`"),
-        (
-            refusal::<Truncate>(json!({"limit": 5, "processor": "x"})),
-            "unknown field `processor`, expected one of `limit`, `unit`, `keep`, `marker`, `bounded`, `sparing_question`",
-        ),
-        (
-            refusal::<Prices>(json!({"write": 0.0, "read": 0.1})),
-            "window: `prices`: the write price is 0, which is not a positive number",
-        ),
-        (
-            refusal::<Prices>(json!({"write": 1, "read": 0.1, "unit": "eur"})),
-            "unknown field `unit`, expected `write` or `read`",
-        ),
-    ] {
-        assert_eq!(error, expected);
+    let table = r#"
+        window {} => window: one of `last`, `turns`, `all`, `stepped` is needed
+        window {"last": 2, "turns": 1} => window: only one of `last`, `turns`, `all`, `stepped`
+        window {"last": 2, "anchord": true} => unknown field `anchord`, expected one of `last`, `turns`, `all`, `stepped`, `starting_with_user`, `exactly`
+        window {"stepped": {"low": 0, "step": 1}} => window: `stepped`: a low mark of 0 would leave no messages
+        window {"stepped": {"low": 1}} => window: `stepped`: either `step` or `prices` is needed
+        window "everything" => unknown variant `everything`, expected `all`
+        window 20 => invalid type: integer `20`, expected a window: `all`, or an object with `last`, `turns`, `all` or `stepped`
+        budget {"tokens": 100, "stepped": {"low": 50, "high": 40}} => budget: `stepped`: low and high must be 0 < low < high <= 100, and are 50 and 40
+        budget 0 => budget: `tokens`: a budget of 0 has no room for a prompt
+        budget {"tokens": 10, "reserve": 10} => budget: `reserve`: a reserve of 10 leaves nothing of 10 tokens
+        budget {"reserve": 10} => missing field `tokens`
+        budget {"tokens": 10, "max": 3} => unknown field `max`, expected one of `tokens`, `reserve`, `stepped`, `cut_before_drop`
+        truncate {"limit": 0} => truncate: `limit`: a limit of 0 would leave no text
+        truncate {"keep": "head"} => missing field `limit`
+        truncate {"limit": 5, "processor": "x"} => unknown field `processor`, expected one of `limit`, `unit`, `keep`, `marker`, `bounded`, `sparing_question`
+        prices {"write": 0.0, "read": 0.1} => window: `prices`: the write price is 0, which is not a positive number
+        prices {"write": 1, "read": 0.1, "unit": "eur"} => unknown field `unit`, expected `write` or `read`
+    "#;
+    for row in table.lines().filter(|row| row.contains(" => ")) {
+        let (setting, expected) = row.split_once(" => ").unwrap();
+        let (kind, json) = setting.trim().split_once(' ').unwrap();
+        let refusal = match kind {
+            "window" => refusal::<Window>,
+            "budget" => refusal::<Budget>,
+            "truncate" => refusal::<Truncate>,
+            _ => refusal::<Prices>,
+        };
+        assert_eq!(refusal(serde_json::from_str(json).unwrap()), expected, "{row}");
     }
 }
 

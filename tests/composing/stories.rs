@@ -3,21 +3,22 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use crate::lives::{Flaky, Kept};
 use crate::notation::{conversation, message, sent};
-use memory_prompt::memory::MemoryId;
-use memory_prompt::message::{AiMessage, Role, SystemMessage, ToolMessage, UserMessage};
+use crate::said::words;
+use crate::sent::left_out;
+use crate::setups::Drawn;
+use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::provider::Row;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Reason, SystemSource};
 use memory_prompt::text::Keep;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
+    ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, Prompt, Provider, Truncate, Window,
 };
 
 /// A prompt over a memory that holds this conversation.
@@ -40,18 +41,9 @@ fn provided(provider: Provider, history: &str) -> Prompt {
     prompt(history).window(Window::all()).for_provider(provider).build().unwrap()
 }
 
-fn left_out(prompt: &Prompt) -> Vec<(u64, Reason)> {
-    prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect()
-}
-
 /// Each result with the position of its call.
 fn moved(prompt: &Prompt) -> Vec<(u64, u64)> {
     prompt.report().moved.iter().map(|it| (it.position, it.call)).collect()
-}
-
-/// A token a word, and 4 a message; 3 for the reply.
-fn words(text: &str) -> usize {
-    text.split_whitespace().count()
 }
 
 /// So many words.
@@ -61,25 +53,99 @@ fn long(n: usize) -> String {
 
 // Results and their calls
 
-/// The user grew impatient while a tool ran, and its result came behind what the user said. It was
-/// left out, and the model was told that no result had been recorded: it ran the tool again.
+/// Stories of results: what happened, what is sent of all of it, the results that are moved, each
+/// with its call, and what is left out.
 #[test]
-fn a_result_that_comes_behind_a_user_message_answers_its_call() {
-    let built = all("u:book_it call:1/book u:hello? t:1/book=booked");
-    assert_eq!(sent(&built), "u:book_it call:1/book t:1/book=booked u:hello?");
-    assert_eq!(moved(&built), [(3, 1)]);
-    assert!(built.report().repaired.is_empty());
+fn results_stand_behind_their_calls() {
+    use Reason::{Answered, NoCall, Replaced};
+    type Told<'a> = (&'a str, &'a str, &'a [(u64, u64)], &'a [(u64, Reason)]);
+    let stories: [Told<'_>; 11] = [
+        // The user grew impatient while a tool ran, and its result came behind what the user said.
+        // It was left out, and the model was told that no result had been recorded: it ran the
+        // tool again.
+        (
+            "u:book_it call:1/book u:hello? t:1/book=booked",
+            "u:book_it call:1/book t:1/book=booked u:hello?",
+            &[(3, 1)],
+            &[],
+        ),
+        // The model called twice before anything came back. The first result stood behind the
+        // second call and was nobody's.
+        (
+            "u:q call:c1 call:c2 t:c1=one t:c2=two a:done",
+            "u:q call:c1 t:c1=one call:c2 t:c2=two a:done",
+            &[(3, 1)],
+            &[],
+        ),
+        // A shim for a server that gives no ids numbers the calls of each answer from 0. The second
+        // "0" was taken for an answer to the first.
+        (
+            "u:q call:0 t:0=first call:0 t:0=second u:so? call:0 u:well? t:0=third",
+            "u:q call:0 t:0=first call:0 t:0=second u:so? call:0 t:0=third u:well?",
+            &[(8, 6)],
+            &[],
+        ),
+        // A call of the same id closes the earlier one: what comes later is the later one's result.
+        (
+            "u:q call:0 u:no call:0 u:well? t:0=ok",
+            "u:q call:0 t:0=? u:no call:0 t:0=ok u:well?",
+            &[(5, 3)],
+            &[],
+        ),
+        // Two tools under one id: the result of the other tool is not the answer. If one of both
+        // names no tool, the id alone decides.
+        (
+            "u:q call:1/book u:and? t:1/look=seen",
+            "u:q call:1/book t:1/book=? u:and?",
+            &[],
+            &[(3, NoCall)],
+        ),
+        ("u:q call:1/book u:and? t:1/=seen", "u:q call:1/book t:1/=seen u:and?", &[(3, 1)], &[]),
+        // A tool timed out; "still running" stood for its result until the true one came an hour
+        // later.
+        (
+            "u:q call:1,2 wait:1=running t:2=fine a:it_runs u:thanks t:1=finished",
+            "u:q call:1,2 t:1=finished t:2=fine a:it_runs u:thanks",
+            &[(6, 1)],
+            &[(2, Replaced)],
+        ),
+        // A stand-in is a result like any other until the true one comes.
+        ("u:q call:1 wait:1=running a:it_runs", "u:q call:1 t:1=running a:it_runs", &[], &[]),
+        // Two calls under one id timed out. What came for one tool replaced what stood in for the
+        // other.
+        (
+            "call:0/,0/ wait:0/a=later wait:0/b=later u:so t:0/a=x",
+            "call:0/,0/ t:0/a=x t:0/b=later u:so",
+            &[(4, 0)],
+            &[(1, Replaced)],
+        ),
+        // A retried job reported twice. Two results of one call are a 400.
+        (
+            "u:q call:1 t:1=one a:done u:and? t:1=two",
+            "u:q call:1 t:1=one a:done u:and?",
+            &[],
+            &[(5, Answered)],
+        ),
+        // An audit record between a call and its result, as every careful application writes it.
+        (
+            "u:q call:1,2 log:x t:1=one log:x t:2=two a:done",
+            "u:q call:1,2 t:1=one t:2=two a:done",
+            &[],
+            &[],
+        ),
+    ];
+    for (history, expected, are_moved, are_left_out) in stories {
+        let built = all(history);
+        assert_eq!(sent(&built), expected, "{history}");
+        assert_eq!(moved(&built), are_moved, "{history}");
+        assert_eq!(left_out(&built), are_left_out, "{history}");
+        assert_eq!(built.report().private, history.matches("log:").count() as u64, "{history}");
+        assert_eq!(built.report().repaired.len(), expected.matches("=?").count(), "{history}");
+    }
 }
 
-/// The model called twice before anything came back. The first result stood behind the second call
-/// and was nobody's.
-#[test]
-fn two_answers_with_calls_in_a_row_get_their_own_results() {
-    let history = "u:q call:c1 call:c2 t:c1=one t:c2=two a:done";
-    assert_eq!(sent(&all(history)), "u:q call:c1 t:c1=one call:c2 t:c2=two a:done");
-}
-
-/// The same for providers who join neighbouring answers before they look for results.
+/// The model called twice before anything came back, and the provider joins neighbouring answers
+/// before it looks for results.
 #[test]
 fn two_answers_with_calls_in_a_row_are_one_where_the_provider_joins_them() {
     let history = "u:q call:c1 call:c2 t:c1=one t:c2=two a:done u:ok";
@@ -89,77 +155,18 @@ fn two_answers_with_calls_in_a_row_are_one_where_the_provider_joins_them() {
     }
 }
 
-/// A shim for a server that gives no ids numbers the calls of each answer from 0. The second "0"
-/// was taken for an answer to the first.
-#[test]
-fn ids_that_begin_again_with_each_answer_belong_to_the_nearest_call() {
-    let history = "u:q call:0 t:0=first call:0 t:0=second u:so? call:0 u:well? t:0=third";
-    let built = all(history);
-    assert_eq!(
-        sent(&built),
-        "u:q call:0 t:0=first call:0 t:0=second u:so? call:0 t:0=third u:well?"
-    );
-}
-
-/// A call of the same id closes the earlier one: what comes later is the later one's result.
-#[test]
-fn a_later_call_of_the_same_id_closes_the_earlier_one() {
-    let built = all("u:q call:0 u:no call:0 u:well? t:0=ok");
-    assert_eq!(sent(&built), "u:q call:0 t:0=? u:no call:0 t:0=ok u:well?");
-}
-
-/// Two tools under one id: the result of the other tool is not the answer.
-#[test]
-fn a_result_of_another_tool_is_no_answer() {
-    let built = all("u:q call:1/book u:and? t:1/look=seen");
-    assert_eq!(sent(&built), "u:q call:1/book t:1/book=? u:and?");
-    assert_eq!(left_out(&built), [(3, Reason::NoCall)]);
-    // If one of both names no tool, the id alone decides.
-    assert_eq!(sent(&all("u:q call:1/book u:and? t:1/=seen")), "u:q call:1/book t:1/=seen u:and?");
-}
-
 /// A shim numbered two calls of one answer alike, and the tool of the second was done first. If a
 /// provider wants ids apart, each result was renamed for the other's call.
 #[test]
 fn ids_that_are_told_apart_stay_with_their_tools() {
     for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::Mistral] {
-        let prompt = prompt("u:q");
-        let calls = [ToolCall::new("0", "book", "{}"), ToolCall::new("0", "look", "{}")];
-        prompt
-            .add(
-                AiMessage::new("")
-                    .with_tool_call(calls[0].clone())
-                    .with_tool_call(calls[1].clone()),
-            )
-            .unwrap();
-        prompt.add(ToolMessage::new("0", "look", "seen")).unwrap();
-        prompt.add(ToolMessage::new("0", "book", "booked")).unwrap();
-        let built = prompt.window(Window::all()).for_provider(provider).build().unwrap();
+        let built = provided(provider, "u:q call:0/book,0/look t:0/look=seen t:0/book=booked");
         let called: Vec<_> = built.iter().flat_map(Message::tool_calls).collect();
         for result in built.iter().filter_map(Message::as_tool) {
             let of = called.iter().find(|call| call.id == result.call_id()).unwrap();
             assert_eq!(of.name, result.tool_name(), "{provider}");
         }
     }
-}
-
-/// A tool timed out; "still running" stood for its result until the true one came an hour later.
-#[test]
-fn a_late_result_replaces_its_stand_in() {
-    let history = "u:q call:1,2 wait:1=running t:2=fine a:it_runs u:thanks t:1=finished";
-    let built = all(history);
-    assert_eq!(sent(&built), "u:q call:1,2 t:1=finished t:2=fine a:it_runs u:thanks");
-    assert_eq!(left_out(&built), [(2, Reason::Replaced)]);
-    assert_eq!(moved(&built), [(6, 1)]);
-}
-
-/// A stand-in is a result like any other until the true one comes.
-#[test]
-fn a_stand_in_stands_until_then() {
-    assert_eq!(
-        sent(&all("u:q call:1 wait:1=running a:it_runs")),
-        "u:q call:1 t:1=running a:it_runs"
-    );
 }
 
 #[test]
@@ -174,14 +181,6 @@ fn marks_are_kept_as_attributes() {
     assert_eq!(Message::from(said.steered()), message("steer:no"));
     let Message::Custom(log) = message("log:x") else { unreachable!() };
     assert!(log.is_private());
-}
-
-/// A retried job reported twice. Two results of one call are a 400.
-#[test]
-fn a_second_result_is_left_out_and_named() {
-    let built = all("u:q call:1 t:1=one a:done u:and? t:1=two");
-    assert_eq!(sent(&built), "u:q call:1 t:1=one a:done u:and?");
-    assert_eq!(left_out(&built), [(5, Reason::Answered)]);
 }
 
 /// A result that has just arrived stood in the window, its call 6 messages before; the model was
@@ -233,15 +232,6 @@ fn ten_audit_records_take_no_place() {
     assert_eq!(built.report().private, 10);
 }
 
-/// An audit record between a call and its result, as every careful application writes it.
-#[test]
-fn an_audit_record_parts_no_call_from_its_result() {
-    let built = all("u:q call:1,2 log:x t:1=one log:x t:2=two a:done");
-    assert_eq!(sent(&built), "u:q call:1,2 t:1=one t:2=two a:done");
-    assert!(moved(&built).is_empty());
-    assert_eq!(built.report().private, 2);
-}
-
 // Windows in tool loops
 
 /// Six rounds of calls in one turn are twelve messages; the default window of ten had lost the
@@ -272,7 +262,7 @@ fn empty_answers_do_not_push_out_the_question() {
     let mut prompt = prompt("u:hello").for_provider(Provider::Anthropic);
     prompt.add_all((0..10).map(|_| Message::ai(""))).unwrap();
     assert_eq!(sent(&prompt.build().unwrap()), "u:hello");
-    prompt.set_memory(Own::new("u:q call:1 t:1=x a:"));
+    prompt.set_memory(own("u:q call:1 t:1=x a:"));
     prompt.configure(|composer| composer.max_messages(2));
     assert_eq!(sent(&prompt.build().unwrap()), "u:q");
 }
@@ -514,58 +504,18 @@ fn system_messages_that_open_a_list_are_joined() {
 }
 
 /// A memory of one's own that holds whatever it is given, system messages among the records.
-#[derive(Debug)]
-struct Own {
-    id: MemoryId,
-    records: Mutex<Vec<Message>>,
-    fails: AtomicBool,
-}
-
-impl Own {
-    fn new(history: &str) -> Arc<Self> {
-        let records = Mutex::new(conversation(history));
-        Arc::new(Self { id: "own".into(), records, fails: AtomicBool::new(false) })
-    }
-}
-
-impl ChatMemory for Own {
-    fn id(&self) -> &MemoryId {
-        &self.id
-    }
-    fn append(&self, batch: &mut Vec<Message>, _: Option<u64>) -> Result<Range<u64>> {
-        let mut records = self.records.lock().unwrap();
-        let first = records.len() as u64;
-        records.append(batch);
-        Ok(first..records.len() as u64)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Storage, "read", "told to fail"));
-        }
-        let records = self.records.lock().unwrap();
-        let end = records.len() as u64;
-        let rows =
-            (0..).zip(records.iter().cloned()).filter(|row| before.is_none_or(|it| row.0 < it));
-        let rows: Vec<_> = rows.map(|(position, it)| (position, UNIX_EPOCH, it)).collect();
-        let skip = rows.len().saturating_sub(n);
-        let records = Records::from_rows(rows.into_iter().skip(skip));
-        Ok(Snapshot::new(0..end, records))
-    }
-    fn evict(&self, _: u64) -> Result<u64> {
-        Ok(0)
-    }
-    fn clear(&self) -> Result<()> {
-        self.records.lock().unwrap().clear();
-        Ok(())
-    }
+fn own(history: &str) -> Arc<Flaky> {
+    let kept = Kept::new("own");
+    kept.add_all(conversation(history)).unwrap();
+    Flaky::over(Arc::new(kept))
 }
 
 /// A memory of one's own opens with a system record, and somebody wrote another in the middle. Both
 /// were left out: the model was told nothing of what it is.
 #[test]
 fn a_system_record_at_the_front_is_the_system_message() {
-    let own = Own::new("s:be_brief u:q a:x s:speak_up u:r");
-    let mut prompt = MemoryPrompt::new(own).window(Window::all());
+    let mut prompt =
+        MemoryPrompt::new(own("s:be_brief u:q a:x s:speak_up u:r")).window(Window::all());
     let none = prompt.build().unwrap();
     assert_eq!(sent(&none), "s:be_brief u:q a:x u:r");
     assert_eq!(none.system().map(|it| it.text().into_owned()).as_deref(), Some("be brief"));
@@ -610,34 +560,30 @@ fn a_message_that_nobody_said_is_not_sent_alone() {
 fn the_question_can_be_spared() {
     let page = format!("{}\n\nTranslate this.", long(300));
     let history = [Message::user(long(300)), Message::ai(long(300)), Message::user(page.clone())];
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let truncate = Truncate::chars(100).unwrap();
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(truncate.clone());
     prompt.add_all(history).unwrap();
-    prompt.configure(|composer| composer.truncate(Truncate::chars(100).unwrap()));
-    let cut = prompt.build().unwrap();
-    assert!(cut.iter().all(|it| it.text().chars().count() <= 100));
+    let is_cut = |message: &Message| message.text().chars().count() <= 100;
+    assert!(prompt.build().unwrap().iter().all(is_cut));
 
-    prompt
-        .configure(|composer| composer.truncate(Truncate::chars(100).unwrap().sparing_question()));
+    prompt.configure(|composer| composer.truncate(truncate.sparing_question()));
     let spared = prompt.build().unwrap();
     assert_eq!(spared[2].text(), page);
-    assert!(spared[0].text().chars().count() <= 100, "an older question is not");
+    assert!(is_cut(&spared[0]), "an older question is not");
     assert_eq!(spared.report().truncated.len(), 2);
 
     // If it is the question of the last turn no more, it is cut.
     prompt.add_all(conversation("a:done u:thanks")).unwrap();
-    assert!(prompt.build().unwrap()[2].text().chars().count() <= 100);
+    assert!(is_cut(&prompt.build().unwrap()[2]));
 }
 
 /// Unless the budget can't be held otherwise.
 #[test]
 fn a_spared_question_is_cut_before_a_budget_breaks() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let spared = Truncate::chars(1_000).unwrap().sparing_question();
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(spared);
     prompt.add(Message::user(long(300))).unwrap();
-    prompt.configure(|composer| {
-        composer.truncate(Truncate::chars(1_000).unwrap().sparing_question())
-    });
-    prompt.configure(|composer| composer.max_tokens(100, words));
-    let built = prompt.build().unwrap();
+    let built = prompt.max_tokens(100, words).build().unwrap();
     assert!(built.report().tokens.unwrap().total <= 100);
     assert!(!built[0].text().is_empty());
 }
@@ -664,14 +610,14 @@ fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
 /// one went to the second.
 #[test]
 fn what_a_failed_build_has_seen_is_dropped_at_a_swap() {
-    let first = Own::new("u:mine");
+    let first = own("u:mine");
     let mut prompt = MemoryPrompt::new(Arc::clone(&first));
     prompt.add_temporary(Message::user("about the first"));
     prompt.add_temporary(Message::system("secret"));
-    first.fails.store(true, Ordering::Relaxed);
+    first.fail(true);
     assert!(prompt.build().is_err());
     prompt.add_temporary(Message::user("for whoever comes"));
-    prompt.set_memory(Own::new("u:yours"));
+    prompt.set_memory(own("u:yours"));
     let built = prompt.build().unwrap();
     assert_eq!(sent(&built), "u:yours (u:for_whoever_comes)");
     assert_eq!(built.report().dropped_temporaries, [Role::User, Role::System]);
@@ -681,12 +627,12 @@ fn what_a_failed_build_has_seen_is_dropped_at_a_swap() {
 /// Without a swap a build that failed is tried again with all that was to go with it.
 #[test]
 fn what_a_failed_build_has_seen_waits_for_the_next() {
-    let own = Own::new("u:mine");
-    let mut prompt = MemoryPrompt::new(Arc::clone(&own));
+    let memory = own("u:mine");
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
     prompt.add_temporary(Message::user("now"));
-    own.fails.store(true, Ordering::Relaxed);
+    memory.fail(true);
     assert!(prompt.build().is_err());
-    own.fails.store(false, Ordering::Relaxed);
+    memory.fail(false);
     assert_eq!(sent(&prompt.build().unwrap()), "u:mine (u:now)");
 }
 
@@ -695,7 +641,7 @@ fn what_a_failed_build_has_seen_waits_for_the_next() {
 fn what_no_build_has_seen_goes_along_at_a_swap() {
     let mut prompt = prompt("u:mine");
     prompt.add_temporary(Message::user("now"));
-    prompt.set_memory(Own::new("u:yours"));
+    prompt.set_memory(own("u:yours"));
     let built = prompt.build().unwrap();
     assert_eq!(sent(&built), "u:yours (u:now)");
     assert!(built.report().dropped_temporaries.is_empty());
@@ -708,13 +654,11 @@ fn what_no_build_has_seen_goes_along_at_a_swap() {
 /// it.
 #[test]
 fn what_is_never_sent_takes_no_place() {
-    let own = Own::new("u:q call:1 u:so s:now t:1=x a:done");
-    let built = MemoryPrompt::new(own).max_messages(4).build().unwrap();
+    let last = |n, history| MemoryPrompt::new(own(history)).max_messages(n).build().unwrap();
+    let built = last(4, "u:q call:1 u:so s:now t:1=x a:done");
     assert_eq!(sent(&built), "call:1 t:1=x u:so a:done");
     assert!(built.report().question.is_empty());
-    let own = Own::new("s:be_brief u:q a:x u:r");
-    let built = MemoryPrompt::new(own).max_messages(3).build().unwrap();
-    assert_eq!(sent(&built), "s:be_brief u:q a:x u:r");
+    assert_eq!(sent(&last(3, "s:be_brief u:q a:x u:r")), "s:be_brief u:q a:x u:r");
 }
 
 /// A window that was to be exact gave up an answer for the call that a late result took along.
@@ -767,38 +711,25 @@ fn a_question_right_before_its_answer_is_not_too_far_away() {
     assert!(built.report().to_string().contains(said), "{}", built.report());
 }
 
-/// Two calls under one id timed out. What came for one tool replaced what stood in for the other.
-#[test]
-fn a_late_result_replaces_the_stand_in_of_its_tool() {
-    let built = all("call:0/,0/ wait:0/a=later wait:0/b=later u:so t:0/a=x");
-    assert_eq!(sent(&built), "call:0/,0/ t:0/a=x t:0/b=later u:so");
-}
-
 /// A message of the application's own, which no provider is sent, parted a temporary call from its
 /// result: a made up answer was sent, and the true one was an orphan.
 #[test]
 fn a_private_temporary_parts_nothing() {
-    let call = |id: &str| ToolCall::new(id, "look", "{}");
-    for calls in [vec![call("c1")], vec![call("c1"), call("c2")]] {
-        let mut row = Row::like(Provider::OpenAiCompatible, "one-call").unwrap();
-        row.parallel_calls = false;
-        for provider in [None, Some(Provider::Anthropic), Some(Provider::custom(row))] {
-            let mut prompt = prompt("u:hi");
-            if let Some(provider) = provider {
-                prompt = prompt.for_provider(provider);
-            }
-            prompt.add_temporary(Message::ai_calls(calls.clone()));
-            prompt.add_temporary(Message::custom([("note".to_owned(), 1.into())]));
-            for call in &calls {
-                prompt.add_temporary(call.result("rain"));
-            }
-            let built = prompt.build().unwrap();
-            let report = built.report();
-            assert!(report.repaired.is_empty(), "{report}");
-            assert!(report.orphan_temporaries.is_empty(), "{report}");
-            let results = built.iter().filter(|message| message.text() == "rain").count();
-            assert_eq!(results, calls.len(), "{report}");
+    let mut row = Row::like(Provider::OpenAiCompatible, "one-call").unwrap();
+    row.parallel_calls = false;
+    let providers = [None, Some(Provider::Anthropic), Some(Provider::custom(row))];
+    for (provider, calls) in providers.iter().flat_map(|it| [(it, 1), (it, 2)]) {
+        let mut prompt = prompt("u:hi").with_some(*provider, MemoryPrompt::for_provider);
+        let temporaries = ["call:c1 log:x t:c1=rain", "call:c1,c2 log:x t:c1=rain t:c2=rain"];
+        for temporary in conversation(temporaries[calls - 1]) {
+            prompt.add_temporary(temporary);
         }
+        let built = prompt.build().unwrap();
+        let report = built.report();
+        assert!(report.repaired.is_empty(), "{report}");
+        assert!(report.orphan_temporaries.is_empty(), "{report}");
+        let results = built.iter().filter(|message| message.text() == "rain").count();
+        assert_eq!(results, calls, "{report}");
     }
 }
 
@@ -807,23 +738,18 @@ fn a_private_temporary_parts_nothing() {
 /// Where the result named no tool, one call had two results and another none.
 #[test]
 fn a_result_keeps_its_call_when_answers_are_joined() {
-    let call = |name: &str| ToolCall::new("0", name, "{}");
-    for (calls, results) in [
-        (vec!["look"], vec![("look", "0_2", "rain")]),
-        (vec!["", "book"], vec![("", "0_2", "rain"), ("book", "0_3", "snow")]),
+    for (history, results) in [
+        ("u:hi call:0 call:0 t:0=rain u:so", &[("0_2", "rain")][..]),
+        (
+            "u:hi call:0 call:0/,0/book t:0/=rain t:0/book=snow u:so",
+            &[("0_2", "rain"), ("0_3", "snow")],
+        ),
     ] {
-        let mut prompt = prompt("u:hi").for_provider(Provider::Anthropic);
-        prompt.add(Message::ai_calls([call("look")])).unwrap();
-        prompt.add(Message::ai_calls(calls.iter().map(|name| call(name)))).unwrap();
-        for (name, _, text) in &results {
-            prompt.add(Message::tool("0", *name, *text)).unwrap();
-        }
-        prompt.add(Message::user("so")).unwrap();
-        let built = prompt.build().unwrap();
+        let built = provided(Provider::Anthropic, history);
         let sent: Vec<_> = built.iter().filter_map(Message::as_tool).collect();
-        for (_, id, text) in results {
-            let result = sent.iter().find(|it| it.call_id() == id).unwrap();
-            assert_eq!(result.content().text(), text, "{}", built.report());
+        for (id, text) in results {
+            let result = sent.iter().find(|it| it.call_id() == *id).unwrap();
+            assert_eq!(result.content().text(), *text, "{}", built.report());
         }
         let first: Vec<_> = sent.iter().filter(|it| it.call_id() == "0").collect();
         assert!(first.len() == 1 && first[0].is_error(), "{}", built.report());

@@ -5,97 +5,53 @@ use std::sync::Arc;
 
 use crate::conversations::{broken_groups, late_results, life};
 use crate::counted::counted;
+use crate::said::{call, notes, policy, result};
+use crate::sent::{accounted, cleared, position, sent};
+use crate::setups::Drawn;
 use memory_prompt::compose::Notice;
-use memory_prompt::report::{Break, Origin};
-use memory_prompt::summary::CompactionPolicy;
+use memory_prompt::report::Break;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt,
-    Provider, Recall, ToolCall, Truncate, Window, wire,
+    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
+    Message, Prompt, Provider, Recall, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 
-/// The positions of what is sent, in the order in which it is sent.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let position = |origin| match origin {
-        Origin::History(position)
-        | Origin::Truncated(position)
-        | Origin::Cleared(position)
-        | Origin::Adapted(position) => Some(position),
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| position(origin)).collect()
-}
-
 /// What a prompt is asked for.
-#[derive(Clone, Debug)]
-struct Asked {
-    last: Option<usize>,
-    keep: usize,
-    step: u64,
-    cut: Option<usize>,
-    budget: Option<usize>,
-    notice: bool,
-    summed: bool,
-}
-
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = Composer> {
     use proptest::option::of;
     let numbers = (of(1usize..20), 1usize..4, 1u64..12, of(8usize..60), of(100usize..1500));
-    (numbers, any::<bool>(), any::<bool>()).prop_map(
-        |((last, keep, step, cut, budget), notice, summed)| Asked {
-            last,
-            keep,
-            step,
-            cut,
-            budget,
-            notice,
-            summed,
-        },
-    )
-}
-
-impl Asked {
-    fn over(&self, memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
-        let window = self.last.map_or(Window::all(), Window::last);
-        let clear = Clear::tool_results().and_media().keep(self.keep).step(self.step);
-        let mut prompt = MemoryPrompt::new(Arc::clone(memory))
+    (numbers, any::<bool>()).prop_map(|((last, keep, step, cut, budget), notice)| {
+        let clear = Clear::tool_results().and_media().keep(keep).step(step);
+        Composer::new()
             .system("Be brief.")
-            .window(window)
+            .window(last.map_or(Window::all(), Window::last))
             .clear(clear.longer_than(4))
             .with_pins()
-            .with_summary();
-        if self.notice {
-            prompt = prompt.notice(Notice::new().step(4));
-        }
-        if let Some(cut) = self.cut {
-            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
-        }
-        if let Some(budget) = self.budget {
-            prompt = prompt.max_tokens(budget, Estimate);
-        }
-        prompt
-    }
+            .with_summary()
+            .with_if(notice, |it| it.notice(Notice::new().step(4)))
+            .with_some(cut, |it, cut| it.truncate(Truncate::chars(cut).unwrap()))
+            .with_some(budget, |it, budget| it.max_tokens(budget, Estimate))
+    })
+}
+
+fn over(memory: &Arc<DefaultChatMemory>, composer: &Composer) -> MemoryPrompt {
+    let mut prompt = MemoryPrompt::new(Arc::clone(memory));
+    prompt.configure(|_| composer.clone());
+    prompt
 }
 
 /// What must hold of a prompt with these pins.
 fn check(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
-    let (sent, report) = (sent(prompt), prompt.report());
+    let (sent, cleared, report) = (sent(prompt), cleared(prompt), prompt.report());
     for pin in pins {
-        prop_assert_eq!(
-            sent.iter().filter(|position| *position == pin).count(),
-            1,
-            "{}: {}",
-            pin,
-            report
-        );
-        prop_assert!(report.cleared.iter().all(|cleared| cleared.position != *pin), "{}", report);
+        let times = sent.iter().filter(|position| *position == pin).count();
+        prop_assert_eq!(times, 1, "{}: {}", pin, report);
+        prop_assert!(!cleared.contains(pin), "{}", report);
     }
     let groups = broken_groups(prompt.iter());
     prop_assert!(groups.is_empty(), "{:?}", groups);
-    let left_out = report.older + report.over_budget + report.covered + report.private;
-    let named = report.sent + report.left_out.len() + report.unreadable.len();
-    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    prop_assert_eq!(accounted(prompt), None);
     if let Some(tokens) = report.tokens {
         let messages = prompt.iter().map(|message| Estimate.count(message).unwrap());
         let all = messages.sum::<usize>() + Estimate.overhead().reply;
@@ -113,17 +69,16 @@ counted! {
         later in life(12),
         picks in proptest::collection::vec(0u64..50, 0..4),
         asked in asked(),
+        summed in any::<bool>(),
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
-        let mut prompt = asked.over(&memory);
+        let mut prompt = over(&memory, &asked);
         prompt.add_all(history).unwrap();
         for pick in &picks {
             let _ = prompt.pin(*pick); // some are not there, or can't be pinned
         }
-        if asked.summed {
-            let policy = CompactionPolicy::messages(4, 2).unwrap();
-            prompt.compact(&policy, &|_: &_| Ok::<_, memory_prompt::Error>("They talked.".into()))
-                .unwrap();
+        if summed {
+            prompt.compact(&policy(4, 2), &notes).unwrap();
         }
         for more in std::iter::once(None).chain(later.into_iter().map(Some)) {
             if let Some(message) = more {
@@ -134,7 +89,7 @@ counted! {
                 Ok(built) => {
                     check(&built, &pins)?;
                     // What was remembered from earlier prompts changes nothing.
-                    let anew = asked.over(&memory).build().unwrap();
+                    let anew = over(&memory, &asked).build().unwrap();
                     prop_assert!(built.iter().eq(anew.iter()), "{}", built.report());
                 }
                 Err(error) => prop_assert!(
@@ -148,13 +103,6 @@ counted! {
 
 /// The first position of the history that is sent, but for a question put before the window.
 fn window_start(prompt: &Prompt) -> Option<u64> {
-    let position = |origin| match origin {
-        Origin::History(position)
-        | Origin::Truncated(position)
-        | Origin::Adapted(position)
-        | Origin::Joined(Some(position)) => Some(position),
-        _ => None,
-    };
     let mut sent = prompt.with_origins().filter_map(|(origin, _)| position(origin));
     sent.find(|position| !prompt.report().question.contains(position))
 }
@@ -178,16 +126,10 @@ counted! {
         temporary in any::<bool>(),
     ) {
         let window = if last { Window::last(low) } else { Window::stepped(low, step).unwrap() };
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
-        if notice {
-            prompt = prompt.notice(Notice::new().step(4));
-        }
-        if let Some(cut) = cut {
-            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
-        }
-        if let Some(provider) = provider {
-            prompt = prompt.for_provider(provider);
-        }
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window)
+            .with_if(notice, |it| it.notice(Notice::new().step(4)))
+            .with_some(cut, |it, cut| it.truncate(Truncate::chars(cut).unwrap()))
+            .with_some(provider, MemoryPrompt::for_provider);
         let mut previous: Option<Prompt> = None;
         for message in history {
             prompt.add(message).unwrap();
@@ -230,10 +172,7 @@ counted! {
 fn a_pinned_result_is_not_cleared() {
     let round = |i: usize| {
         let id = format!("c{i}");
-        [
-            Message::ai_calls([ToolCall::new(&id, "read", "{}")]),
-            Message::tool(id, "read", format!("{i}: {}", "x".repeat(200))),
-        ]
+        [call(&id), result(&id, format!("{i}: {}", "x".repeat(200)))]
     };
     let history = [Message::user("Which of these files is the oldest?")];
     let memory = Arc::new(DefaultChatMemory::new());
@@ -250,8 +189,7 @@ fn a_pinned_result_is_not_cleared() {
     let whole =
         |start: &str| built.iter().any(|m| m.text().starts_with(start) && m.text().len() > 200);
     assert!(whole("0: ") && whole("55: ") && whole("59: "), "{report}");
-    let cleared: Vec<u64> = report.cleared.iter().map(|cleared| cleared.position).collect();
-    assert_eq!(cleared, [104, 106, 108, 110], "{report}");
+    assert_eq!(cleared(&built), [104, 106, 108, 110], "{report}");
     // The question and the pinned group are sent; what else there is before 103 is not.
     assert_eq!(report.notice, Some(100), "{report}");
 }
@@ -305,13 +243,10 @@ fn compacted(by_claude: bool) -> Message {
 /// What must hold of a prompt for any provider: every record is sent, pinned, covered or reported.
 fn check_told(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
     let report = prompt.report();
-    let left_out = report.older + report.over_budget + report.covered + report.private;
-    let named = report.sent + report.left_out.len() + report.unreadable.len();
-    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    prop_assert_eq!(accounted(prompt), None);
     prop_assert!(broken_groups(prompt.iter()).is_empty(), "{}", report);
     for pin in pins {
-        let joined = prompt.with_origins().any(|(it, _)| it == Origin::Joined(Some(*pin)));
-        let is_sent = joined || sent(prompt).contains(pin);
+        let is_sent = sent(prompt).contains(pin);
         let is_told = report.left_out.iter().any(|it| it.position == *pin)
             || report.adapted.iter().any(|it| it.position == Some(*pin))
             || report.lost_pins.contains(pin);
@@ -338,7 +273,7 @@ counted! {
                 .clear(Clear::tool_results().keep(1).step(4))
                 .recall(Recall::words().characters(400))
         };
-        let policy = CompactionPolicy::messages(4, 2).unwrap();
+        let policy = policy(4, 2);
         let [mut one, mut two] = [tab(), tab()];
         let mut provider = None;
         for (i, deed) in deeds.into_iter().enumerate() {
@@ -387,10 +322,7 @@ counted! {
                 }
             }
             let pins = one.pins().unwrap();
-            let mut new = tab();
-            if let Some(provider) = provider {
-                new = new.for_provider(provider);
-            }
+            let mut new = tab().with_some(provider, MemoryPrompt::for_provider);
             let built = [&mut one, &mut two, &mut new].map(|tab| {
                 tab.add_temporary(Message::user("And now?"));
                 tab.build().unwrap()

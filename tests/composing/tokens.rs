@@ -338,6 +338,7 @@ mod bpe {
     use memory_prompt::wire::Request;
 
     use super::*;
+    use crate::setups::Drawn;
 
     #[test]
     fn the_counts_beside_the_corpora_are_true() {
@@ -394,8 +395,7 @@ mod bpe {
         for provider in crate::setups::all() {
             for strict in [false, true] {
                 let all = tools.iter().chain(&own).cloned();
-                let all: Vec<_> =
-                    all.map(|tool| if strict { tool.strict() } else { tool }).collect();
+                let all: Vec<_> = all.map(|tool| tool.with_if(strict, Tool::strict)).collect();
                 let sendable: Vec<_> = {
                     let prompt = Composer::new().for_provider(provider);
                     let prompt = prompt.compose_all(&history, &[]).unwrap();

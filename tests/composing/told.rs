@@ -7,13 +7,16 @@ use std::time::UNIX_EPOCH;
 
 use crate::conversations::*;
 use crate::counted::counted;
-use crate::setups::*;
+use crate::notation;
+use crate::processors::Drops;
+use crate::sent::left_out;
+use crate::setups::{Drawn, providers, setups};
 use memory_prompt::message::AiMessage;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Adaptation, LeftOut, Origin, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::token::Estimate;
-use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::truncate::TruncateContext;
 use memory_prompt::{
     Composer, Error, ErrorKind, Message, Prompt, Provider, Truncate, Window, wire,
 };
@@ -58,8 +61,7 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
     let searches = wire::answer(Provider::Anthropic, searches.to_string()).unwrap();
     let said = [Message::user("Who won?"), searches.message.into(), Message::user("Well?")];
     let prompt = compose(&Composer::new().for_provider(Provider::OpenAiResponses), &said);
-    let told: Vec<_> = prompt.report().left_out.iter().map(|it| (it.position, it.why)).collect();
-    assert_eq!(told, [(1, Reason::Foreign)]);
+    assert_eq!(left_out(&prompt), [(1, Reason::Foreign)]);
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }
 
@@ -67,13 +69,8 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
 /// more: the report told of the answer at the record that was left out.
 #[test]
 fn the_answer_before_a_blank_message_is_told_of_the_one_that_stays() {
-    let said = [
-        Message::user("Look."),
-        Message::ai_calls([memory_prompt::ToolCall::new("call00001", "look", "{}")]),
-        Message::tool("call00001", "look", "Rain."),
-        Message::user(""),
-        Message::user("And tomorrow?"),
-    ];
+    let said =
+        notation::conversation("u:Look. call:call00001 t:call00001=Rain. u: u:And_tomorrow?");
     let prompt = compose(&Composer::new().for_provider(Provider::Mistral), &said);
     let answered =
         prompt.report().adapted.iter().find(|it| it.how == Adaptation::Answered).unwrap();
@@ -113,19 +110,6 @@ fn with(prompt: &Prompt, position: u64) -> Option<&Message> {
     sent.max_by_key(|(origin, _)| of(*origin)).map(|(_, message)| message)
 }
 
-/// A processor that drops each so-manieth message.
-struct DropsEach(u64);
-
-impl TruncateProcessor for DropsEach {
-    fn process(
-        &self,
-        _: &Message,
-        context: &TruncateContext,
-    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(if context.position % self.0 == 1 { Verdict::Drop } else { Verdict::Keep })
-    }
-}
-
 fn truncate() -> impl Strategy<Value = Truncate> {
     let keep = prop::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
     let marker = prop::sample::select(vec!["", " ", "…", "[{left_out}]"]);
@@ -148,7 +132,8 @@ counted! {
         let mut composer = setup.composer().for_provider(provider);
         if let Some(each) = drops {
             let truncate = setup.truncate.clone().unwrap_or_default();
-            composer = composer.truncate(truncate.processor(DropsEach(each)));
+            let drops = move |_: &Message, it: &TruncateContext| it.position % each == 1;
+            composer = composer.truncate(truncate.processor(Drops(drops)));
         }
         // What is refused tells nothing.
         if let Ok(prompt) = composer.compose_all(&Snapshot::from_messages(said), &added) {
@@ -172,9 +157,7 @@ counted! {
         let mut told = Vec::new();
         for n in 1..8 {
             let mut composer = Composer::new().window(Window::turns(n));
-            if let Some(budget) = budget {
-                composer = composer.max_tokens(budget, Estimate);
-            }
+            composer = composer.with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
             let prompt = composer.compose_all(&snapshot, &[]).unwrap();
             if prompt.report().sent == all && all > 0 {
                 told.push(prompt.report().unreadable.clone());

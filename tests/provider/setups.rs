@@ -81,32 +81,48 @@ pub struct Setup {
 
 impl Setup {
     pub fn composer(&self) -> Composer {
-        let mut composer = Composer::new().temporaries_at(self.placement);
-        if let Some(truncate) = &self.truncate {
-            composer = composer.truncate(truncate.clone());
-        }
-        if let Some(window) = self.window {
-            composer = composer.window(window);
-        }
-        if let Some(system) = &self.system {
-            composer = composer.system(system.clone());
-        }
-        if let Some(tokens) = self.tokens {
-            let mut budget = Budget::new(tokens);
-            if self.marked {
-                budget = budget.stepped(tokens / 4 + 1, tokens / 2 + 1).unwrap_or(budget);
-            }
-            composer = composer.max_tokens(
-                if self.cut_first { budget.cut_before_drop() } else { budget },
-                letters,
-            );
-        }
-        composer
+        let budget = |tokens| {
+            let marks = (tokens / 4 + 1, tokens / 2 + 1);
+            Budget::new(tokens)
+                .with_if(self.marked, |it| it.stepped(marks.0, marks.1).unwrap_or(it))
+                .with_if(self.cut_first, Budget::cut_before_drop)
+        };
+        Composer::new()
+            .temporaries_at(self.placement)
+            .with_some(self.truncate.clone(), Composer::truncate)
+            .with_some(self.window, Composer::window)
+            .with_some(self.system.clone(), Composer::system)
+            .with_some(self.tokens, |it, tokens| it.max_tokens(budget(tokens), letters))
     }
 }
 
+/// A setting that is made or not, as it is drawn.
+pub trait Drawn: Sized {
+    /// The same with this setting, where there is one.
+    #[must_use]
+    fn with_some<T>(self, drawn: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match drawn {
+            Some(drawn) => set(self, drawn),
+            None => self,
+        }
+    }
+
+    /// The same with this setting, where it is wanted.
+    #[must_use]
+    fn with_if(self, wanted: bool, set: impl FnOnce(Self) -> Self) -> Self {
+        if wanted { set(self) } else { self }
+    }
+}
+
+impl<T> Drawn for T {}
+
+/// A budget, in steps or not.
+pub fn budget(tokens: usize, stepped: bool) -> Budget {
+    Budget::new(tokens).with_if(stepped, |it| it.stepped(tokens / 4, tokens / 2).unwrap())
+}
+
 /// A token a character.
-fn letters(text: &str) -> usize {
+pub fn letters(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -125,14 +141,14 @@ pub fn setups() -> impl Strategy<Value = Setup> {
         2 => (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ];
     let window = (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, exactly)| {
-        let window = if user { window.starting_with_user() } else { window };
-        if exactly { window.exactly() } else { window }
+        let window = window.with_if(user, Window::starting_with_user);
+        window.with_if(exactly, Window::exactly)
     });
     let places = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
     let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
     let truncate = (1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
         let truncate = Truncate::chars(limit).unwrap().keep(keep);
-        if marked { truncate.marker("[…{left_out}…]") } else { truncate }
+        truncate.with_if(marked, |it| it.marker("[…{left_out}…]"))
     });
     (
         proptest::option::weighted(0.9, window),
@@ -163,6 +179,12 @@ pub fn compose(
     let memory = DefaultChatMemory::new();
     memory.add_all(conversation.to_vec())?;
     composer.compose_all(&memory.read(None, usize::MAX)?, &temporaries)
+}
+
+/// All of a history, as a provider is sent it.
+pub fn prompt_for(provider: Provider, history: &[Message]) -> Prompt {
+    let composer = Composer::new().window(Window::all()).for_provider(provider);
+    compose(&composer, history, &[]).unwrap()
 }
 
 /// The part of a request's body that holds the prompt.

@@ -10,6 +10,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+/// What is wrong where the condition holds.
+macro_rules! tell {
+    ($wrong:ident, $holds:expr, $($why:tt)+) => {
+        if $holds {
+            $wrong.push(std::fmt::format(format_args!($($why)+)));
+        }
+    };
+}
+
 /// What is wrong with a request; nothing is, in a valid one.
 pub type Wrong = Vec<String>;
 
@@ -33,9 +42,7 @@ pub fn openai(messages: &Value) -> Wrong {
 /// The same of a server that knows these blocks.
 fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
     let mut wrong = Vec::new();
-    if list(messages).is_empty() {
-        wrong.push("an empty list of messages".to_owned());
-    }
+    tell!(wrong, list(messages).is_empty(), "an empty list of messages");
     // The ids that wait for their result.
     let mut waiting: HashSet<&str> = HashSet::new();
     let mut behind_calls = false;
@@ -68,12 +75,8 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
                 }
                 for call in calls {
                     let id = text(call, "id");
-                    if id.is_empty() {
-                        wrong.push(format!("{i}: a call without id"));
-                    }
-                    if !waiting.insert(id) {
-                        wrong.push(format!("{i}: id {id:?} twice"));
-                    }
+                    tell!(wrong, id.is_empty(), "{i}: a call without id");
+                    tell!(wrong, !waiting.insert(id), "{i}: id {id:?} twice");
                     if !call["function"]["arguments"].is_string()
                         && !call["custom"]["input"].is_string()
                     {
@@ -169,18 +172,14 @@ pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
         let uri = text(file, "fileUri");
         let is_own = uri.starts_with("files/") || OWN.iter().any(|own| uri.starts_with(own));
         if uri.contains("://") && !is_own {
-            if !file["mimeType"].is_string() {
-                wrong.push(format!("mimeType of {uri:?} is missing"));
-            }
+            tell!(wrong, !file["mimeType"].is_string(), "mimeType of {uri:?} is missing");
             if !fetches && uri.starts_with("http") {
                 wrong.push(format!("invalid or unsupported file uri {uri:?}"));
             }
         }
         let level = &part["mediaResolution"];
         let is_taken = resolves && level["level"].is_string();
-        if !level.is_null() && !is_taken {
-            wrong.push("per part media resolution is not supported".to_owned());
-        }
+        tell!(wrong, !level.is_null() && !is_taken, "per part media resolution is not supported");
     }
     wrong
 }
@@ -241,9 +240,7 @@ fn openai_content(i: usize, content: &Value, kinds: &[&str]) -> Wrong {
 /// are: 'output_text' and 'refusal'".
 pub fn responses(input: &Value) -> Wrong {
     let mut wrong = Vec::new();
-    if list(input).is_empty() {
-        wrong.push("an empty input".to_owned());
-    }
+    tell!(wrong, list(input).is_empty(), "an empty input");
     let mut called: HashSet<&str> = HashSet::new();
     let mut answered: HashSet<&str> = HashSet::new();
     for (i, item) in list(input).iter().enumerate() {
@@ -254,9 +251,7 @@ pub fn responses(input: &Value) -> Wrong {
                     wrong.push(format!("{i}: role {:?}", text(item, "role")));
                 }
                 let content = &item["content"];
-                if !content.is_string() && list(content).is_empty() {
-                    wrong.push(format!("{i}: no content"));
-                }
+                tell!(wrong, !content.is_string() && list(content).is_empty(), "{i}: no content");
                 for part in list(content) {
                     let kind = text(part, "type");
                     let fits = if assistant {
@@ -264,19 +259,13 @@ pub fn responses(input: &Value) -> Wrong {
                     } else {
                         ["input_text", "input_image", "input_file"].contains(&kind)
                     };
-                    if !fits {
-                        wrong.push(format!("{i}: {kind:?} in the place of {}", item["role"]));
-                    }
+                    tell!(wrong, !fits, "{i}: {kind:?} in the place of {}", item["role"]);
                 }
             }
             "function_call" | "custom_tool_call" => {
                 let id = text(item, "call_id");
-                if id.is_empty() {
-                    wrong.push(format!("{i}: a call without id"));
-                }
-                if !called.insert(id) {
-                    wrong.push(format!("{i}: id {id:?} twice"));
-                }
+                tell!(wrong, id.is_empty(), "{i}: a call without id");
+                tell!(wrong, !called.insert(id), "{i}: id {id:?} twice");
                 if id.chars().count() > 64 {
                     wrong.push(format!("{i}: an id of {} characters", id.chars().count()));
                 }
@@ -295,9 +284,7 @@ pub fn responses(input: &Value) -> Wrong {
                         .contains(&text(next, "type"))
                         || text(next, "role") == "assistant"
                 });
-                if !said {
-                    wrong.push(format!("{i}: reasoning without the item that follows it"));
-                }
+                tell!(wrong, !said, "{i}: reasoning without the item that follows it");
             }
             other => wrong.push(format!("{i}: an item of kind {other:?}")),
         }
@@ -332,14 +319,10 @@ pub fn anthropic(messages: &Value) -> Wrong {
     let (mut hosted, mut open) = (HashSet::new(), HashSet::new());
     for (i, message) in messages.iter().enumerate() {
         let role = text(message, "role");
-        if !["user", "assistant"].contains(&role) {
-            wrong.push(format!("{i}: role {role:?}"));
-        }
+        tell!(wrong, !["user", "assistant"].contains(&role), "{i}: role {role:?}");
         let content = &message["content"];
         if let Some(said) = content.as_str() {
-            if said.trim().is_empty() {
-                wrong.push(format!("{i}: blank"));
-            }
+            tell!(wrong, said.trim().is_empty(), "{i}: blank");
         } else if list(content).is_empty() {
             wrong.push(format!("{i}: no content"));
         }
@@ -365,9 +348,7 @@ pub fn anthropic(messages: &Value) -> Wrong {
                 kind if kind.ends_with("_tool_result") && role == "assistant" => {
                     let id = text(block, "tool_use_id");
                     open.remove(id);
-                    if !hosted.contains(id) {
-                        wrong.push(format!("{i}.{j}: result {id:?} of no hosted call"));
-                    }
+                    tell!(wrong, !hosted.contains(id), "{i}.{j}: result {id:?} of no hosted call");
                 }
                 "text" if text(block, "text").trim().is_empty() => {
                     wrong.push(format!("{i}.{j}: blank"));
@@ -375,15 +356,9 @@ pub fn anthropic(messages: &Value) -> Wrong {
                 "tool_use" if role == "assistant" => {
                     let id = text(block, "id");
                     let pattern = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-                    if id.is_empty() || !id.chars().all(pattern) {
-                        wrong.push(format!("{i}.{j}: id {id:?}"));
-                    }
-                    if !ids.insert(id) {
-                        wrong.push(format!("{i}.{j}: id {id:?} is not unique"));
-                    }
-                    if !block["input"].is_object() {
-                        wrong.push(format!("{i}.{j}: input is no object"));
-                    }
+                    tell!(wrong, id.is_empty() || !id.chars().all(pattern), "{i}.{j}: id {id:?}");
+                    tell!(wrong, !ids.insert(id), "{i}.{j}: id {id:?} is not unique");
+                    tell!(wrong, !block["input"].is_object(), "{i}.{j}: input is no object");
                     opened.insert(id);
                 }
                 "tool_result" if role == "user" => {
@@ -391,9 +366,7 @@ pub fn anthropic(messages: &Value) -> Wrong {
                     if !waiting.remove(id) {
                         wrong.push(format!("{i}.{j}: result {id:?} answers no call before it"));
                     }
-                    if j >= results {
-                        wrong.push(format!("{i}.{j}: a result behind something else"));
-                    }
+                    tell!(wrong, j >= results, "{i}.{j}: a result behind something else");
                     for part in list(&block["content"]) {
                         if text(part, "type") == "text" && text(part, "text").trim().is_empty() {
                             wrong.push(format!("{i}.{j}: blank text in a result"));
@@ -401,9 +374,7 @@ pub fn anthropic(messages: &Value) -> Wrong {
                     }
                 }
                 "thinking" | "redacted_thinking" if role == "assistant" => {
-                    if j + 1 == blocks.len() {
-                        wrong.push(format!("{i}.{j}: thinking at the end"));
-                    }
+                    tell!(wrong, j + 1 == blocks.len(), "{i}.{j}: thinking at the end");
                 }
                 "text" | "image" | "document" => {}
                 other => wrong.push(format!("{i}.{j}: {other:?} of {role}")),
@@ -425,9 +396,7 @@ pub fn anthropic(messages: &Value) -> Wrong {
 pub fn gemini(contents: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let contents = list(contents);
-    if contents.is_empty() {
-        wrong.push("contents are not specified".to_owned());
-    }
+    tell!(wrong, contents.is_empty(), "contents are not specified");
     let parts = |entry: &Value, key: &str| -> Vec<Value> {
         let found = list(&entry["parts"]).iter().filter_map(|part| part.get(key).cloned());
         found.collect()
@@ -435,12 +404,8 @@ pub fn gemini(contents: &Value) -> Wrong {
     let is_results = |entry: &Value| !parts(entry, "functionResponse").is_empty();
     for (i, entry) in contents.iter().enumerate() {
         let role = text(entry, "role");
-        if !["user", "model"].contains(&role) {
-            wrong.push(format!("{i}: role {role:?}"));
-        }
-        if list(&entry["parts"]).is_empty() {
-            wrong.push(format!("{i}: no parts"));
-        }
+        tell!(wrong, !["user", "model"].contains(&role), "{i}: role {role:?}");
+        tell!(wrong, list(&entry["parts"]).is_empty(), "{i}: no parts");
         for part in list(&entry["parts"]) {
             let data = [
                 "text",
@@ -452,9 +417,7 @@ pub fn gemini(contents: &Value) -> Wrong {
                 "codeExecutionResult",
             ];
             let set = data.iter().filter(|key| part.get(**key).is_some()).count();
-            if set != 1 {
-                wrong.push(format!("{i}: a part with {set} kinds of data"));
-            }
+            tell!(wrong, set != 1, "{i}: a part with {set} kinds of data");
             let signed = part.get("thoughtSignature").is_some() || part.get("thought").is_some();
             if part.get("text").is_some_and(|text| text == "") && !signed {
                 wrong.push(format!("{i}: an empty text"));
@@ -462,9 +425,7 @@ pub fn gemini(contents: &Value) -> Wrong {
         }
         let (calls, results) = (parts(entry, "functionCall"), parts(entry, "functionResponse"));
         if !calls.is_empty() {
-            if role != "model" {
-                wrong.push(format!("{i}: a call of the user"));
-            }
+            tell!(wrong, role != "model", "{i}: a call of the user");
             let before = i.checked_sub(1).and_then(|before| contents.get(before));
             if before.is_none_or(|before| text(before, "role") != "user") {
                 wrong.push(format!("{i}: a call that follows no user or result turn"));
@@ -484,14 +445,10 @@ pub fn gemini(contents: &Value) -> Wrong {
                 *called.entry(text(&call, "name").to_owned()).or_default() += 1;
             }
             for result in &results {
-                if !result["response"].is_object() {
-                    wrong.push(format!("{i}: a response that is no object"));
-                }
+                tell!(wrong, !result["response"].is_object(), "{i}: a response that is no object");
                 *called.entry(text(result, "name").to_owned()).or_default() -= 1;
             }
-            if called.values().any(|left| *left != 0) {
-                wrong.push(format!("{i}: results of other calls"));
-            }
+            tell!(wrong, called.values().any(|left| *left != 0), "{i}: results of other calls");
         }
         if i > 0 && is_results(entry) && is_results(&contents[i - 1]) {
             wrong.push(format!("{i}: results in two turns"));
@@ -520,17 +477,13 @@ pub fn google(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let said: Vec<_> =
         list(messages).iter().filter(|message| text(message, "role") != "system").collect();
-    if said.is_empty() {
-        wrong.push("contents is not specified".to_owned());
-    }
+    tell!(wrong, said.is_empty(), "contents is not specified");
     for (i, message) in said.iter().enumerate() {
         let Some(first) = list(&message["tool_calls"]).first() else { continue };
         if text(&first["extra_content"]["google"], "thought_signature").is_empty() {
             wrong.push(format!("{i}: a call without signature"));
         }
-        if i == 0 {
-            wrong.push(format!("{i}: a call that follows no user turn"));
-        }
+        tell!(wrong, i == 0, "{i}: a call that follows no user turn");
     }
     wrong
 }
@@ -582,9 +535,7 @@ fn turns(messages: &Value) -> Wrong {
         Some(first) if text(first, "role") == "system" => &messages[1..],
         _ => messages,
     };
-    if rest.is_empty() {
-        wrong.push("no message".to_owned());
-    }
+    tell!(wrong, rest.is_empty(), "no message");
     if rest.first().is_some_and(|first| text(first, "role") != "user") {
         wrong.push("the first message is not the user's".to_owned());
     }
@@ -606,14 +557,10 @@ fn turns(messages: &Value) -> Wrong {
             let content = &message["content"];
             let says =
                 content.as_str().is_some_and(|said| !said.is_empty()) || !list(content).is_empty();
-            if !says && calls.is_empty() {
-                wrong.push(format!("{i}: neither content nor calls"));
-            }
+            tell!(wrong, !says && calls.is_empty(), "{i}: neither content nor calls");
         }
         if role != "tool" && calls.is_empty() {
-            if (role == "user") != user_is_next {
-                wrong.push(format!("{i}: roles do not alternate"));
-            }
+            tell!(wrong, (role == "user") != user_is_next, "{i}: roles do not alternate");
             user_is_next = !user_is_next;
         }
         let result = (role == "tool").then(|| text(message, "tool_call_id"));
@@ -684,9 +631,7 @@ pub fn mistral_fields(messages: &Value) -> Wrong {
         let unknown = keys.filter(|key| !known.contains(key));
         wrong.extend(unknown.map(|key| format!("{i}: {key:?}: extra inputs are not permitted")));
         for part in list(&message["content"]) {
-            if part["file"].is_object() {
-                wrong.push(format!("{i}: a file of another shape"));
-            }
+            tell!(wrong, part["file"].is_object(), "{i}: a file of another shape");
         }
     }
     let last = list(messages).last();
@@ -782,9 +727,7 @@ pub fn ollama(messages: &Value) -> Wrong {
         if !["system", "user", "assistant", "tool"].contains(&role) {
             wrong.push(format!("{i}: role {role:?}"));
         }
-        if !message["content"].is_string() {
-            wrong.push(format!("{i}: content is no string"));
-        }
+        tell!(wrong, !message["content"].is_string(), "{i}: content is no string");
         if list(&message["images"])
             .iter()
             .any(|image| image.as_str().is_none_or(|data| data.contains(':')))
@@ -792,23 +735,17 @@ pub fn ollama(messages: &Value) -> Wrong {
             wrong.push(format!("{i}: an image that is not bare base64"));
         }
         if role == "tool" {
-            if open == 0 {
-                wrong.push(format!("{i}: a result without a call"));
-            }
+            tell!(wrong, open == 0, "{i}: a result without a call");
             open = open.saturating_sub(1);
             continue;
         }
-        if open > 0 {
-            wrong.push(format!("{i}: {open} calls without results"));
-        }
+        tell!(wrong, open > 0, "{i}: {open} calls without results");
         let calls = list(&message["tool_calls"]);
         if calls.iter().any(|call| !call["function"]["arguments"].is_object()) {
             wrong.push(format!("{i}: arguments are no object"));
         }
         open = calls.len();
     }
-    if open > 0 {
-        wrong.push(format!("end: {open} calls without results"));
-    }
+    tell!(wrong, open > 0, "end: {open} calls without results");
     wrong
 }

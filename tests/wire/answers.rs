@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 #![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
 
+use crate::events::{
+    billed, block, calling, candidate, delta, end, last, over, piece, start, stop, streamed, whole,
+};
 use crate::golden::{events, goldens};
 use crate::shown::{assert_shown, calls, reasoning, text};
 use memory_prompt::wire::{
@@ -41,98 +44,67 @@ fn refusal(result: Result<Answer>) -> (Option<&'static str>, Option<u16>, bool) 
     }
 }
 
-macro_rules! streamed {
-    ($format:ident, $events:expr) => {{
-        let mut stream = $format::Stream::new();
-        let mut told = Vec::new();
-        for event in $events {
-            told.extend(stream.push(&event.to_string()).unwrap());
-        }
-        (told, stream)
-    }};
-}
-
 // --- usage -----------------------------------------------------------------------------------
 
+/// Each row is what a server counts and, behind `=>`, the tokens of the input, of it cached and
+/// written to a cache, of the output, and of it reasoning.
 #[test]
 fn usage_means_the_same_everywhere() {
+    let assert_usage = |table: &str, answer: &dyn Fn(Value) -> Result<Answer>| {
+        for row in table.lines().filter(|row| row.contains("=>")) {
+            let (told, expected) = row.split_once("=>").unwrap();
+            let expected: Vec<_> = expected.split(' ').skip(1).map(|it| it.parse().ok()).collect();
+            let answer = answer(serde_json::from_str(told).unwrap()).unwrap();
+            assert_eq!(answer.usage, usage(expected.try_into().unwrap()), "{row}");
+        }
+    };
     let choice = || json!({"message": {"content": "hi"}, "finish_reason": "stop"});
-    for (told, expected) in [
-        (
-            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}),
-            [Some(9), None, None, Some(4), None],
-        ),
-        (
-            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13,
-                "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 1},
-                "completion_tokens_details": {"reasoning_tokens": 3}}),
-            [Some(9), Some(8), Some(1), Some(4), Some(3)],
-        ),
+    assert_usage(
+        r#"
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13} => 9 - - 4 -
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13, "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 1}, "completion_tokens_details": {"reasoning_tokens": 3}} => 9 8 1 4 3
         // xAI's reasoning is not in what was completed.
-        (
-            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113,
-                "completion_tokens_details": {"reasoning_tokens": 100}}),
-            [Some(9), None, None, Some(104), Some(100)],
-        ),
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113, "completion_tokens_details": {"reasoning_tokens": 100}} => 9 - - 104 100
         // Of Google's, most of what is billed was not counted: it stands in the total alone.
-        (
-            json!({"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 103}),
-            [Some(9), None, None, Some(94), Some(93)],
-        ),
+        {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 103} => 9 - - 94 93
         // Of Perplexity's the part was more than the whole.
-        (
-            json!({"prompt_tokens": 33, "completion_tokens": 7395, "total_tokens": 7428,
-                "reasoning_tokens": 73825}),
-            [Some(33), None, None, Some(81220), Some(73825)],
-        ),
+        {"prompt_tokens": 33, "completion_tokens": 7395, "total_tokens": 7428, "reasoning_tokens": 73825} => 33 - - 81220 73825
         // A gateway to Claude counts what its cache knows in the total alone.
-        (
-            json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113,
-                "cache_read_input_tokens": 100}),
-            [Some(9), Some(100), None, Some(4), None],
-        ),
-        (
-            json!({"prompt_tokens": 9, "prompt_cache_hit_tokens": 7}),
-            [Some(9), Some(7), None, None, None],
-        ),
-        (json!({"prompt_tokens": "many"}), [None; 5]),
-    ] {
-        let answer = openai::answer(chat(choice(), json!({"usage": told}))).unwrap();
-        assert_eq!(answer.usage, usage(expected));
-    }
-    let groq = openai::answer(chat(choice(), json!({"x_groq": {"usage": {"prompt_tokens": 2}}})));
-    assert_eq!(groq.unwrap().usage.input, Some(2));
-
-    let body = json!({"status": "completed", "output": [], "usage": {"input_tokens": 9,
-        "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 4,
-        "output_tokens_details": {"reasoning_tokens": 3}}});
-    let answer = responses::answer(body.to_string()).unwrap();
-    assert_eq!(answer.usage, usage([Some(9), Some(8), None, Some(4), Some(3)]));
-
-    let body = json!({"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
-        "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 8, "candidatesTokenCount": 4,
-            "thoughtsTokenCount": 3, "toolUsePromptTokenCount": 1}});
-    let answer = gemini::answer(body.to_string()).unwrap();
-    assert_eq!(answer.usage, usage([Some(10), Some(8), None, Some(7), Some(3)]));
-
-    let body = json!({"message": {"content": "hi"}, "done": true, "prompt_eval_count": 9, "eval_count": 4});
-    let answer = ollama::answer(body.to_string()).unwrap();
-    assert_eq!(answer.usage, usage([Some(9), None, None, Some(4), None]));
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 113, "cache_read_input_tokens": 100} => 9 100 - 4 -
+        {"prompt_tokens": 9, "prompt_cache_hit_tokens": 7} => 9 7 - - -
+        {"prompt_tokens": "many"} => - - - - -
+        "#,
+        &|told| openai::answer(chat(choice(), json!({"usage": told}))),
+    );
+    assert_usage(r#"{"prompt_tokens": 2} => 2 - - - -"#, &|told| {
+        openai::answer(chat(choice(), json!({"x_groq": {"usage": told}})))
+    });
+    assert_usage(
+        r#"{"input_tokens": 9, "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 4, "output_tokens_details": {"reasoning_tokens": 3}} => 9 8 - 4 3"#,
+        &|told| responses::answer(json!({"status": "completed", "output": [], "usage": told})),
+    );
+    assert_usage(
+        r#"{"promptTokenCount": 9, "cachedContentTokenCount": 8, "candidatesTokenCount": 4, "thoughtsTokenCount": 3, "toolUsePromptTokenCount": 1} => 10 8 - 7 3"#,
+        &|told| {
+            let mut body = candidate(json!([{"text": "hi"}]), "STOP");
+            body["usageMetadata"] = told;
+            gemini::answer(body)
+        },
+    );
+    assert_usage(
+        r#"{"message": {"content": "hi"}, "done": true, "prompt_eval_count": 9, "eval_count": 4} => 9 - - 4 -"#,
+        &|body| ollama::answer(body),
+    );
 }
 
 /// The counts of Anthropic's `message_delta` are sums, and some gateways write 0 into the others.
 #[test]
 fn usage_of_a_stream_only_grows() {
-    let (_, stream) = streamed!(
-        anthropic,
-        [
-            json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 5,
-            "cache_read_input_tokens": 90, "cache_creation_input_tokens": 0, "output_tokens": 1}}}),
-            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
-            "usage": {"input_tokens": 0, "output_tokens": 7}}),
-            json!({"type": "message_stop"}),
-        ]
-    );
+    let first = json!({"input_tokens": 5, "cache_read_input_tokens": 90,
+        "cache_creation_input_tokens": 0, "output_tokens": 1});
+    let begins = [start(json!({"id": "m", "usage": first}))];
+    let ends = billed("end_turn", json!({"input_tokens": 0, "output_tokens": 7}));
+    let (_, stream) = streamed!(anthropic, begins.iter().chain(&ends));
     let answer = stream.finish().unwrap();
     assert_eq!(answer.usage, usage([Some(95), Some(90), Some(0), Some(7), None]));
 }
@@ -190,12 +162,7 @@ fn nothing_for_a_reason_is_no_answer() {
 
     let body = json!({"content": [], "stop_reason": "refusal"}).to_string();
     assert_eq!(refusal(anthropic::answer(&body)), (Some("refusal"), None, false));
-    let candidate = |parts: Value, word: &str| {
-        gemini::answer(
-            json!({"candidates": [{"content": {"parts": parts}, "finishReason": word}]})
-                .to_string(),
-        )
-    };
+    let candidate = |parts: Value, word: &str| gemini::answer(candidate(parts, word));
     let thought = || json!([{"text": "hm", "thought": true}]);
     assert_eq!(refusal(candidate(json!([]), "SAFETY")), (Some("SAFETY"), None, false));
     let malformed = candidate(thought(), "MALFORMED_FUNCTION_CALL");
@@ -254,41 +221,36 @@ fn what_is_not_there_yet_is_no_empty_answer() {
 
 // --- errors in place of messages -------------------------------------------------------------
 
+/// Each row is a body and, behind `=>`, the code and the status of the error, and whether to try
+/// again.
 #[test]
 fn errors_in_place_of_messages_are_of_a_kind_of_their_own() {
-    for (body, expected) in [
-        (
-            json!({"error": {"message": "no", "type": "insufficient_quota", "code": "insufficient_quota", "status": 429}}),
-            (Some("insufficient_quota"), Some(429), false),
-        ),
-        (
-            json!({"error": {"message": "no", "type": "tokens", "code": "rate_limit_exceeded"}}),
-            (Some("rate_limit_exceeded"), None, true),
-        ),
-        (json!({"error": {"message": "no", "code": 502}}), (None, Some(502), true)),
-        (json!({"error": "no"}), (None, None, false)),
+    let table = r#"
+        {"error": {"message": "no", "type": "insufficient_quota", "code": "insufficient_quota", "status": 429}} => insufficient_quota 429 no
+        {"error": {"message": "no", "type": "tokens", "code": "rate_limit_exceeded"}} => rate_limit_exceeded - yes
+        {"error": {"message": "no", "code": 502}} => - 502 yes
+        {"error": "no"} => - - no
         // vLLM and FastChat.
-        (
-            json!({"object": "error", "message": "no", "type": "BadRequestError", "code": 400}),
-            (Some("BadRequestError"), Some(400), false),
-        ),
-        (json!({"text": "no", "error_code": 50001}), (None, None, false)),
+        {"object": "error", "message": "no", "type": "BadRequestError", "code": 400} => BadRequestError 400 no
+        {"text": "no", "error_code": 50001} => - - no
         // MiniMax, with a choice that is none beside it.
-        (
-            json!({"choices": null, "base_resp": {"status_code": 1002, "status_msg": "no"}}),
-            (None, None, false),
-        ),
+        {"choices": null, "base_resp": {"status_code": 1002, "status_msg": "no"}} => - - no
         // Gateways.
-        (json!({"statusCode": 429, "message": "no"}), (None, Some(429), true)),
-        (json!({"detail": [{"loc": ["body"], "msg": "no"}]}), (None, None, false)),
-        (json!({"message": "Internal server error"}), (None, None, false)),
-    ] {
-        let text = body.to_string();
-        assert_eq!(refusal(openai::answer(&text)), expected, "{body}");
-        for refused in [responses::answer(&text), anthropic::answer(&text), ollama::answer(&text)] {
+        {"statusCode": 429, "message": "no"} => - 429 yes
+        {"detail": [{"loc": ["body"], "msg": "no"}]} => - - no
+        {"message": "Internal server error"} => - - no"#;
+    for (body, expected) in table.lines().filter_map(|row| row.split_once(" => ")) {
+        let [code, status, again] = expected.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        let expected = (Some(code).filter(|it| *it != "-"), status.parse().ok(), again == "yes");
+        for refused in [
+            openai::answer(body),
+            responses::answer(body),
+            anthropic::answer(body),
+            ollama::answer(body),
+        ] {
             assert_eq!(refusal(refused), expected, "{body}");
         }
-        let streamed = [openai::Stream::new().push(&text), ollama::Stream::new().push(&text)];
+        let streamed = [openai::Stream::new().push(body), ollama::Stream::new().push(body)];
         for refused in streamed.map(|pushed| pushed.unwrap_err().kind()) {
             assert!(matches!(refused, ErrorKind::Refused { .. }), "{body}: {refused:?}");
         }
@@ -317,16 +279,12 @@ fn an_error_in_a_choice_is_one() {
 
 // --- streams ---------------------------------------------------------------------------------
 
-fn delta(delta: Value, word: Value) -> Value {
-    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta, "finish_reason": word}]})
-}
-
 /// `SenseNova`, `MiniMax` and Hunyuan write a reason into each chunk, and a stream that was cut
 /// after the first passed for whole. So did one of which nothing but `[DONE]` had come.
 #[test]
 fn a_stream_ends_only_where_the_provider_says_so() {
     for nothing in [json!(""), json!("null"), json!(null)] {
-        let (told, mut stream) = streamed!(openai, [delta(json!({"content": "Hel"}), nothing)]);
+        let (told, mut stream) = streamed!(openai, [last(json!({"content": "Hel"}), nothing)]);
         assert_eq!(told, [Event::Text("Hel".to_owned())]);
         stream.push("[DONE]").unwrap();
         assert!(!stream.has_ended());
@@ -335,7 +293,7 @@ fn a_stream_ends_only_where_the_provider_says_so() {
     let mut stream = responses::Stream::new();
     stream.push("[DONE]").unwrap();
     assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Unfinished);
-    let unspecified = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "FINISH_REASON_UNSPECIFIED"}]});
+    let unspecified = candidate(json!([{"text": "a"}]), "FINISH_REASON_UNSPECIFIED");
     let (_, stream) = streamed!(gemini, [unspecified]);
     assert!(!stream.has_ended());
 }
@@ -345,9 +303,8 @@ fn a_stream_ends_only_where_the_provider_says_so() {
 fn calls_without_index_or_id_are_as_many_as_they_are() {
     let call = |name: &str, x: i32| json!({"function": {"name": name, "arguments": format!("{{\"x\":{x}}}")}});
     for calls in [[call("a", 1), call("b", 2)], [call("a", 1), call("a", 2)]] {
-        let list = streamed!(openai, [delta(json!({"tool_calls": calls}), json!("tool_calls"))]);
-        let chunks =
-            calls.each_ref().map(|call| delta(json!({"tool_calls": [call]}), json!("tool_calls")));
+        let list = streamed!(openai, [last(json!({"tool_calls": calls}), "tool_calls")]);
+        let chunks = calls.each_ref().map(|call| last(json!({"tool_calls": [call]}), "tool_calls"));
         for (told, stream) in [list, streamed!(openai, chunks)] {
             let answer = stream.finish().unwrap();
             assert_shown(&told, &answer, "two calls");
@@ -359,79 +316,49 @@ fn calls_without_index_or_id_are_as_many_as_they_are() {
         }
     }
     // A server that repeats the name in each piece means one call.
-    let piece = |arguments: &str| {
-        delta(
-            json!({"tool_calls": [{"function": {"name": "a", "arguments": arguments}}]}),
-            json!(null),
-        )
-    };
-    let end = delta(json!({}), json!("stop"));
-    let (told, stream) = streamed!(openai, [piece("{\"x\""), piece(":1}"), end]);
-    let answer = stream.finish().unwrap();
-    assert_shown(&told, &answer, "one call");
+    let piece =
+        |arguments: &str| calling(json!({"function": {"name": "a", "arguments": arguments}}));
+    let (_, answer) = whole!(openai, [piece("{\"x\""), piece(":1}"), over("stop")]);
     assert_eq!(answer.message.tool_calls().count(), 1);
 }
 
 /// Groq's `channel` became "analysis" 152 times over.
 #[test]
 fn texts_that_are_not_known_are_replaced() {
-    let piece = |content: &str, channel: &str| {
-        delta(json!({"content": content, "channel": channel}), json!(null))
-    };
-    let (_, stream) = streamed!(
-        openai,
-        [
-            piece("a", "analysis"),
-            piece("b", "analysis"),
-            piece("c", "final"),
-            delta(json!({}), json!("stop"))
-        ]
-    );
-    let message = stream.finish().unwrap().message;
-    assert_eq!(message.text(), "abc");
-    assert_eq!(message.attributes()[openai::ATTRIBUTE], json!({"channel": "final"}));
+    let piece =
+        |content: &str, channel: &str| delta(json!({"content": content, "channel": channel}));
+    let pieces = [piece("a", "analysis"), piece("b", "analysis"), piece("c", "final")];
+    let (_, answer) = whole!(openai, pieces.iter().chain([&over("stop")]));
+    assert_eq!(answer.message.text(), "abc");
+    assert_eq!(answer.message.attributes()[openai::ATTRIBUTE], json!({"channel": "final"}));
 }
 
 /// Magistral streams one thought as dozens of blocks.
 #[test]
 fn a_thought_in_blocks_is_one() {
-    let block = |text: &str| {
-        delta(
-            json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}),
-            json!(null),
-        )
-    };
-    let (told, stream) = streamed!(
-        openai,
-        [
-            block("One"),
-            block(" and"),
-            block(" two."),
-            delta(json!({"content": "Th"}), json!(null)),
-            delta(json!({"content": "ree."}), json!("stop")),
-        ]
-    );
-    let answer = stream.finish().unwrap();
-    assert_shown(&told, &answer, "magistral");
+    let thinking =
+        |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+    let block = |text: &str| delta(json!({"content": [thinking(text)]}));
+    let said = [delta(json!({"content": "Th"})), last(json!({"content": "ree."}), "stop")];
+    let thought = ["One", " and", " two."].map(block);
+    let (told, answer) = whole!(openai, thought.iter().chain(&said));
     assert_eq!(reasoning(&told), "One and two.");
     let thoughts: Vec<_> =
         answer.message.reasoning().map(|thought| thought.text.as_str()).collect();
     assert_eq!((thoughts, &*answer.message.text()), (vec!["One and two."], "Three."));
     let list = [Message::from(answer)];
+    let content = json!([thinking("One and two."), {"type": "text", "text": "Three."}]);
     assert_eq!(
-        serde_json::to_value(openai::Messages::of(&list).for_provider(Provider::Mistral)).unwrap(),
-        json!([{"role": "assistant", "content": [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "One and two."}]}, {"type": "text", "text": "Three."}]}])
+        json!(openai::Messages::of(&list).for_provider(Provider::Mistral)),
+        json!([{"role": "assistant", "content": content}])
     );
 }
 
 #[test]
 fn a_message_start_that_is_repeated_is_passed_over() {
-    let start = |id: &str| json!({"type": "message_start", "message": {"id": id}});
-    let mut stream = anthropic::Stream::new();
-    stream.push(&start("m").to_string()).unwrap();
-    stream.push(&start("m").to_string()).unwrap();
-    let error = stream.push(&start("n").to_string()).unwrap_err();
+    let begins = ["m", "m", "n"].map(|id| start(json!({"id": id})).to_string());
+    let (_, mut stream) = streamed!(anthropic, &begins[..2]);
+    let error = stream.push(&begins[2]).unwrap_err();
     assert_eq!(error.to_string(), "read anthropic stream: a second `message_start`");
 }
 
@@ -472,67 +399,55 @@ fn what_was_not_streamed_is_shown_when_it_is_done() {
 
 #[test]
 fn of_a_broken_stream_what_is_whole_is_kept() {
-    let (_, stream) = streamed!(
-        anthropic,
-        [
-            json!({"type": "message_start", "message": {"usage": {"input_tokens": 3}}}),
-            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
-            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
-            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "s"}}),
-            json!({"type": "content_block_stop", "index": 0}),
-            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Look"}}),
-            json!({"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "a", "name": "t", "input": {}}}),
-            json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{\"x\": 1}"}}),
-            json!({"type": "content_block_start", "index": 3, "content_block": {"type": "server_tool_use", "id": "b", "name": "web_search", "input": {}}}),
-            json!({"type": "content_block_stop", "index": 3}),
-            json!({"type": "content_block_start", "index": 4, "content_block": {"type": "tool_use", "id": "c", "name": "t", "input": {}}}),
-            json!({"type": "content_block_start", "index": 5, "content_block": {"type": "thinking", "thinking": "un"}}),
-        ]
-    );
-    let answer = stream.broken();
+    fn ids(answer: &Answer) -> Vec<&str> {
+        answer.message.tool_calls().map(|call| call.id.as_str()).collect()
+    }
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
+    let search = json!({"type": "server_tool_use", "id": "b", "name": "web_search", "input": {}});
+    let events = [
+        start(json!({"usage": {"input_tokens": 3}})),
+        block(0, json!({"type": "thinking", "thinking": ""})),
+        piece(0, json!({"type": "thinking_delta", "thinking": "hm"})),
+        piece(0, json!({"type": "signature_delta", "signature": "s"})),
+        stop(0),
+        block(1, json!({"type": "text", "text": "Look"})),
+        block(2, call("a")),
+        piece(2, json!({"type": "input_json_delta", "partial_json": "{\"x\": 1}"})),
+        block(3, search),
+        stop(3),
+        block(4, call("c")),
+        block(5, json!({"type": "thinking", "thinking": "un"})),
+    ];
+    let answer = streamed!(anthropic, events).1.broken();
     assert_eq!((answer.stop, answer.usage.input), (Stop::Broken, Some(3)));
-    assert_eq!(answer.message.text(), "Look");
-    assert_eq!(answer.message.parts().len(), 3);
-    assert_eq!(answer.message.tool_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 3));
+    assert_eq!(ids(&answer), ["a"]);
 
-    let (_, stream) = streamed!(
-        openai,
-        [
-            delta(json!({"reasoning_content": "hm", "content": "Look"}), json!(null)),
-            delta(
-                json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{\"x\":1}"}}]}),
-                json!(null)
-            ),
-            delta(
-                json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "t", "arguments": "{\"x\":"}}]}),
-                json!(null)
-            ),
-        ]
-    );
-    let answer = stream.broken();
+    let call = |index: u64, id: &str, arguments: &str| {
+        let function = json!({"name": "t", "arguments": arguments});
+        calling(json!({"index": index, "id": id, "function": function}))
+    };
+    let said = delta(json!({"reasoning_content": "hm", "content": "Look"}));
+    let events = [said, call(0, "a", "{\"x\":1}"), call(1, "b", "{\"x\":")];
+    let answer = streamed!(openai, events).1.broken();
     assert_eq!((&*answer.message.text(), answer.message.reasoning().count()), ("Look", 0));
-    assert_eq!(answer.message.tool_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(ids(&answer), ["a"]);
 
-    let (_, stream) = streamed!(
-        responses,
-        [
-            json!({"type": "response.output_item.done", "output_index": 0, "item": {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"}}),
-            json!({"type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "Look"}),
-            json!({"type": "response.output_item.added", "output_index": 2, "item": {"type": "function_call", "call_id": "a", "name": "t", "arguments": ""}}),
-            json!({"type": "response.function_call_arguments.delta", "output_index": 2, "delta": "{\"x\":"}),
-            json!({"type": "response.output_item.added", "output_index": 3, "item": {"type": "web_search_call", "id": "w"}}),
-        ]
-    );
-    let answer = stream.broken();
-    assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
-
-    let (_, stream) = streamed!(
-        gemini,
-        [json!({"candidates": [{"content": {"parts": [
-        {"text": "hm", "thought": true}, {"text": "Look"}, {"functionCall": {"name": "t", "args": {}}}]}}]})]
-    );
-    let answer = stream.broken();
-    assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
+    let events = [
+        json!({"type": "response.output_item.done", "output_index": 0, "item": {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"}}),
+        json!({"type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "Look"}),
+        json!({"type": "response.output_item.added", "output_index": 2, "item": {"type": "function_call", "call_id": "a", "name": "t", "arguments": ""}}),
+        json!({"type": "response.function_call_arguments.delta", "output_index": 2, "delta": "{\"x\":"}),
+        json!({"type": "response.output_item.added", "output_index": 3, "item": {"type": "web_search_call", "id": "w"}}),
+    ];
+    let parts = json!([{"text": "hm", "thought": true}, {"text": "Look"},
+        {"functionCall": {"name": "t", "args": {}}}]);
+    for answer in [
+        streamed!(responses, events).1.broken(),
+        streamed!(gemini, [candidate(parts, Value::Null)]).1.broken(),
+    ] {
+        assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
+    }
 }
 
 /// The text that was shown so far, whole calls, no thought without a signature: after every event
@@ -594,15 +509,9 @@ fn what_compacting_cost_is_counted() {
     let body = json!({"role": "assistant", "content": content, "usage": told});
     let whole = anthropic::answer(body).unwrap().usage;
     assert_eq!(whole, usage([Some(99_357), Some(0), None, Some(940), None]));
-    let (_, stream) = streamed!(
-        anthropic,
-        [
-            json!({"type": "message_start", "message": {"id": "m", "content": content,
-                "usage": {"input_tokens": 162, "output_tokens": 1}}}),
-            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": told}),
-            json!({"type": "message_stop"}),
-        ]
-    );
+    let first = json!({"input_tokens": 162, "output_tokens": 1});
+    let begins = [start(json!({"id": "m", "content": content, "usage": first}))];
+    let (_, stream) = streamed!(anthropic, begins.iter().chain(&billed("end_turn", told)));
     assert_eq!(stream.finish().unwrap().usage, whole);
 }
 
@@ -613,22 +522,15 @@ fn the_last_event_that_counts_says_what_an_answer_cost() {
         json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": word}],
             "usageMetadata": counts})
     };
-    let (_, stream) = streamed!(
-        gemini,
-        [
-            chunk(
-                "a",
-                None,
-                json!({"promptTokenCount": 9, "candidatesTokenCount": 100, "thoughtsTokenCount": 69})
-            ),
-            chunk("b", Some("STOP"), json!({"promptTokenCount": 9, "candidatesTokenCount": 79})),
-        ]
-    );
+    let first =
+        json!({"promptTokenCount": 9, "candidatesTokenCount": 100, "thoughtsTokenCount": 69});
+    let all = json!({"promptTokenCount": 9, "candidatesTokenCount": 79});
+    let (_, stream) = streamed!(gemini, [chunk("a", None, first), chunk("b", Some("STOP"), all)]);
     let counted = stream.finish().unwrap().usage;
     assert_eq!(counted, usage([Some(9), None, None, Some(79), None]));
 
     let counting = |input: u64, output: u64| json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output}});
-    let said = delta(json!({"content": "hi"}), json!("stop"));
+    let said = last(json!({"content": "hi"}), "stop");
     let (_, stream) = streamed!(openai, [counting(12, 30), said, counting(10, 4), counting(0, 0)]);
     let counted = stream.finish().unwrap().usage;
     assert_eq!(counted, usage([Some(10), None, None, Some(4), None]));
@@ -715,7 +617,7 @@ fn what_stands_beside_a_message_is_told_of_each_format() {
 fn done_behind_the_usage_is_an_end() {
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]});
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}});
-    let (_, mut stream) = streamed!(openai, [delta(call.clone(), json!(null)), usage]);
+    let (_, mut stream) = streamed!(openai, [delta(call.clone()), usage]);
     assert!(!stream.has_ended());
     let told = stream.push("[DONE]").unwrap();
     assert!(told.contains(&Event::Done(Stop::Calls)), "{told:?}");
@@ -726,7 +628,7 @@ fn done_behind_the_usage_is_an_end() {
     for ends_in_done in [false, true] {
         row.ends_in_done = ends_in_done;
         let mut stream = wire::Stream::of(Provider::custom(row));
-        stream.push(&delta(call.clone(), json!(null)).to_string()).unwrap();
+        stream.push(&delta(call.clone()).to_string()).unwrap();
         stream.push("[DONE]").unwrap();
         assert_eq!(stream.finish().is_ok(), ends_in_done);
     }
@@ -761,14 +663,9 @@ fn what_a_provider_has_found_is_a_source() {
         source("", "Notes", "Sun."),
     ];
     assert_eq!(told(&anthropic::answer(body.clone()).unwrap().metadata.sources), expected);
-    let mut start = body;
-    start["id"] = json!("m");
-    let events = [
-        json!({"type": "message_start", "message": start}),
-        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
-        json!({"type": "message_stop"}),
-    ];
-    let (_, stream) = streamed!(anthropic, events);
+    let mut begins = body;
+    begins["id"] = json!("m");
+    let (_, stream) = streamed!(anthropic, [start(begins)].iter().chain(&end("end_turn")));
     assert_eq!(told(&stream.finish().unwrap().metadata.sources), expected);
 
     let body = json!({"status": "completed", "output": [
@@ -811,18 +708,10 @@ fn what_is_told_of_each_token_is_kept_of_all() {
 /// more beside it: the greatest of each field was told.
 #[test]
 fn the_last_event_of_claude_counts_the_whole_answer() {
-    let counts = |input: u64, cached: u64, output: u64| {
-        json!({"input_tokens": input,
-        "cache_read_input_tokens": cached, "output_tokens": output})
-    };
-    let (_, stream) = streamed!(
-        anthropic,
-        [
-            json!({"type": "message_start", "message": {"id": "m", "content": "hi", "usage": counts(30, 500, 1)}}),
-            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": counts(70, 400, 20)}),
-            json!({"type": "message_stop"}),
-        ]
-    );
+    let counts = |input: u64, cached: u64, output: u64| json!({"input_tokens": input, "cache_read_input_tokens": cached, "output_tokens": output});
+    let begins = [start(json!({"id": "m", "content": "hi", "usage": counts(30, 500, 1)}))];
+    let ends = billed("end_turn", counts(70, 400, 20));
+    let (_, stream) = streamed!(anthropic, begins.iter().chain(&ends));
     let counted = stream.finish().unwrap().usage;
     assert_eq!(counted, usage([Some(470), Some(400), None, Some(20), None]));
 }
@@ -833,13 +722,9 @@ fn a_refusal_is_a_stop_of_its_own_kind() {
     let words = "I can't help with that.";
     let said = json!({"role": "assistant", "content": null, "refusal": words});
     let whole = openai::answer(json!({"choices": [{"finish_reason": "stop", "message": said}]}));
-    let (told, stream) = streamed!(
-        openai,
-        [
-            delta(json!({"refusal": "I can't "}), json!(null)),
-            delta(json!({"refusal": "help with that."}), json!("stop"))
-        ]
-    );
+    let begins = delta(json!({"refusal": "I can't "}));
+    let ends = last(json!({"refusal": "help with that."}), "stop");
+    let (told, stream) = streamed!(openai, [begins, ends]);
     assert_eq!(told.last(), Some(&Event::Done(Stop::Refused)));
     let item = json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": words}]});
     let body = json!({"status": "completed", "output": [item]});

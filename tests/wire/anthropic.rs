@@ -4,15 +4,14 @@
 
 use crate::conversations;
 use crate::counted::counted;
-use crate::shown;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
     ToolMessage,
 };
 use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window, wire};
+use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, System};
+use memory_prompt::{Composer, Message, Provider, ToolCall, wire};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -63,21 +62,6 @@ fn the_base64_of_a_text_is_that_of_the_rfc() {
 // --- goldens ---------------------------------------------------------------------------------
 
 #[test]
-fn histories_are_read_and_written_as_they_were() {
-    for (name, golden) in goldens("anthropic") {
-        let body = &golden["request"];
-        if body.is_null() {
-            continue;
-        }
-        let history = read(body);
-        assert_eq!(written(&history), body["messages"], "{name}");
-        let system = serde_json::to_value(System::of(&history)).expect("no error");
-        assert_eq!(system, body["system"]);
-        assert!(Messages::of(&history).strict().is_ok());
-    }
-}
-
-#[test]
 fn parallel_calls_are_answered_by_messages_of_their_own() {
     let history = read(&golden("anthropic", "parallel_tools.json")["request"]);
     let call =
@@ -123,84 +107,7 @@ fn signed_reasoning_keeps_its_place_and_its_bytes() {
     assert_eq!(ai.tool_calls().next().expect("a call").arguments, r#"{"what":"ants"}"#);
 }
 
-#[test]
-fn a_stream_is_the_answer_in_pieces() {
-    let golden = golden("anthropic", "stream.json");
-    let mut stream = Stream::new();
-    let mut told = Vec::new();
-    for event in golden["events"].as_array().expect("events") {
-        told.extend(stream.push(&event.to_string()).expect("a golden can be read"));
-    }
-    stream.push("[DONE]").expect("tolerated");
-    stream.push("data: {\"type\": \"ping\"}").expect("tolerated");
-    let streamed = stream.finish().expect("whole");
-    shown::assert_shown(&told, &streamed, "stream.json");
-    assert_eq!(shown::text(&told), golden["text"]);
-    assert_eq!(
-        streamed.message,
-        anthropic::answer(golden["response"].to_string()).expect("an answer").message
-    );
-    assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
-}
-
 // --- writing ---------------------------------------------------------------------------------
-
-#[test]
-fn a_prompt_becomes_exactly_this() {
-    let history = [
-        Message::user([
-            Part::text("What is this?"),
-            Part::Image(Media::base64("image/png", "AA==")),
-        ]),
-        AiMessage::from_parts([
-            AiPart::from(Reasoning::new("Two look-ups.").with_signature("sig")),
-            AiPart::from("Let me look."),
-            AiPart::from(ToolCall::new("toolu_1", "look", r#"{"x":1}"#)),
-            AiPart::from(ToolCall::new("toolu_2", "look", "")),
-        ])
-        .into(),
-        Message::tool("toolu_1", "look", "a cat"),
-        ToolMessage::new("toolu_2", "look", [Part::text("no "), Part::text("x")])
-            .with_error(true)
-            .into(),
-        Message::user("And now?"),
-        Message::ai("A cat."),
-    ];
-    let composer = Composer::new().system("Be brief.").window(Window::all());
-    let snapshot = Snapshot::from_messages(history);
-    let built = composer.compose_all(&snapshot, &[]).expect("nothing to refuse");
-
-    let body =
-        json!({"system": anthropic::system(&built), "messages": anthropic::messages(&built)});
-    let expected = json!({
-        "system": "Be brief.",
-        "messages": [
-            {"role": "user", "content": [
-                {"type": "text", "text": "What is this?"},
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
-            ]},
-            {"role": "assistant", "content": [
-                {"type": "thinking", "thinking": "Two look-ups.", "signature": "sig"},
-                {"type": "text", "text": "Let me look."},
-                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"x": 1}},
-                {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
-            ]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a cat"},
-                {"type": "tool_result", "tool_use_id": "toolu_2", "content": [
-                    {"type": "text", "text": "no "}, {"type": "text", "text": "x"},
-                ], "is_error": true},
-                {"type": "text", "text": "And now?"},
-            ]},
-            {"role": "assistant", "content": "A cat."},
-        ],
-    });
-    assert_eq!(body, expected);
-    let bytes = serde_json::to_vec(&anthropic::messages(&built)).expect("serialising never fails");
-    let bytes: Value = serde_json::from_slice(&bytes).expect("it is JSON");
-    assert_eq!(bytes, expected["messages"]);
-    assert!(anthropic::messages(&built).strict().is_ok());
-}
 
 #[test]
 fn the_order_of_fields_is_fixed() {
@@ -370,213 +277,7 @@ fn an_applications_own_cache_mark_stands_once() {
 
 // --- placeholders and strictness -------------------------------------------------------------
 
-#[test]
-fn what_has_no_place_is_a_placeholder_or_an_error() {
-    let video = || Part::Video(Media::url("https://example.com/a.mp4"));
-    let no = "is not supported by this format";
-    let cases: Vec<(Message, Value, String)> = vec![
-        (
-            Message::user([Part::text("see"), video()]),
-            json!("[video: not supported by this format]"),
-            format!("messages[1].content[1]: video {no}"),
-        ),
-        (
-            Message::user([Part::text("see"), Part::Audio(Media::base64("audio/wav", "AA=="))]),
-            json!("[audio: not supported by this format]"),
-            format!("messages[1].content[1]: audio {no}"),
-        ),
-        (
-            Message::user([Part::text("see"), Part::Image(Media::base64("image/tiff", "AA=="))]),
-            json!("[image: not supported by this format]"),
-            format!("messages[1].content[1]: an image {no}"),
-        ),
-        (
-            Message::user([
-                Part::text("see"),
-                Part::File(Media::base64("application/zip", "AA==")),
-            ]),
-            json!("[file: not supported by this format]"),
-            format!("messages[1].content[1]: a file {no}"),
-        ),
-        (
-            Message::user([Part::text("see"), values::widget()]),
-            json!("[part: not supported by this format]"),
-            format!("messages[1].content[1]: a part of unknown kind {no}"),
-        ),
-        // A placeholder would be what the model has said.
-        (
-            AiMessage::from_parts([
-                AiPart::from("see"),
-                AiPart::from(Part::Image(Media::base64("image/png", "AA=="))),
-            ])
-            .into(),
-            json!("see"),
-            format!("messages[1].parts[1]: an image {no}"),
-        ),
-    ];
-    for (message, placeholder, error) in cases {
-        let messages = [Message::tool("c", "t", "x"), message];
-        let json = written(&messages);
-        let turn = &json.as_array().and_then(|turns| turns.last()).expect("a turn")["content"];
-        match turn.as_array().and_then(|blocks| blocks.last()) {
-            Some(last) => assert_eq!(last, &json!({"type": "text", "text": placeholder})),
-            None => assert_eq!(*turn, placeholder),
-        }
-        let refused = Messages::of(&messages).strict().expect_err("it can't be expressed");
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        assert_eq!(refused.to_string(), format!("write anthropic messages: {error}"));
-    }
-
-    let inside = Message::tool("c", "t", [Part::text("a"), video()]);
-    assert_eq!(
-        written(std::slice::from_ref(&inside))[0]["content"][0]["content"][1]["text"],
-        "[video: not supported by this format]"
-    );
-    let refused: Vec<(Message, &str)> = vec![
-        (inside, "messages[0].content[1]: video is not"),
-        (Message::custom([]), "messages[0]: a custom message is not"),
-        (Message::user(" "), "messages[0]: an empty message is not"),
-        (Message::user(Vec::new()), "messages[0]: an empty message is not"),
-        (Message::ai(""), "messages[0]: an empty answer is not"),
-        (Message::tool("", "t", "x"), "messages[0]: a call without an id is not"),
-        (Message::ai_calls([ToolCall::new("", "t", "{}")]), "messages[0].parts[0]: a call without"),
-        (
-            Message::ai_calls([ToolCall::new("c", "t", "{")]),
-            "messages[0].parts[0]: the arguments are not a JSON object",
-        ),
-        (
-            AiMessage::new("a").with_reasoning(Reasoning::new("hm")).into(),
-            "messages[0].parts[0]: reasoning without this provider's signature",
-        ),
-    ];
-    for (message, error) in refused {
-        let refused = Messages::of([&message]).strict().expect_err("it can't be expressed");
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        let error = format!("write anthropic messages: {error}");
-        assert!(refused.to_string().starts_with(&error), "{refused} is not {error}");
-    }
-    let broken = Message::ai_calls([ToolCall::new("c", "t", "{\"x")]);
-    assert_eq!(written(&[broken])[0]["content"][0]["input"], json!({"arguments": "{\"x"}));
-}
-
 // --- reading ---------------------------------------------------------------------------------
-
-#[test]
-fn errors_say_where() {
-    let cases = [
-        ("{", "not valid JSON at line 1 column 1"),
-        ("3", "expected an object, found a number"),
-        ("{}", "messages: missing"),
-        (r#"{"messages":{}}"#, "messages: expected an array, found an object"),
-        (r#"{"messages":[1]}"#, "messages[0]: expected an object, found a number"),
-        (r#"[{"content":"x"}]"#, "messages[0].role: missing"),
-        (r#"[{"role":"tool","content":"x"}]"#, "messages[0].role: unknown role"),
-        (r#"[{"role":"user"}]"#, "messages[0].content: missing"),
-        (
-            r#"[{"role":"user","content":3}]"#,
-            "messages[0].content: expected a string or an array, found a number",
-        ),
-        (
-            r#"[{"role":"user","content":[{"type":"text","text":"a"},{"text":"a"}]}]"#,
-            "messages[0].content[1].type: missing",
-        ),
-        (
-            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text"}]}]}]"#,
-            "messages[0].content[0].content[0].text: missing",
-        ),
-        (
-            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":1}]}]"#,
-            "messages[0].content[0].is_error: expected a boolean, found a number",
-        ),
-        (
-            r#"[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"x"}}]}]"#,
-            "messages[0].content[0].source.media_type: missing",
-        ),
-        (
-            r#"[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":"{}"}]}]"#,
-            "messages[0].content[0].input: expected an object, found a string",
-        ),
-        (r#"{"system":[{"type":"image"}],"messages":[]}"#, "system[0].type: expected `text`"),
-        (
-            r#"[{"role":"user","when":1,"content":[{"type":"tool_result","tool_use_id":"c"}]}]"#,
-            "messages[0]: a field that is not known",
-        ),
-    ];
-    for (json, expected) in cases {
-        let error = anthropic::history(json).expect_err(json);
-        assert_eq!(error.kind(), ErrorKind::Codec);
-        assert_eq!(error.to_string(), format!("read anthropic history: {expected}"));
-    }
-    let cases = [
-        (
-            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            "error: the provider answered an error (`overloaded_error`)",
-        ),
-        (r#"{"role":"user","content":"x"}"#, "role: expected `assistant`"),
-        (r#"{"content":[{"type":"thinking"}]}"#, "content[0].thinking: missing"),
-    ];
-    for (json, expected) in cases {
-        let error = anthropic::answer(json).expect_err(json);
-        assert_eq!(error.to_string(), format!("read anthropic answer: {expected}"));
-    }
-}
-
-#[test]
-fn streams_that_break_say_so() {
-    let start = r#"{"type":"message_start","message":{}}"#;
-    let open = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"t","input":{}}}"#;
-    let half = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\": [1,"}}"#;
-    let stop = r#"{"type":"message_stop"}"#;
-    let cases: [(&[&str], &str); 8] = [
-        // It panicked.
-        (
-            &[r#"{"type":"message_start","message":false}"#],
-            "message: expected an object, found a boolean",
-        ),
-        (&[open], "`content_block_start` came before `message_start`"),
-        (&[start, start], "a second `message_start`"),
-        (&[start, open, open], "index: block 0 was opened before"),
-        (&[start, half], "index: block 0 was never opened"),
-        (&["{}"], "type: missing"),
-        (
-            &[
-                start,
-                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            ],
-            "error: the provider answered an error (`overloaded_error`)",
-        ),
-        (
-            &[
-                start,
-                open,
-                r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}"#,
-            ],
-            "delta.text: missing",
-        ),
-    ];
-    for (events, expected) in cases {
-        let mut stream = Stream::new();
-        let errors: Vec<_> = events.iter().filter_map(|event| stream.push(event).err()).collect();
-        let [error] = &errors[..] else { panic!("{errors:?} in {events:?}") };
-        assert_eq!(error.to_string(), format!("read anthropic stream: {expected}"));
-    }
-
-    let mut stream = Stream::new();
-    stream.push(start).expect("it begins");
-    let error = stream.finish().expect_err("it has no end");
-    assert_eq!(
-        error.to_string(),
-        "read anthropic stream: it broke off before the answer was complete"
-    );
-
-    // The model was cut off in the middle of its arguments: what there is, is kept.
-    let mut stream = Stream::new();
-    for event in [start, open, half, stop] {
-        stream.push(event).expect("nothing is wrong yet");
-    }
-    let message = stream.finish().expect("a message");
-    assert_eq!(message.message.tool_calls().next().expect("a call").arguments, r#"{"a": [1,"#);
-}
 
 #[test]
 fn unknown_fields_are_kept() {

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 
+use crate::setups::prompt_for;
 use std::time::{Duration, Instant};
 
 use crate::shown::{assert_shown, read};
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{Stop, Stream, anthropic};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use memory_prompt::{ErrorKind, Message, Provider, ToolCall};
 use serde_json::{Value, json};
 
 /// A stream that says "Hi", these reasons to stop, and that it is over.
@@ -224,9 +224,7 @@ fn arguments_are_an_object_for_all_or_for_none() {
         let call = ToolCall::new("c", "look", arguments);
         let messages =
             [Message::user("Look."), Message::ai_calls([call]), Message::tool("c", "look", "ok")];
-        let history = Snapshot::from_messages(messages.clone());
-        let composer = Composer::new().for_provider(Provider::Vllm);
-        let prompt = composer.compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(Provider::Vllm, &messages);
         let sent = &prompt[1].tool_calls().next().unwrap().arguments;
         assert_eq!(sent == arguments, is_object, "composed: {arguments}");
         // A format that holds an object.

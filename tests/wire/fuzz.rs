@@ -106,8 +106,15 @@ fn what_costs_most_stays_within_the_bound() {
 
 #[test]
 fn deep_nesting_is_refused() {
-    for open in ["[", r#"{"content":"#, r#"{"contents":"#, r#"{"candidates":"#] {
-        let deep = open.repeat(100_000);
+    for (open, close) in [
+        ("[", ""),
+        (r#"{"content":"#, ""),
+        (r#"{"contents":"#, ""),
+        (r#"{"candidates":"#, ""),
+        (r#"{"a":"#, "}"),
+        (r#"[{"a":"#, "}]"),
+    ] {
+        let deep = format!("{}{}", open.repeat(100_000), close.repeat(100_000));
         let answers: [fn(&str) -> memory_prompt::Result<Answer>; 5] = [
             |json| openai::answer(json),
             |json| responses::answer(json),

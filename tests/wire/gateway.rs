@@ -11,7 +11,7 @@ use memory_prompt::wire::{self, Request};
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, Provider, Tool, ToolCall};
 use serde_json::{Value, json};
 
-use crate::setups::all;
+use crate::setups::{all, prompt_for};
 
 fn for_provider(provider: Provider) -> MemoryPrompt {
     MemoryPrompt::new(DefaultChatMemory::new()).for_provider(provider)
@@ -54,11 +54,12 @@ fn a_result_in_the_name_of_the_tool_answers_the_call_of_the_name_that_was_sent()
 
 /// A prompt of a question and of the answer in this body, and of what comes behind it.
 fn answered(by: Provider, to: Provider, body: Value, behind: Message) -> Prompt {
-    let mut prompt = for_provider(to);
-    prompt.add(Message::user("hi")).unwrap();
-    prompt.add(wire::answer(by, body).unwrap()).unwrap();
-    prompt.add(behind).unwrap();
-    prompt.build().unwrap()
+    let answer = wire::answer(by, body).unwrap();
+    prompt_for(to, &[Message::user("hi"), answer.into(), behind])
+}
+
+fn greeting(provider: Provider) -> Prompt {
+    prompt_for(provider, &[Message::user("hi")])
 }
 
 /// Reasoning of OpenAI that came without its encrypted content went back by its id, of which the
@@ -116,9 +117,7 @@ fn reasoning_that_is_not_stored_goes_back_encrypted_or_not_at_all() {
 /// Models that do not reason answer 400: "Encrypted content is not supported with this model."
 #[test]
 fn encrypted_reasoning_is_asked_of_models_that_reason() {
-    let mut prompt = for_provider(Provider::OpenAiResponses);
-    prompt.add(Message::user("hi")).unwrap();
-    let built = prompt.build().unwrap();
+    let built = greeting(Provider::OpenAiResponses);
     let asked = json!(["reasoning.encrypted_content"]);
     let of =
         |model: &str| json!(Request::new(&built).model(model.to_owned())).get("include").cloned();
@@ -252,9 +251,7 @@ fn a_null_that_only_the_strict_mode_asked_for_is_not_there() {
 #[test]
 fn options_of_sampling_stand_where_the_format_has_them() {
     for provider in all() {
-        let mut prompt = for_provider(provider);
-        prompt.add(Message::user("hi")).unwrap();
-        let built = prompt.build().unwrap();
+        let built = greeting(provider);
         let request = Request::new(&built).model("m").max_tokens(9);
         let body = json!(request.clone().extra("temperature", 0.5).extra("top_p", 0.9));
         let (home, top_p) = match provider.format() {
@@ -301,28 +298,15 @@ fn nothing_and_refusals_are_told() {
         }
         assert!(!stream.has_ended() && stream.broken().is_empty(), "{provider}");
     }
-    let words = "No.";
-    let bodies = [
-        (
-            Provider::OpenAi,
-            json!({"choices": [{"finish_reason": "stop", "message":
-            {"role": "assistant", "content": null, "refusal": words}}]}),
-        ),
-        (
-            Provider::OpenAiResponses,
-            json!({"status": "completed", "output": [
-            {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
-             "content": [{"type": "refusal", "refusal": words}]}]}),
-        ),
-        (
-            Provider::Anthropic,
-            json!({"role": "assistant", "stop_reason": "refusal",
-            "content": [{"type": "text", "text": words}]}),
-        ),
-    ];
-    for (provider, body) in bodies {
+    let bodies = r#"
+        openai => {"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": null, "refusal": "No."}}]}
+        openai_responses => {"status": "completed", "output": [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]}
+        anthropic => {"role": "assistant", "stop_reason": "refusal", "content": [{"type": "text", "text": "No."}]}
+    "#;
+    for (name, body) in bodies.lines().filter_map(|row| row.split_once(" => ")) {
+        let provider: Provider = serde_json::from_value(name.trim().into()).unwrap();
         let answer = wire::answer(provider, body).unwrap();
-        assert_eq!(answer.refusal().as_deref(), Some(words), "{provider}");
+        assert_eq!(answer.refusal().as_deref(), Some("No."), "{provider}");
         assert!(!answer.is_empty());
     }
 }

@@ -4,14 +4,14 @@
 
 use crate::conversations;
 use crate::counted::counted;
+use crate::events::{candidate, streamed};
 use crate::shown;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Media, OtherPart, Part, Reasoning, TextPart, ToolMessage,
 };
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
 use memory_prompt::wire::{Event, Stop};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window, wire};
+use memory_prompt::{Message, Provider, ToolCall, wire};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -27,21 +27,6 @@ fn read(body: &Value) -> Vec<Message> {
 }
 
 // --- goldens ---------------------------------------------------------------------------------
-
-#[test]
-fn histories_are_read_and_written_as_they_were() {
-    for (name, golden) in goldens("gemini") {
-        let body = &golden["request"];
-        if body.is_null() {
-            continue;
-        }
-        let history = read(body);
-        assert_eq!(written(&history), body["contents"], "{name}");
-        let system = serde_json::to_value(SystemInstruction::of(&history)).expect("no error");
-        assert_eq!(system, body["systemInstruction"]);
-        assert!(Contents::of(&history).strict().is_ok());
-    }
-}
 
 #[test]
 fn calls_and_results_become_these_messages() {
@@ -86,15 +71,12 @@ fn calls_and_results_become_these_messages() {
 #[test]
 fn snake_case_is_read_too() {
     let golden = &golden("gemini", "function_calling.json")["request"];
-    let snake = golden
-        .to_string()
-        .replace("systemInstruction", "system_instruction")
-        .replace("functionCall", "function_call")
-        .replace("functionResponse", "function_response")
-        .replace("inlineData", "inline_data")
-        .replace("mimeType", "mime_type")
-        .replace("willContinue", "will_continue")
-        .replace("thoughtSignature", "thought_signature");
+    let names = "systemInstruction functionCall functionResponse inlineData mimeType willContinue
+        thoughtSignature";
+    let snake = names.split_whitespace().fold(golden.to_string(), |body, name| {
+        let (first, second) = name.split_at(name.find(char::is_uppercase).expect("two words"));
+        body.replace(name, &format!("{first}_{}", second.to_lowercase()))
+    });
     assert_eq!(gemini::history(&snake).expect("it can be read"), read(golden));
     // The names in arguments are the tool's own.
     let own =
@@ -103,44 +85,15 @@ fn snake_case_is_read_too() {
 }
 
 #[test]
-fn a_stream_is_the_answer_in_pieces() {
-    let golden = golden("gemini", "answer.json");
-    let mut stream = Stream::new();
-    let mut told = Vec::new();
-    for chunk in golden["events"].as_array().expect("events") {
-        told.extend(stream.push(&format!("data: {chunk}\r\n")).expect("a golden can be read"));
-    }
-    stream.push("[DONE]").expect("tolerated");
-    let mut streamed = stream.finish().expect("whole");
-    shown::assert_shown(&told, &streamed, "answer.json");
-    assert_eq!(shown::text(&told), golden["text"]);
-    let answer = gemini::answer(golden["response"].to_string()).expect("an answer");
-    // The reference rates the whole response, and no piece.
-    streamed.metadata.attributes.extend(answer.metadata.attributes.clone());
-    assert_eq!(streamed, answer);
-    assert_eq!(written(&[streamed.into()])[0], golden["response"]["candidates"][0]["content"]);
-    let content = golden["response"]["candidates"][0]["content"].to_string();
-    let texts: Vec<_> =
-        gemini::answer(&content).expect("a content").message.texts().map(str::to_owned).collect();
-    assert_eq!(texts, ["I'll look."]);
-    let ids: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
-    assert_eq!(ids, ["call_r7_0", "call_r7_1"]);
-}
-
-#[test]
 fn signed_parts_of_a_stream_stay_apart() {
-    let chunk = |parts: Value, reason: Value| {
-        json!({"candidates": [{"content": {"parts": parts}, "finishReason": reason}]}).to_string()
-    };
-    let mut stream = Stream::new();
-    for chunk in [
-        chunk(json!([{"text": "a", "thoughtSignature": "1"}]), Value::Null),
-        chunk(json!([{"text": "b"}]), Value::Null),
-        chunk(json!([{"text": "c"}]), Value::Null),
-        chunk(json!([{"text": "", "thoughtSignature": "2"}]), json!("STOP")),
-    ] {
-        stream.push(&chunk).expect("nothing is wrong");
-    }
+    let begins = [
+        json!([{"text": "a", "thoughtSignature": "1"}]),
+        json!([{"text": "b"}]),
+        json!([{"text": "c"}]),
+    ];
+    let ends = candidate(json!([{"text": "", "thoughtSignature": "2"}]), "STOP");
+    let chunks = begins.map(|parts| candidate(parts, Value::Null));
+    let (_, stream) = streamed!(gemini, chunks.iter().chain([&ends]));
     let expected = json!([
         {"text": "a", "thoughtSignature": "1"}, {"text": "bc"}, {"text": "", "thoughtSignature": "2"},
     ]);
@@ -227,61 +180,6 @@ fn arguments_that_come_in_pieces_are_one_object() {
 // --- writing ---------------------------------------------------------------------------------
 
 #[test]
-fn a_prompt_becomes_exactly_this() {
-    let history = [
-        Message::user([
-            Part::text("What is this?"),
-            Part::Image(Media::base64("image/png", "AA==")),
-        ]),
-        AiMessage::from_parts([
-            AiPart::from("Let me look."),
-            AiPart::from(ToolCall::new("c1", "look", r#"{"x":1}"#).with_signature("sig")),
-            AiPart::from(ToolCall::new("c2", "look", "")),
-        ])
-        .into(),
-        ToolMessage::new("c2", "", [Part::text("no "), Part::text("x")]).with_error(true).into(),
-        Message::tool("c1", "look", "a cat"),
-        Message::user("And now?"),
-        Message::ai("A cat."),
-    ];
-    let composer = Composer::new().system("Be brief.").window(Window::all());
-    let built = composer.compose_all(&Snapshot::from_messages(history), &[]).expect("no error");
-    let body = json!({
-        "systemInstruction": gemini::system_instruction(&built),
-        "contents": gemini::contents(&built),
-    });
-    let expected = json!({
-        "systemInstruction": {"parts": [{"text": "Be brief."}]},
-        "contents": [
-            {"role": "user", "parts": [
-                {"text": "What is this?"},
-                {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
-            ]},
-            {"role": "model", "parts": [
-                {"text": "Let me look."},
-                {"functionCall": {"id": "c1", "name": "look", "args": {"x": 1}}, "thoughtSignature": "sig"},
-                {"functionCall": {"id": "c2", "name": "look", "args": {}}},
-            ]},
-            // In the order of the calls, and named after them.
-            {"role": "user", "parts": [
-                {"functionResponse": {"id": "c1", "name": "look", "response": {"output": "a cat"}}},
-                {"functionResponse": {"id": "c2", "name": "look", "response": {"error": ["no ", "x"]}}},
-            ]},
-            {"role": "user", "parts": [{"text": "And now?"}]},
-            {"role": "model", "parts": [{"text": "A cat."}]},
-        ],
-    });
-    assert_eq!(body, expected);
-    let bytes = serde_json::to_vec(&gemini::contents(&built)).expect("serialising never fails");
-    let bytes: Value = serde_json::from_slice(&bytes).expect("it is JSON");
-    assert_eq!(bytes, expected["contents"]);
-    assert!(gemini::contents(&built).strict().is_ok());
-
-    let without = serde_json::to_string(&gemini::contents(&built).without_ids()).expect("no error");
-    assert!(!without.contains("\"id\""));
-}
-
-#[test]
 fn calls_that_gemini_did_not_make_can_be_marked() {
     let messages = [
         Message::user("hi"),
@@ -334,19 +232,10 @@ fn results_are_counted_where_ids_repeat_or_belong_to_nobody() {
         Message::tool("c", "", "second"),
     ];
     let json = written(&messages);
-    let said: Vec<_> = json[1]["parts"]
-        .as_array()
-        .expect("parts")
-        .iter()
-        .map(|part| {
-            let response = &part["functionResponse"];
-            (
-                response["name"].as_str().expect("a name"),
-                response["response"]["output"].as_str().expect("a text"),
-            )
-        })
-        .collect();
-    assert_eq!(said, [("a", "first"), ("b", "second"), ("x", "stranger")]);
+    let parts = json[1]["parts"].as_array().expect("parts").iter();
+    let responses = parts.map(|part| &part["functionResponse"]);
+    let said: Vec<_> = responses.map(|it| json!([it["name"], it["response"]["output"]])).collect();
+    assert_eq!(json!(said), json!([["a", "first"], ["b", "second"], ["x", "stranger"]]));
 }
 
 #[test]
@@ -389,67 +278,6 @@ fn what_others_signed_is_not_sent() {
 }
 
 // --- placeholders and strictness -------------------------------------------------------------
-
-#[test]
-fn what_has_no_place_is_a_placeholder_or_an_error() {
-    let untyped =
-        |media: fn(Media) -> Part| media(Media { media_type: None, ..Media::base64("", "AA==") });
-    let cases = [
-        (untyped(Part::Image), "[image: not supported by this format]", "an image"),
-        (untyped(Part::Audio), "[audio: not supported by this format]", "audio"),
-        (untyped(Part::Video), "[video: not supported by this format]", "video"),
-        (untyped(Part::File), "[file: not supported by this format]", "a file"),
-        (values::widget(), "[part: not supported by this format]", "a part of unknown kind"),
-    ];
-    for (part, placeholder, kind) in cases {
-        for (message, path) in [
-            (Message::user([Part::text("see"), part.clone()]), "content"),
-            (AiMessage::from_parts([AiPart::from("see"), part.clone().into()]).into(), "parts"),
-        ] {
-            let messages = [Message::system("x"), message];
-            let parts = written(&messages)[0]["parts"].as_array().expect("parts").clone();
-            if path == "parts" {
-                // A placeholder would be what the model has said.
-                assert_eq!(parts, [json!({"text": "see"})]);
-            } else {
-                assert_eq!(parts[1], json!({"text": placeholder}));
-            }
-            let refused = Contents::of(&messages).strict().expect_err("it can't be expressed");
-            assert_eq!(refused.kind(), ErrorKind::Unsupported);
-            let expected = format!(
-                "write gemini contents: messages[1].{path}[1]: {kind} is not supported by this format"
-            );
-            assert_eq!(refused.to_string(), expected);
-        }
-    }
-    let result = Message::tool("c", "t", [Part::Image(Media::url("https://example.com/a.png"))]);
-    let json = written(std::slice::from_ref(&result));
-    let expected = json!({"output": ["[image: not supported by this format]"]});
-    assert_eq!(json[0]["parts"][0]["functionResponse"]["response"], expected);
-    let refused = [
-        (result, "messages[0].content[0]: an image is not"),
-        (Message::custom([]), "messages[0]: a custom message is not"),
-        (Message::user(""), "messages[0]: an empty message is not"),
-        (Message::user(Vec::new()), "messages[0]: an empty message is not"),
-        (Message::ai(""), "messages[0]: an empty answer is not"),
-        (Message::tool("c", "", "x"), "messages[0]: a result without a tool's name is not"),
-        (
-            Message::ai_calls([ToolCall::new("c", "t", "[1]")]),
-            "messages[0].parts[0]: the arguments are not a JSON object",
-        ),
-    ];
-    for (message, error) in refused {
-        let refused = Contents::of([&message]).strict().expect_err("it can't be expressed");
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        let error = format!("write gemini contents: {error}");
-        assert!(refused.to_string().starts_with(&error), "{refused} is not {error}");
-    }
-    let broken = Message::ai_calls([ToolCall::new("c", "t", "{\"x")]);
-    assert_eq!(
-        written(&[broken])[0]["parts"][0]["functionCall"]["args"],
-        json!({"arguments": "{\"x"})
-    );
-}
 
 // --- reading ---------------------------------------------------------------------------------
 
@@ -498,108 +326,11 @@ fn results_without_ids_answer_the_calls_of_their_name_in_order() {
 fn made_up_ids_do_not_change() {
     let content = r#"{"role":"model","parts":[{"functionCall":{"name":"t","args":{"x":1}},"thoughtSignature":"s"}]}"#;
     let id = |json: &str| {
-        gemini::answer(json)
-            .expect("an answer")
-            .message
-            .tool_calls()
-            .next()
-            .expect("a call")
-            .id
-            .clone()
+        let answer = gemini::answer(json).expect("an answer");
+        answer.message.tool_calls().next().expect("a call").id.clone()
     };
     assert_eq!(id(content), "call_ea5e083d88e8c489_0");
     assert_ne!(id(content), id(&content.replace("\"x\":1", "\"x\":2")));
-}
-
-#[test]
-fn errors_say_where() {
-    let cases = [
-        ("{", "not valid JSON at line 1 column 1"),
-        ("3", "expected an object, found a number"),
-        ("{}", "contents: missing"),
-        (r#"{"contents":{}}"#, "contents: expected an array, found an object"),
-        (r"[1]", "contents[0]: expected an object, found a number"),
-        (r#"[{"role":"system","parts":[]}]"#, "contents[0].role: unknown role"),
-        (
-            r#"[{"role":"user","parts":[{"text":3}]}]"#,
-            "contents[0].parts[0].text: expected a string, found a number",
-        ),
-        (
-            r#"[{"role":"model","parts":[{"text":"x"},{"functionCall":{"args":{}}}]}]"#,
-            "contents[0].parts[1].functionCall.name: missing",
-        ),
-        (
-            r#"[{"role":"model","parts":[{"functionCall":{"name":"t","args":"{}"}}]}]"#,
-            "contents[0].parts[0].functionCall.args: expected an object, found a string",
-        ),
-        (
-            r#"[{"role":"model","parts":[{"functionCall":{"name":"t","partialArgs":[{}]}}]}]"#,
-            "contents[0].parts[0].functionCall.partialArgs: arguments come in pieces in a stream alone",
-        ),
-        (
-            r#"[{"role":"model","parts":[{"text":"x","thought":"yes"}]}]"#,
-            "contents[0].parts[0].thought: expected a boolean, found a string",
-        ),
-        (
-            r#"[{"parts":[{"functionResponse":{"name":"t","response":"x"}}]}]"#,
-            "contents[0].parts[0].functionResponse.response: expected an object, found a string",
-        ),
-        (
-            r#"[{"parts":[{"inlineData":{"mimeType":"image/png"}}]}]"#,
-            "contents[0].parts[0].inlineData.data: missing",
-        ),
-        (
-            r#"{"systemInstruction":{"parts":[{"inlineData":{}}]},"contents":[]}"#,
-            "systemInstruction.parts[0].text: missing",
-        ),
-    ];
-    for (json, expected) in cases {
-        let error = gemini::history(json).expect_err(json);
-        assert_eq!(error.kind(), ErrorKind::Codec);
-        assert_eq!(error.to_string(), format!("read gemini history: {expected}"));
-    }
-    let cases = [
-        (
-            r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
-            "error: the provider answered an error (`UNAVAILABLE`, 503)",
-        ),
-        ("{}", "candidates: missing"),
-        (
-            r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
-            "promptFeedback: nothing was answered (`SAFETY`)",
-        ),
-        (
-            r#"{"candidates":[{"content":{}},{"content":{}}]}"#,
-            "candidates[1]: a second candidate: choose one",
-        ),
-        (r#"{"role":"user","parts":[]}"#, "role: expected `model`"),
-        (
-            r#"{"candidates":[{"content":{"parts":[{"text":1}]}}]}"#,
-            "candidates[0].content.parts[0].text: expected a string, found a number",
-        ),
-    ];
-    for (json, expected) in cases {
-        let error = gemini::answer(json).expect_err(json);
-        assert_eq!(error.to_string(), format!("read gemini answer: {expected}"));
-        if !json.starts_with(r#"{"role"#) && json != "{}" {
-            let error = Stream::new().push(json).err().or_else(|| {
-                let mut stream = Stream::new();
-                stream.push(json).expect("it was no error before");
-                stream.finish().err()
-            });
-            assert_eq!(
-                error.expect("an error").to_string(),
-                format!("read gemini stream: {expected}")
-            );
-        }
-    }
-    let mut stream = Stream::new();
-    stream.push(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#).expect("it begins");
-    let error = stream.finish().expect_err("it has no end");
-    assert_eq!(
-        error.to_string(),
-        "read gemini stream: it broke off before the answer was complete"
-    );
 }
 
 #[test]
@@ -852,12 +583,8 @@ fn a_list_in_place_of_events_says_what_to_ask_for() {
 #[test]
 fn a_reason_that_is_not_known_is_not_hidden() {
     for words in [["STOP", "UNHEARD_OF"], ["UNHEARD_OF", "STOP"]] {
-        let mut stream = Stream::new();
-        for word in words {
-            let chunk = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": word}]});
-            stream.push(&chunk.to_string()).expect("a chunk");
-        }
-        let answer = stream.finish().expect("it has ended");
+        let chunks = words.map(|word| candidate(json!([{"text": "a"}]), word));
+        let answer = streamed!(gemini, chunks).1.finish().expect("it has ended");
         assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Unknown, Some("UNHEARD_OF")));
     }
 }

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that fails should say so
 
-use std::sync::Arc;
-
-use memory_prompt::record::Snapshot;
+use crate::setups::compose;
 use memory_prompt::report::Reason;
 use memory_prompt::window::ToolGroups;
 use memory_prompt::wire::{self, anthropic};
@@ -12,9 +10,8 @@ use memory_prompt::{Composer, Message, Prompt, Provider, Window};
 use serde_json::{Value, json};
 
 fn composed(provider: Provider, history: &[Message], temporaries: &[Message]) -> Prompt {
-    let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
     let composer = Composer::new().window(Window::all()).for_provider(provider);
-    composer.compose_all(&Snapshot::from_messages(history.to_vec()), &temporaries).unwrap()
+    compose(&composer, history, temporaries).unwrap()
 }
 
 fn sent(prompt: &Prompt) -> Value {
@@ -77,10 +74,7 @@ fn a_search_without_its_result_is_continued_or_left_out() {
     );
     // Only an error is allowed.
     let strict = Composer::new().tool_groups(ToolGroups::FailOnRepair).window(Window::all());
-    let refused = strict
-        .for_provider(Provider::Anthropic)
-        .compose_all(&Snapshot::from_messages(alone), &[])
-        .unwrap_err();
+    let refused = compose(&strict.for_provider(Provider::Anthropic), &alone, &[]).unwrap_err();
     let told = "message 1 (assistant) has a call of the provider's own tool without its result";
     assert!(refused.to_string().contains(told), "{refused}");
 }
@@ -149,7 +143,7 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
     let windowed = |n: usize, history: &[Message]| {
         let window = Window::last(n).exactly();
         let composer = Composer::new().window(window).for_provider(Provider::Anthropic);
-        composer.compose_all(&Snapshot::from_messages(history.to_vec()), &[]).unwrap()
+        compose(&composer, history, &[]).unwrap()
     };
     let prompt = windowed(2, &history);
     let told = "2: assistant, without what belongs to a call of the provider's own tool that is \

@@ -6,14 +6,14 @@
 use crate::conversations;
 use crate::counted::counted;
 use crate::wire_json;
+use crate::wire_messages::opened_once;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, SystemMessage,
     ToolMessage, UserMessage,
 };
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::langchain4j::{self, ATTRIBUTE, Messages};
 use memory_prompt::wire::{anthropic, gemini};
-use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
+use memory_prompt::{Message, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -117,47 +117,6 @@ fn signed_thinking_of_a_java_application_goes_on_to_anthropic_only() {
 // --- writing ---------------------------------------------------------------------------------
 
 #[test]
-fn a_prompt_becomes_exactly_this() {
-    let history = [
-        Message::user([
-            Part::text("What is this?"),
-            Part::Image(Media::base64("image/png", "AA==")),
-        ]),
-        AiMessage::from_parts([
-            AiPart::from("Let me look."),
-            AiPart::from(ToolCall::new("c1", "look", r#"{"x": 1}"#)),
-            AiPart::from(ToolCall::new("c2", "look", "")),
-        ])
-        .into(),
-        Message::tool("c1", "look", "a cat"),
-        ToolMessage::new("c2", "look", "no").with_error(true).into(),
-        Message::ai("A cat."),
-    ];
-    let composer = Composer::new().system("Be brief.").window(Window::all());
-    let built = composer.compose_all(&Snapshot::from_messages(history), &[]).expect("no error");
-    let expected = json!([
-        {"type": "SYSTEM", "text": "Be brief."},
-        {"type": "USER", "contents": [
-            {"type": "TEXT", "text": "What is this?"},
-            {"type": "IMAGE", "image": {"base64Data": "AA==", "mimeType": "image/png"}, "detailLevel": "AUTO"},
-        ]},
-        {"type": "AI", "text": "Let me look.", "toolExecutionRequests": [
-            {"id": "c1", "name": "look", "arguments": "{\"x\": 1}"},
-            {"id": "c2", "name": "look", "arguments": ""},
-        ], "attributes": {}},
-        {"type": "TOOL_EXECUTION_RESULT", "id": "c1", "toolName": "look",
-         "contents": [{"type": "TEXT", "text": "a cat"}], "attributes": {}},
-        {"type": "TOOL_EXECUTION_RESULT", "id": "c2", "toolName": "look",
-         "contents": [{"type": "TEXT", "text": "no"}], "isError": true, "attributes": {}},
-        {"type": "AI", "text": "A cat.", "toolExecutionRequests": [], "attributes": {}},
-    ]);
-    assert_eq!(json!(langchain4j::messages(&built)), expected);
-    let bytes = serde_json::to_vec(&langchain4j::messages(&built)).expect("no error");
-    assert_eq!(serde_json::from_slice::<Value>(&bytes).expect("it is JSON"), expected);
-    assert!(langchain4j::messages(&built).strict().is_ok());
-}
-
-#[test]
 fn what_java_refuses_to_read_is_not_written() {
     let messages =
         [Message::system(" "), Message::user(Vec::new()), Message::tool("c", "t", Vec::new())];
@@ -189,62 +148,6 @@ fn attributes_and_unknown_fields_are_kept() {
 // --- placeholders and strictness -------------------------------------------------------------
 
 #[test]
-fn what_has_no_place_is_a_placeholder_or_an_error() {
-    let cases = [
-        (Part::Image(Media::file_id("f")), "[image: not supported by this format]", "an image"),
-        (Part::Audio(Media::file_id("f")), "[audio: not supported by this format]", "audio"),
-        (Part::Video(Media::file_id("f")), "[video: not supported by this format]", "video"),
-        (
-            Part::File(Media::base64("text/csv", "AA==")),
-            "[file: not supported by this format]",
-            "a file",
-        ),
-        (Part::File(Media::file_id("f")), "[file: not supported by this format]", "a file"),
-        (values::widget(), "[part: not supported by this format]", "a part of unknown kind"),
-    ];
-    for (part, placeholder, kind) in cases {
-        let messages = [
-            Message::user([Part::text("see"), part.clone()]),
-            AiMessage::from_parts([AiPart::from("see "), part.into()]).into(),
-        ];
-        let json = json!(Messages::of(&messages));
-        assert_eq!(json[0]["contents"][1], json!({"text": placeholder, "type": "TEXT"}));
-        // A placeholder would be what the model has said.
-        assert_eq!(json[1]["text"], "see ");
-        for (message, path) in messages.iter().zip(["content", "parts"]) {
-            let refused = Messages::of([message]).strict().expect_err("it can't be expressed");
-            assert_eq!(refused.kind(), ErrorKind::Unsupported);
-            let expected = format!(
-                "write langchain4j messages: messages[0].{path}[1]: {kind} is not supported by this format"
-            );
-            assert_eq!(refused.to_string(), expected);
-        }
-    }
-    let foreign = Reasoning { extra: under("responses", &json!({})), ..signed("hm", "s") };
-    let refused = [
-        (Message::system(" "), "messages[0]: a blank system message is not"),
-        (
-            AiMessage::from_parts([signed("a", "1"), signed("b", "2")]).into(),
-            "messages[0]: reasoning in several signed parts is not",
-        ),
-        (
-            AiMessage::from_parts([AiPart::from(foreign)]).into(),
-            "messages[0].parts[0]: another provider's signature is not",
-        ),
-        (
-            Message::ai_calls([ToolCall::new("c", "t", "{}").with_signature("s")]),
-            "messages[0].parts[0]: a call's signature is not",
-        ),
-    ];
-    for (message, error) in refused {
-        let refused = Messages::of([&message]).strict().expect_err("it can't be expressed");
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        let error = format!("write langchain4j messages: {error}");
-        assert!(refused.to_string().starts_with(&error), "{refused} is not {error}");
-    }
-}
-
-#[test]
 fn a_signature_is_written_with_its_thinking_or_neither_is() {
     // LangChain4j's Anthropic client would send thinking with a null for its signature.
     let two = AiMessage::from_parts([signed("a", "1"), signed("b", "2"), redacted("d")]);
@@ -257,56 +160,6 @@ fn a_signature_is_written_with_its_thinking_or_neither_is() {
 }
 
 // --- reading ---------------------------------------------------------------------------------
-
-#[test]
-fn errors_say_where() {
-    let cases = [
-        ("{", "not valid JSON at line 1 column 1"),
-        ("3", "expected an object, found a number"),
-        ("{}", "type: missing"),
-        (
-            r#"[{"type":"USER","contents":[]},{"type":"MOOD"}]"#,
-            "messages[1].type: not a type of LangChain4j's",
-        ),
-        (r#"[{"type":"SYSTEM"}]"#, "messages[0].text: missing"),
-        (r#"[{"type":"USER"}]"#, "messages[0].contents: missing"),
-        (
-            r#"[{"type":"USER","contents":{}}]"#,
-            "messages[0].contents: expected an array, found an object",
-        ),
-        (r#"[{"type":"USER","contents":[],"text":"x"}]"#, "messages[0].text: beside `contents`"),
-        (r#"[{"type":"USER","contents":[{"text":"x"}]}]"#, "messages[0].contents[0].type: missing"),
-        (
-            r#"[{"type":"USER","contents":[{"type":"TEXT","text":"x"},{"type":"IMAGE","image":{"url":3}}]}]"#,
-            "messages[0].contents[1].image.url: expected a string, found a number",
-        ),
-        (
-            r#"[{"type":"USER","contents":[{"type":"PDF","pdfFile":{}}]}]"#,
-            "messages[0].contents[0].pdfFile: neither `url` nor `base64Data`",
-        ),
-        (
-            r#"[{"type":"AI","toolExecutionRequests":[{"name":"t"},{"id":"x"}]}]"#,
-            "messages[0].toolExecutionRequests[1].name: missing",
-        ),
-        (
-            r#"[{"type":"AI","toolExecutionRequests":[{"name":"t","arguments":{}}]}]"#,
-            "messages[0].toolExecutionRequests[0].arguments: expected a string, found an object",
-        ),
-        (
-            r#"[{"type":"AI","attributes":[]}]"#,
-            "messages[0].attributes: expected an object, found an array",
-        ),
-        (
-            r#"[{"type":"TOOL_EXECUTION_RESULT","text":"x","isError":"no"}]"#,
-            "messages[0].isError: expected a boolean, found a string",
-        ),
-    ];
-    for (json, expected) in cases {
-        let error = langchain4j::history(json).expect_err(json);
-        assert_eq!(error.kind(), ErrorKind::Codec);
-        assert_eq!(error.to_string(), format!("read langchain4j history: {expected}"));
-    }
-}
 
 // --- laws ------------------------------------------------------------------------------------
 
@@ -411,9 +264,7 @@ counted! {
 
     #[test]
     fn what_is_written_is_read_again(messages in expressible()) {
-        // Several system messages that open a history become one: tests/composing/imports.rs.
-        let opening = messages.iter().take_while(|m| m.is_system()).count();
-        let messages = messages[opening.saturating_sub(1)..].to_vec();
+        let messages = opened_once(&messages);
         let view = Messages::of(&messages).strict().expect("it can be expressed");
         let json = serde_json::to_string(&view).expect("serialising never fails");
         prop_assert_eq!(read(&json), messages);
@@ -421,8 +272,7 @@ counted! {
 
     #[test]
     fn conversations_survive_a_second_trip(history in conversations::conversation(12)) {
-        let opening = history.iter().take_while(|m| m.is_system()).count();
-        let json = written(&history[opening.saturating_sub(1)..]);
+        let json = written(&opened_once(&history));
         prop_assert_eq!(written(&read(&json)), json);
     }
 }

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
 use crate::counted::counted;
+use crate::setups::prompt_for;
 use memory_prompt::message::{AiMessage, AiPart, Attributes, Media, OtherPart, Part, Reasoning};
 use memory_prompt::provider::Format;
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Loss, Request};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use memory_prompt::{ErrorKind, Message, Provider, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -155,9 +155,7 @@ fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
         assert_eq!(json.to_string().contains("au_1"), is_taken, "{provider}: {json}");
         assert_eq!(json.as_array().unwrap().len(), usize::from(is_taken), "{provider}: {json}");
 
-        let composer = Composer::new().for_provider(provider);
-        let history = Snapshot::from_messages(history.clone());
-        let prompt = composer.compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, &history);
         let report = prompt.report();
         assert_eq!(report.left_out.len(), usize::from(!is_taken), "{provider}: {report}");
         assert_eq!(Request::new(&prompt).losses(), [], "the composer left it out");

@@ -2,77 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
-use std::sync::Arc;
-
 use crate::counted::counted;
-use crate::golden::{asks, assert_storable, events, goldens};
-use crate::shown;
+use crate::golden::assert_storable;
+use crate::values::compose;
 use crate::wire_messages;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
 };
-use memory_prompt::record::Snapshot;
-use memory_prompt::wire::Event;
-use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages};
+use memory_prompt::{Message, Provider, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
     serde_json::to_value(Messages::of(messages)).unwrap()
-}
-
-fn view<'a>(messages: &'a [Message], golden: &Value) -> Messages<'a> {
-    let mut view = Messages::of(messages);
-    if !golden["provider"].is_null() {
-        view = view.for_provider(serde_json::from_value(golden["provider"].clone()).unwrap());
-    }
-    if asks(golden, "developer") {
-        view = view.developer();
-    }
-    if asks(golden, "reasoning_content") {
-        view = view.reasoning_content();
-    }
-    if asks(golden, "reasoning") {
-        view = view.reasoning();
-    }
-    view
-}
-
-#[test]
-fn goldens_read_and_write() {
-    for (name, golden) in goldens("openai") {
-        if golden["request"].is_array() {
-            let messages = openai::history(golden["request"].to_string()).unwrap();
-            assert_storable(&messages, &name);
-            let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
-            assert_eq!(written, golden["request"], "{name}");
-        }
-        if golden["response"].is_object() {
-            let whole = openai::answer(golden["response"].to_string()).unwrap();
-            let answer = Message::from(whole.clone());
-            assert_storable(std::slice::from_ref(&answer), &name);
-            let message = &golden["response"]["choices"][0]["message"];
-            assert_eq!(
-                openai::answer(message.to_string()).unwrap().message,
-                whole.message,
-                "{name}"
-            );
-
-            let list = [answer.clone()];
-            let written = serde_json::to_value(view(&list, &golden)).unwrap();
-            assert_eq!(written, json!([golden["replay"]]), "{name}");
-
-            let mut stream = Stream::new();
-            let mut told = Vec::new();
-            for event in events(&golden) {
-                told.extend(stream.push(&event).unwrap());
-            }
-            let streamed = stream.finish().unwrap();
-            assert_eq!(streamed.message, whole.message, "{name}");
-            shown::assert_shown(&told, &streamed, &name);
-        }
-    }
 }
 
 #[test]
@@ -100,53 +43,6 @@ fn calls_stand_alone_where_asked_for() {
     let marked = serde_json::to_value(view).unwrap();
     assert_eq!(marked[0]["content"][0]["prompt_cache_breakpoint"], json!({"mode": "explicit"}));
     assert_eq!(marked[1]["content"], Value::Null);
-}
-
-#[test]
-fn a_prompt_with_everything_is_this() {
-    let history = [
-        Message::system("Be brief."),
-        UserMessage::new([
-            Part::text("What is this?"),
-            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
-            Part::Image(Media::url("https://e.x/a.png")),
-        ])
-        .with_name("Klaus M")
-        .into(),
-        AiMessage::new("Looking.")
-            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
-            .with_tool_call(ToolCall::new("call_2", "look", ""))
-            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
-            .into(),
-        Message::tool("call_1", "look", "a cat"),
-        Message::tool("call_2", "look", "nothing"),
-        Message::ai("A cat."),
-    ];
-    let built = Composer::new().compose_all(&Snapshot::from_messages(history), &[]).unwrap();
-    assert_eq!(
-        json!({"messages": openai::messages(&built)}),
-        json!({"messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "name": "Klaus_M", "content": [
-                {"type": "text", "text": "What is this?"},
-                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}},
-                {"type": "image_url", "image_url": {"url": "https://e.x/a.png"}},
-            ]},
-            {"role": "assistant", "content": "Looking.", "tool_calls": [
-                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}},
-                {"id": "call_2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
-            ]},
-            {"role": "tool", "tool_call_id": "call_1", "content": "a cat"},
-            {"role": "tool", "tool_call_id": "call_2", "content": "nothing"},
-            {"role": "assistant", "content": "A cat."},
-        ]})
-    );
-    assert!(openai::messages(&built).strict().is_ok());
-    let view = openai::messages(&built).developer().reasoning_content();
-    let value = serde_json::to_value(&view).unwrap();
-    assert_eq!(value[0]["role"], "developer");
-    assert_eq!(value[2]["reasoning_content"], "Hm.");
-    assert!(format!("{view:?}").contains(&format!("{} messages", built.len())));
 }
 
 #[test]
@@ -187,9 +83,7 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
         Message::ai_calls([ToolCall::new("d", "look", "{}")]),
         Message::tool("d", "look", ""),
     ];
-    let temporaries = [Arc::new(Message::user("Today is Friday."))];
-    let snapshot = Snapshot::from_messages(history.clone());
-    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let built = compose(&history, &[Message::user("Today is Friday.")]);
     let value = serde_json::to_value(openai::messages(&built).cache_prefix()).unwrap();
     // Neither on the call nor on the empty text behind it, nor on the temporary.
     assert_eq!(
@@ -214,67 +108,6 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
         1
     );
     assert_eq!(json!(Messages::of(&[]).cache_prefix()), json!([]));
-}
-
-#[test]
-fn placeholders_stand_for_what_can_not_be_sent() {
-    let file = Media::file_id("file_1");
-    let cases = [
-        (
-            Message::user([Part::Video(Media::url("u"))]),
-            "[video: not supported by this format]",
-            "messages[0].content[0]: video is not supported by this format",
-        ),
-        (
-            Message::user([Part::Image(file.clone())]),
-            "[image: not supported by this format]",
-            "messages[0].content[0]: an image is not supported by this format",
-        ),
-        (
-            Message::user([Part::text("x"), Part::Audio(Media::base64("audio/flac", "AA=="))]),
-            "[audio: not supported by this format]",
-            "messages[0].content[1]: audio is not supported by this format",
-        ),
-        (
-            Message::user([Part::File(Media::url("u"))]),
-            "[file: not supported by this format]",
-            "messages[0].content[0]: a file is not supported by this format",
-        ),
-        (
-            Message::user([serde_json::from_str(r#"{"type":"widget"}"#).unwrap()]),
-            "[part: not supported by this format]",
-            "messages[0].content[0]: a part of unknown kind is not supported by this format",
-        ),
-        (
-            Message::tool("c", "t", [Part::Image(Media::url("u"))]),
-            "[image: not supported by this format]",
-            "messages[0].content[0]: an image is not supported by this format",
-        ),
-        (
-            // A placeholder would be what the model has said.
-            AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
-            "x",
-            "messages[0].parts[1]: an image is not supported by this format",
-        ),
-    ];
-    for (message, placeholder, error) in cases {
-        let list = [message];
-        let content = json_of(&list)[0]["content"].clone();
-        match content.as_array().and_then(|blocks| blocks.last()) {
-            Some(block) => assert_eq!(*block, json!({"type": "text", "text": placeholder})),
-            None => assert_eq!(content, placeholder),
-        }
-        let refused = Messages::of(&list).strict().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        assert_eq!(refused.to_string(), format!("write openai messages: {error}"));
-    }
-    let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
-    assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
-    let refused = Messages::of(&list).strict().unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "write openai messages: messages[1]: a custom message is not supported by this format"
-    );
 }
 
 #[test]
@@ -389,113 +222,6 @@ fn a_body_and_odd_histories_are_read() {
     assert_eq!(messages[3], Message::user([Part::Image(Media::url("https://e.x"))]));
 }
 
-#[test]
-fn errors_name_the_place() {
-    let cases = [
-        ("[", "not valid JSON at line 1 column 1"),
-        ("7", "expected an object, found a number"),
-        ("{}", "messages: missing"),
-        (r#"{"messages": {}}"#, "messages: expected an array, found an object"),
-        (r#"["hi"]"#, "messages[0]: expected an object, found a string"),
-        (r#"[{"content": "hi"}]"#, "messages[0].role: missing"),
-        (r#"[{"role": 1}]"#, "messages[0].role: expected a string, found a number"),
-        (r#"[{"role": "user"}]"#, "messages[0].content: missing"),
-        (r#"[{"role": "user", "content": [{}]}]"#, "messages[0].content[0].type: missing"),
-        (
-            r#"[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]"#,
-            "messages[0].content[0].image_url.url: missing",
-        ),
-        (
-            r#"[{"role": "user", "content": [{"type": "file", "file": {}}]}]"#,
-            "messages[0].content[0].file: expected either `file_id` or `file_data`",
-        ),
-        (
-            r#"[{"role": "assistant", "tool_calls": [{"id": "c", "function": {}}]}]"#,
-            "messages[0].tool_calls[0].function.name: missing",
-        ),
-        (
-            r#"[{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": 7}}]}]"#,
-            "messages[0].tool_calls[0].function.arguments: expected a string, found a number",
-        ),
-        (
-            r#"[{"role": "system", "content": [{"type": "image_url"}]}]"#,
-            "messages[0].content[0].type: expected `text`",
-        ),
-        (r#"[{"role": "tool", "content": ""}]"#, "messages[0].tool_call_id: missing"),
-    ];
-    for (json, error) in cases {
-        let refused = openai::history(json).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
-        assert_eq!(refused.to_string(), format!("read openai history: {error}"), "{json}");
-    }
-    let cases = [
-        ("{}", "choices: missing"),
-        (r#"{"choices": {}}"#, "choices: expected an array, found an object"),
-        (r#"{"choices": []}"#, "choices: expected exactly one choice"),
-        (r#"{"choices": [{}, {}]}"#, "choices: expected exactly one choice"),
-        (r#"{"choices": [{}]}"#, "choices[0].message: missing"),
-        (r#"{"role": "user", "content": "x"}"#, "role: expected `assistant`"),
-        (
-            r#"{"error": {"message": "slow down", "code": 429}}"#,
-            "error: the provider answered an error (429)",
-        ),
-    ];
-    for (json, error) in cases {
-        let refused = openai::answer(json).unwrap_err();
-        assert_eq!(refused.to_string(), format!("read openai answer: {error}"), "{json}");
-    }
-}
-
-#[test]
-fn streams_that_go_wrong() {
-    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
-    assert_eq!(push("{"), "read openai stream: not valid JSON at line 1 column 1");
-    assert_eq!(
-        push(r#"{"error": {"message": "overloaded"}}"#),
-        "read openai stream: error: the provider answered an error"
-    );
-    assert_eq!(
-        push(r#"{"choices": [{"index": 1, "delta": {}}]}"#),
-        "read openai stream: choices[0].index: expected one choice, numbered 0"
-    );
-    assert_eq!(
-        push(r#"{"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]}"#),
-        "read openai stream: choices[0].delta.tool_calls[0].index: expected an index, found a number"
-    );
-    let mut stream = Stream::new();
-    assert_eq!(
-        stream.push(r#"data: {"choices": [{"delta": {"content": "Hel"}}]}"#).unwrap(),
-        [Event::Text("Hel".to_owned())]
-    );
-    assert_eq!(stream.push("").unwrap(), []);
-    let refused = stream.push(r#"{"choices": [{"delta": {"content": 7}}]}"#).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "read openai stream: choices[0].delta.content: expected a string, found a number"
-    );
-    let refused = stream.finish().unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "read openai stream: it broke off before the answer was complete"
-    );
-    // An index that no list could hold costs nothing.
-    let mut stream = Stream::new();
-    let far = r#"{"choices": [{"delta": {"tool_calls": [{"index": 18446744073709551615, "id": "c", "function": {"name": "t"}}]}}]}"#;
-    stream.push(far).unwrap();
-    stream.push(r#"{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}"#).unwrap();
-    stream.push("data: [DONE]").unwrap();
-    let message = Message::from(stream.finish().unwrap());
-    assert_eq!(message, Message::ai_calls([ToolCall::new("c", "t", "")]));
-}
-
-#[test]
-fn nesting_is_refused_and_not_followed() {
-    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
-    assert!(openai::answer(&deep).is_err());
-    assert!(openai::history(format!("[{deep}]")).is_err());
-    assert!(Stream::new().push(&deep).is_err());
-}
-
 /// What the format can hold without a loss.
 fn lossless() -> BoxedStrategy<Vec<Message>> {
     use crate::wire_messages::*;
@@ -546,9 +272,7 @@ counted! {
 
     #[test]
     fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
-        // Several system messages that open a history become one: tests/composing/imports.rs.
-        let opening = messages.iter().take_while(|m| m.is_system()).count();
-        let messages = messages[opening.saturating_sub(1)..].to_vec();
+        let messages = wire_messages::opened_once(&messages);
         let json = serde_json::to_string(&Messages::of(&messages).reasoning().strict().unwrap()).unwrap();
         prop_assert_eq!(openai::history(&json).unwrap(), messages.clone());
         let json = serde_json::to_string(&Messages::of(&messages).reasoning_content().developer()).unwrap();

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use crate::counted::counted;
 use crate::picture_header::{any, base64};
-use crate::setups::PROVIDERS;
+use crate::setups::{PROVIDERS, prompt_for};
+use memory_prompt::Message;
 use memory_prompt::message::{Media, Part, Picture, PictureType};
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::Request;
-use memory_prompt::{Composer, Message};
 use proptest::bool::ANY as ANY_BOOL;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -90,8 +89,7 @@ fn what_is_sent_of_a_picture_is_what_its_header_says() {
     for provider in PROVIDERS {
         let prompt = |data: String| {
             let picture = Part::Image(Media::base64("image/png", data));
-            let said = Snapshot::from_messages([Message::user([Part::text("This?"), picture])]);
-            let prompt = Composer::new().for_provider(provider).compose_all(&said, &[]).unwrap();
+            let prompt = prompt_for(provider, &[Message::user([Part::text("This?"), picture])]);
             serde_json::to_string(&Request::new(&prompt).model("m").max_tokens(9)).unwrap()
         };
         let sent = prompt(base64(jpeg));

@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+use crate::events::candidate;
 use crate::golden::goldens;
-use crate::setups::{PROVIDERS, request};
+use crate::setups::{PROVIDERS, compose, prompt_for, request};
 use crate::validators;
 use memory_prompt::message::{Media, Part, UserMessage};
 use memory_prompt::provider::{Format, PrivateFields, Row};
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Reason};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{Composer, Message, Provider, wire};
@@ -48,78 +48,38 @@ fn minimax() -> Provider {
 
 /// Answers with whatever each server puts into them.
 fn answers() -> Vec<(Provider, Value)> {
-    let chat = |message: Value| json!({"choices": [{"finish_reason": "stop", "message": message}]});
-    let call = json!([{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"},
-        "extra_content": {"google": {"thought_signature": "s"}}}]);
-    vec![
-        (
-            Provider::Groq,
-            chat(json!({"role": "assistant", "content": "a", "channel": "final",
-            "reasoning": "hm", "executed_tools": [{"index": 0, "type": "search"}]})),
-        ),
-        (
-            Provider::GoogleOpenAi,
-            chat(json!({"role": "assistant", "content": null,
-            "tool_calls": call, "extra_content": {"google": {}}})),
-        ),
-        (
-            Provider::OpenAiCompatible,
-            chat(json!({"role": "assistant", "content": "a", "token_id": 7})),
-        ),
-        (
-            Provider::Mistral,
-            chat(json!({"role": "assistant", "content": [
-            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-            {"type": "text", "text": "a"}]})),
-        ),
-        (
-            Provider::LiteLlm,
-            chat(json!({"role": "assistant", "content": "a",
-            "provider_specific_fields": {"x": 1}})),
-        ),
-        (
-            Provider::OpenRouter,
-            chat(json!({"role": "assistant", "content": "a", "reasoning": "hm",
-            "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]})),
-        ),
-        (
-            Provider::OpenAi,
-            chat(json!({"role": "assistant", "content": null,
-            "audio": {"id": "audio_1", "transcript": "a", "data": "AA==", "expires_at": 1}})),
-        ),
-        (
-            Provider::OpenAiCompatible,
-            chat(json!({"role": "assistant", "content": "a", "created_at": 1})),
-        ),
-        (
-            Provider::Anthropic,
-            json!({"role": "assistant", "stop_reason": "end_turn", "content": [
-            {"type": "thinking", "thinking": "hm", "signature": "sig-of-claude"},
-            {"type": "compaction", "content": "so far"},
-            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
-            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
-            {"type": "text", "text": "a"}]}),
-        ),
-        (
-            minimax(),
-            json!({"role": "assistant", "stop_reason": "end_turn", "content": [
-            {"type": "thinking", "thinking": "unsigned thought"}, {"type": "text", "text": "a"}]}),
-        ),
-        (
-            Provider::Gemini,
-            json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
-            {"text": "a", "thoughtSignature": "sig-of-gemini"},
-            {"executableCode": {"language": "PYTHON", "code": "1"}}]}}]}),
-        ),
-        (
-            Provider::OpenAiResponses,
-            json!({"status": "completed", "output": [
-            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
-            {"type": "web_search_call", "id": "ws_1", "status": "completed"},
-            {"type": "message", "id": "msg_private", "role": "assistant", "content": [
-                {"type": "output_text", "text": "a", "annotations": []}]}]}),
-        ),
-    ]
+    let rows = r#"
+        groq {"content": "a", "channel": "final", "reasoning": "hm", "executed_tools": [{"index": 0, "type": "search"}]}
+        google_openai {"content": null, "extra_content": {"google": {}}, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "s"}}}]}
+        openai_compatible {"content": "a", "token_id": 7}
+        mistral {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]}
+        litellm {"content": "a", "provider_specific_fields": {"x": 1}}
+        openrouter {"content": "a", "reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}
+        openai {"content": null, "audio": {"id": "audio_1", "transcript": "a", "data": "AA==", "expires_at": 1}}
+        openai_compatible {"content": "a", "created_at": 1}
+        anthropic [{"type": "thinking", "thinking": "hm", "signature": "sig-of-claude"}, {"type": "compaction", "content": "so far"}, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}, {"type": "text", "text": "a"}]
+        minimax [{"type": "thinking", "thinking": "unsigned thought"}, {"type": "text", "text": "a"}]
+        gemini [{"text": "a", "thoughtSignature": "sig-of-gemini"}, {"executableCode": {"language": "PYTHON", "code": "1"}}]
+        openai_responses [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}, {"type": "web_search_call", "id": "ws_1", "status": "completed"}, {"type": "message", "id": "msg_private", "role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]}]
+    "#;
+    let rows = rows.lines().filter_map(|row| row.trim().split_once(' '));
+    let answer = |(name, said): (&str, &str)| {
+        let mut said: Value = serde_json::from_str(said).unwrap();
+        let from = all().into_iter().find(|provider| provider.row().name() == name).unwrap();
+        let body = match from.format() {
+            Format::Anthropic => {
+                json!({"role": "assistant", "stop_reason": "end_turn", "content": said})
+            }
+            Format::Gemini => candidate(said, "STOP"),
+            Format::Responses => json!({"status": "completed", "output": said}),
+            _ => {
+                said["role"] = "assistant".into();
+                json!({"choices": [{"finish_reason": "stop", "message": said}]})
+            }
+        };
+        (from, body)
+    };
+    rows.map(answer).collect()
 }
 
 fn all() -> Vec<Provider> {
@@ -131,8 +91,7 @@ fn written(answer: &Message, to: Provider) -> (String, memory_prompt::Prompt) {
     let mut said = vec![Message::user("q"), answer.clone()];
     said.extend(answer.tool_calls().map(|call| Message::tool(&call.id, &call.name, "r")));
     said.push(Message::user("q"));
-    let composer = Composer::new().for_provider(to);
-    let prompt = composer.compose_all(&Snapshot::from_messages(said), &[]).unwrap();
+    let prompt = prompt_for(to, &said);
     (request(to, &prompt).to_string(), prompt)
 }
 
@@ -215,9 +174,9 @@ fn another_providers_part_is_left_out_and_told() {
     assert!(!written.contains("srvtoolu_1"));
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);
-    let said = Snapshot::from_messages([Message::user("q"), answer, Message::user("q")]);
+    let said = [Message::user("q"), answer, Message::user("q")];
     assert_eq!(
-        strict.compose_all(&said, &[]).unwrap_err().to_string(),
+        compose(&strict, &said, &[]).unwrap_err().to_string(),
         "compose: message 1 (assistant) holds what only another provider understands: openai refuses it"
     );
     // What a user said stays, as a placeholder.
@@ -284,9 +243,7 @@ fn joined_answers_of_two_providers_send_nothing_private() {
         said(Provider::Mistral, "prefix"),
         Message::user("q"),
     ];
-    let composer = Composer::new().for_provider(Provider::Mistral);
-    let prompt = composer.compose_all(&Snapshot::from_messages(list), &[]).unwrap();
-    let body = request(Provider::Mistral, &prompt);
+    let body = request(Provider::Mistral, &prompt_for(Provider::Mistral, &list));
     assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "channel\n\nprefix"}));
 }
 
@@ -340,8 +297,7 @@ fn a_call_with_free_text_can_be_read_by_others() {
     let answer = wire::answer(Provider::OpenAiResponses, &body).unwrap();
     let history = [Message::user("q"), answer.into(), Message::tool("call00001", "sql", "1")];
     for provider in [Provider::Vllm, Provider::LlamaCpp, Provider::StrictTemplate] {
-        let history = Snapshot::from_messages(history.clone());
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, &history);
         let body = json!(wire::openai::messages(&prompt));
         let arguments = body[1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
         assert_eq!(arguments, r#"{"arguments":"SELECT 1"}"#, "{provider}");
@@ -399,10 +355,9 @@ fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
         Provider::Vertex,
     ];
     for (part, who) in known {
-        let history = Snapshot::from_messages([Message::user([Part::text("see"), part.clone()])]);
+        let history = [Message::user([Part::text("see"), part.clone()])];
         for provider in all {
-            let composer = Composer::new().for_provider(provider);
-            let prompt = composer.compose_all(&history, &[]).unwrap();
+            let prompt = prompt_for(provider, &history);
             let losses = wire::Request::new(&prompt).losses();
             let is_lost = request(provider, &prompt).to_string().contains("not supported");
             assert_eq!(is_lost, !who.contains(&provider), "{provider}: {part:?}");

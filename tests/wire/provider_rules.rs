@@ -22,6 +22,7 @@ use memory_prompt::provider::Format;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Break, Origin, Reason};
 use memory_prompt::window::ToolGroups;
+use memory_prompt::wire::Request;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
     Prompt, Provider, Result, ToolCall, Truncate, Window,
@@ -218,7 +219,7 @@ counted! {
         step in 1usize..10, exactly in any::<bool>(),
     ) {
         let window = Window::stepped(low, step).unwrap();
-        let composer = Composer::new().window(if exactly { window.exactly() } else { window }).for_provider(provider).system("s");
+        let composer = Composer::new().window(window.with_if(exactly, Window::exactly)).for_provider(provider).system("s");
         let mut stored = stored(&conversation);
         stored.retain(|message| !message.is_private());
         let start = |end: usize| end.saturating_sub(low) / step * step;
@@ -274,9 +275,7 @@ counted! {
         }
         let conversation: Vec<_> = turns.concat().into_iter().chain([end]).collect();
         let mut composer = Composer::new().window(Window::all());
-        if let Some(limit) = limit {
-            composer = composer.truncate(Truncate::chars(limit).unwrap());
-        }
+        composer = composer.with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()));
         if system {
             composer = composer.system("Be brief.");
         }
@@ -528,11 +527,9 @@ fn nothing_blank_is_sent_where_that_is_refused() {
 #[test]
 fn a_window_opens_on_the_user_and_a_greeting_stays() {
     let talk = ["Hello!", "hi", "Tea?", "yes", "Sugar?", "no"];
-    let talk: Vec<_> = talk
-        .iter()
-        .enumerate()
-        .map(|(i, text)| if i % 2 == 0 { Message::ai(*text) } else { Message::user(*text) })
-        .collect();
+    let talk = talk.as_chunks().0.iter();
+    let talk: Vec<_> =
+        talk.flat_map(|[ai, user]| [Message::ai(*ai), Message::user(*user)]).collect();
     let composer = Composer::new().for_provider(Provider::Anthropic);
     let firsts = |composer: &Composer| {
         let prompt = compose(composer, &talk, &[]).unwrap();
@@ -565,42 +562,37 @@ fn call_ids_are_what_the_provider_takes_at_both_ends() {
 
 #[test]
 fn strict_names_the_message_and_the_rule() {
-    let refusal = |history: &[Message], own: &[Message]| {
-        refusal(Provider::Mistral, ToolGroups::FailOnRepair, history, own)
-    };
     let two = ["a", "b"].map(Message::user);
-    assert_eq!(
-        refusal(&two, &[]),
-        "compose: message 1 (user) follows another of its side: mistral refuses it"
-    );
-    assert_eq!(
-        refusal(&[Message::ai("hi")], &[]),
-        "compose: message 0 (assistant) comes first, where the user's message belongs: mistral refuses it"
-    );
-    assert_eq!(
-        refusal(&looked("call00001", "x"), &two[..1]),
-        "compose: temporary 0 (user) follows a tool result without an answer between: mistral refuses it"
-    );
-    assert_eq!(refusal(&[], &[]), "compose: there is no message: mistral refuses it");
+    for (history, own, error) in [
+        (&two[..], &[][..], "message 1 (user) follows another of its side"),
+        (
+            &[Message::ai("hi")],
+            &[],
+            "message 0 (assistant) comes first, where the user's message belongs",
+        ),
+        (
+            &looked("call00001", "x"),
+            &two[..1],
+            "temporary 0 (user) follows a tool result without an answer between",
+        ),
+        (&[], &[], "there is no message"),
+    ] {
+        let refused = refusal(Provider::Mistral, ToolGroups::FailOnRepair, history, own);
+        assert_eq!(refused, format!("compose: {error}: mistral refuses it"));
+    }
 }
 
 #[test]
 fn temporaries_are_refused_rather_than_reworded() {
-    let refusal = |own: Message| {
-        refusal(Provider::Anthropic, ToolGroups::Repair, &[Message::user("hi")], &[own])
-    };
-    assert_eq!(
-        refusal(Message::user(" ")),
-        "compose: temporary 0 (user) is blank: anthropic refuses it"
-    );
-    assert_eq!(
-        refusal(Message::ai("")),
-        "compose: temporary 0 (assistant) is blank: anthropic refuses it"
-    );
-    assert_eq!(
-        refusal(Message::tool("c", "look", "a cat")),
-        "compose: temporary 0 answers call \"c\", which nothing made: anthropic refuses it"
-    );
+    for (own, error) in [
+        (Message::user(" "), " (user) is blank"),
+        (Message::ai(""), " (assistant) is blank"),
+        (Message::tool("c", "look", "a cat"), " answers call \"c\", which nothing made"),
+    ] {
+        let refused =
+            refusal(Provider::Anthropic, ToolGroups::Repair, &[Message::user("hi")], &[own]);
+        assert_eq!(refused, format!("compose: temporary 0{error}: anthropic refuses it"));
+    }
 }
 
 #[test]
@@ -901,21 +893,14 @@ fn the_ollama_validator_can_fail() {
 /// signature marked as its own, which is a 400; and the report was clean.
 #[test]
 fn calls_of_others_are_marked_for_gemini_3() {
-    let history = Snapshot::from_messages([
-        Message::user("q"),
-        Message::ai_calls([ToolCall::new("x", "look", "{}"), ToolCall::new("y", "look", "{}")]),
-        Message::tool("x", "look", "1"),
-        Message::tool("y", "look", "2"),
-    ]);
-    let parts = |provider: Provider, model: Option<&str>| {
-        let composer = Composer::new().for_provider(provider);
-        let prompt = composer.compose_all(&history, &[]).unwrap();
-        let mut request = memory_prompt::wire::Request::new(&prompt);
-        if let Some(model) = model {
-            request = request.model(model.to_owned());
-        }
-        json!(request)["contents"][1]["parts"].clone()
+    let calls = ["x", "y"].map(|id| ToolCall::new(id, "look", "{}"));
+    let [one, two] = calls.each_ref().map(|call| call.result("1"));
+    let history = [Message::user("q"), Message::ai_calls(calls), one, two];
+    let sent = |provider: Provider, model: Option<&'static str>| {
+        let prompt = prompt_for(provider, &history);
+        json!(Request::new(&prompt).with_some(model, Request::model))
     };
+    let parts = |provider: Provider, model| sent(provider, model)["contents"][1]["parts"].clone();
     let skipped = json!("skip_thought_signature_validator");
     for provider in [Provider::Gemini, Provider::Vertex] {
         for strict in [provider, provider.model("gemini-3-pro-preview"), provider.model("tuned")] {
@@ -931,9 +916,7 @@ fn calls_of_others_are_marked_for_gemini_3() {
     }
     // In Google's server for OpenAI's format another place is for it, and none was written there.
     let calls = |provider: Provider, model: &'static str| {
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
-        let request = memory_prompt::wire::Request::new(&prompt).model(model);
-        json!(request)["messages"][1]["tool_calls"].clone()
+        sent(provider, Some(model))["messages"][1]["tool_calls"].clone()
     };
     let google = Provider::GoogleOpenAi;
     let signed = calls(google, "gemini-3.1-flash");
@@ -956,9 +939,8 @@ fn names_of_tools_are_as_the_provider_takes_them() {
         || names.iter().enumerate().map(|(i, name)| ToolCall::new(format!("c{i}"), *name, "{}"));
     let mut history = vec![Message::user("q"), Message::ai_calls(calls())];
     history.extend(calls().map(|call| Message::tool(call.id, call.name, "1")));
-    let history = Snapshot::from_messages(history);
     for provider in all() {
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, &history);
         let told = prompt.report().adapted.iter().any(|it| it.how == Adaptation::ToolNames);
         let (dots, most, any, begins) = match provider {
             Provider::Ollama | Provider::Vllm | Provider::LlamaCpp => (true, 200, true, false),
@@ -991,12 +973,9 @@ fn names_of_tools_are_as_the_provider_takes_them() {
             assert!(result.tool_name().is_empty() || result.tool_name() == call.name, "{provider}");
         }
         let strict = Composer::new().for_provider(provider).tool_groups(ToolGroups::FailOnRepair);
-        let history = Snapshot::from_messages([
-            Message::user("q"),
-            Message::ai_calls([ToolCall::new("abcdefghi", "a b", "{}")]),
-            Message::tool("abcdefghi", "a b", "1"),
-        ]);
-        if let Err(error) = strict.compose_all(&history, &[]) {
+        let call = ToolCall::new("abcdefghi", "a b", "{}");
+        let asked = [Message::user("q"), Message::ai_calls([call.clone()]), call.result("1")];
+        if let Err(error) = compose(&strict, &asked, &[]) {
             let said = "message 1 (assistant) has a tool's name that is malformed";
             assert!(error.to_string().contains(said), "{error}");
         } else {
@@ -1010,11 +989,6 @@ fn ids(prompt: &Prompt) -> [Vec<String>; 2] {
     let calls = prompt.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
     let results = prompt.iter().filter_map(Message::as_tool).map(|tool| tool.call_id().to_owned());
     [calls.collect(), results.collect()]
-}
-
-fn composed(provider: Provider, history: Vec<Message>) -> Prompt {
-    let composer = Composer::new().window(Window::all()).for_provider(provider);
-    composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap()
 }
 
 /// A model that numbers its calls from 0 in each answer had ten thousand of them under the id
@@ -1044,7 +1018,7 @@ fn ids_that_repeat_take_time_in_proportion_to_the_calls() {
         (Provider::Anthropic, &late),
     ] {
         let began = Instant::now();
-        let prompt = composed(provider, history.clone());
+        let prompt = prompt_for(provider, history);
         let took = began.elapsed();
         let [calls, results] = ids(&prompt);
         assert_eq!((calls.len(), &calls), (CALLS, &results), "{provider}");
@@ -1084,7 +1058,7 @@ counted! {
                     expected.extend(names.into_iter().find(is_free));
                 }
             }
-            let [calls, results] = ids(&composed(provider, history.clone()));
+            let [calls, results] = ids(&prompt_for(provider, &history));
             prop_assert_eq!(&calls, &expected, "{}", provider);
             prop_assert_eq!(&results, &expected, "{}", provider);
         }

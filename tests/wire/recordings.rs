@@ -25,11 +25,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::setups;
+use crate::setups::{self, compose};
 use crate::shown;
 use crate::wrong;
 use memory_prompt::provider::Format;
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Answer, Event, Frames, Request, Stop, Stream};
 use memory_prompt::{Composer, Error, Message, Provider};
 use serde_json::{Value, json};
@@ -135,8 +134,7 @@ impl Seen {
         history.extend([Message::ai("said"), Message::user("and now?")]);
         for provider in setups::all() {
             let composer = Composer::new().for_provider(provider);
-            let history = Snapshot::from_messages(history.clone());
-            let prompt = match composer.compose_all(&history, &[]) {
+            let prompt = match compose(&composer, &history, &[]) {
                 Ok(prompt) => prompt,
                 Err(error) => {
                     self.wrong.push(format!("{name} for {provider}: {error}"));

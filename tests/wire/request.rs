@@ -8,12 +8,11 @@ use std::process::{Command, Stdio};
 use crate::conversations::{conversation, temporaries};
 use crate::counted::counted;
 use crate::golden::goldens;
-use crate::setups::{self, PROVIDERS, compose, providers, setups};
+use crate::setups::{self, Drawn, PROVIDERS, compose, prompt_for, providers, setups};
 use memory_prompt::message::{
     AiMessage, Attributes, Media, Part, SystemMessage, TextPart, ToolMessage, UserMessage,
 };
 use memory_prompt::provider::{Format, Row};
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::Break;
 use memory_prompt::wire::{Request, ToolChoice, anthropic};
 use memory_prompt::{
@@ -39,23 +38,17 @@ fn choice(given: &Value) -> Option<ToolChoice> {
     }
 }
 
-fn prompt_for(provider: Provider, system: Option<&str>, messages: &[Message]) -> Prompt {
-    let mut composer = Composer::new().for_provider(provider);
-    if let Some(system) = system {
-        composer = composer.system(system);
-    }
-    composer.compose_all(&Snapshot::from_messages(messages.to_vec()), &[]).unwrap()
-}
-
 fn greeting(provider: Provider) -> Prompt {
-    prompt_for(provider, None, &[Message::user("hi")])
+    prompt_for(provider, &[Message::user("hi")])
 }
 
 /// The body that the parts in a golden make.
 fn body_of(golden: &Value) -> Value {
     let given = &golden["given"];
     let provider: Provider = serde_json::from_value(golden["provider"].clone()).unwrap();
-    let mut messages = vec![Message::user(given["user"].as_str().unwrap())];
+    let system = given["system"].as_str().map(Message::system);
+    let mut messages: Vec<_> = system.into_iter().collect();
+    messages.push(Message::user(given["user"].as_str().unwrap()));
     if given["response"].is_object() {
         let answer = wire::answer(provider, &given["response"]).unwrap();
         let results: Vec<_> = answer
@@ -66,19 +59,14 @@ fn body_of(golden: &Value) -> Value {
         messages.push(answer.into());
         messages.extend(results);
     }
-    let prompt = prompt_for(provider, given["system"].as_str(), &messages);
+    let prompt = prompt_for(provider, &messages);
     let tools: Vec<_> = given["tools"].as_array().unwrap().iter().map(tool).collect();
-    let mut request = Request::new(&prompt).tools(&tools).stream(given["stream"] == true);
-    if let Some(model) = given["model"].as_str() {
-        request = request.model(model);
-    }
-    if let Some(choice) = choice(&given["choice"]) {
-        request = request.tool_choice(choice);
-    }
-    if let Some(tokens) = given["max_tokens"].as_u64() {
-        request = request.max_tokens(tokens);
-    }
-    request = match &given["cache"] {
+    let request = Request::new(&prompt).tools(&tools).stream(given["stream"] == true);
+    let request = request
+        .with_some(given["model"].as_str(), Request::model)
+        .with_some(choice(&given["choice"]), Request::tool_choice)
+        .with_some(given["max_tokens"].as_u64(), Request::max_tokens);
+    let mut request = match &given["cache"] {
         Value::Bool(true) => request.cache_prefix(),
         Value::String(_) => request.cache_prefix_1h(),
         _ => request,
@@ -141,11 +129,12 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         .expect("MEMORY_PROMPT_PYTHON names no Python");
     let mut lines = child.stdin.take().unwrap();
     let mut written = 0;
+    let call = ToolCall::new("call12345", "weather", r#"{"city": "Oslo"}"#);
     let messages = [
+        Message::system("Be brief."),
         Message::user("What is the weather in Oslo?"),
-        AiMessage::from_parts([ToolCall::new("call12345", "weather", r#"{"city": "Oslo"}"#)])
-            .into(),
-        Message::tool("call12345", "weather", "sunny, 21 °C"),
+        Message::ai_calls([call.clone()]),
+        call.result("sunny, 21 °C"),
         Message::ai("Sunny."),
         Message::user("And tomorrow?"),
     ];
@@ -168,9 +157,8 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         written += 1;
     }
     for provider in modelled {
-        let prompt = prompt_for(provider, Some("Be brief."), &messages);
-        let body: Value =
-            serde_json::from_str(&full_body(&prompt, provider, &some_tools())).unwrap();
+        let body = full_body(&prompt_for(provider, &messages), provider, &some_tools());
+        let body: Value = serde_json::from_str(&body).unwrap();
         writeln!(lines, "{}", json!({"provider": provider, "body": body})).unwrap();
         written += 1;
     }
@@ -266,9 +254,9 @@ fn errors_name_the_provider_and_not_its_format() {
         }
     }
     let pdf = Media::base64("application/pdf", "JVBERi0=");
-    let history = Snapshot::from_messages([Message::user([Part::File(pdf)])]);
+    let history = [Message::user([Part::File(pdf)])];
     for (provider, by) in [(Provider::Groq, "groq"), (own(Provider::Groq), "our-gateway")] {
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, &history);
         let error = Request::new(&prompt).strict().unwrap_err().to_string();
         assert!(error.ends_with(&format!("a file is not supported by {by}")), "{error}");
     }
@@ -277,7 +265,7 @@ fn errors_name_the_provider_and_not_its_format() {
 #[test]
 fn a_field_of_ours_is_no_extra_field() {
     for provider in PROVIDERS {
-        let prompt = prompt_for(provider, Some("Be brief."), &[Message::user("hi")]);
+        let prompt = prompt_for(provider, &[Message::system("Be brief."), Message::user("hi")]);
         let tools = some_tools();
         let request = || {
             let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
@@ -367,8 +355,7 @@ fn a_prompt_is_the_messages_of_chat_completions() {
     let question = UserMessage::new("hi").with_attribute("tenant", "acme");
     let call = AiMessage::from_parts([ToolCall::new("c1", "look", "{}")]);
     let messages = [question.into(), call.into(), Message::tool("c1", "look", "seen")];
-    let snapshot = Snapshot::from_messages(messages.clone());
-    let prompt = Composer::new().compose_all(&snapshot, &[]).unwrap();
+    let prompt = compose(&Composer::new(), &messages, &[]).unwrap();
     assert_eq!(
         serde_json::to_value(&prompt).unwrap(),
         json!([
@@ -419,10 +406,7 @@ counted! {
         conversation in conversation(12),
         temporaries in temporaries(),
     ) {
-        let mut composer = setup.composer();
-        if let Some(provider) = provider {
-            composer = composer.for_provider(provider);
-        }
+        let composer = setup.composer().with_some(provider, Composer::for_provider);
         let own = Message::custom([("note".to_owned(), SECRET.into())]);
         let mut conversation: Vec<_> = conversation.into_iter().map(with_attribute).collect();
         conversation.insert(conversation.len() / 2, own);
@@ -517,7 +501,7 @@ fn all_losses_are_told_with_their_places() {
         Message::user("Sure?"),
     ];
     let told = |provider: Provider| -> Vec<String> {
-        let prompt = prompt_for(provider, None, &history);
+        let prompt = prompt_for(provider, &history);
         Request::new(&prompt).losses().iter().map(ToString::to_string).collect()
     };
     let films = ["message 0, part 1: video", "message 0, part 2: video"];
@@ -571,16 +555,12 @@ fn tools_that_a_provider_refuses_are_refused() {
 /// `model` stood in the body and `anthropic_version` did not: Bedrock and Vertex answer 400.
 #[test]
 fn claude_elsewhere_is_named_in_the_url() {
-    let history = Snapshot::from_messages([Message::user("hi")]);
     for (provider, version, streams) in [
         (Provider::ClaudeOnBedrock, json!("bedrock-2023-05-31"), false),
         (Provider::ClaudeOnVertex, json!("vertex-2023-10-16"), true),
         (Provider::Anthropic, Value::Null, true),
     ] {
-        let prompt = Composer::new()
-            .for_provider(provider.model("claude"))
-            .compose_all(&history, &[])
-            .unwrap();
+        let prompt = greeting(provider.model("claude"));
         let request = Request::new(&prompt).model("claude").max_tokens(9).stream(true);
         let body = json!(request);
         assert_eq!(body["anthropic_version"], version, "{provider}");
@@ -603,8 +583,7 @@ fn a_container_goes_back_within_its_turn() {
     let called = Message::from(answer.given_by(Provider::Anthropic));
     let mut history = vec![Message::user("Go."), called, Message::tool("t", "look", "sunny")];
     let body = |history: &[Message], provider: Provider, extra: Option<Value>| {
-        let history = Snapshot::from_messages(history.to_vec());
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, history);
         let request = Request::new(&prompt).model("m").max_tokens(9);
         json!(extra.into_iter().fold(request, |request, it| request.extra("container", it)))
     };
@@ -661,9 +640,7 @@ fn texts_of_answers_and_results_are_one_string_where_no_list_is_known() {
 fn pictures_are_not_copied() {
     let picture = Part::Image(Media::base64("image/png", "A".repeat(4 << 20)));
     for provider in [Provider::OpenAi, Provider::Anthropic, Provider::Gemini] {
-        let history =
-            Snapshot::from_messages([Message::user([Part::text("Look:"), picture.clone()])]);
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = prompt_for(provider, &[Message::user([Part::text("Look:"), picture.clone()])]);
         let request = Request::new(&prompt).model("m").max_tokens(9);
         let cost = allocation_counter::measure(|| {
             serde_json::to_writer(std::io::sink(), &request).unwrap();
@@ -681,30 +658,16 @@ fn keys_stand_in_one_order() {
     let tools = [Tool::new("look", "Looks.")];
     let call = ToolCall::new("t", "look", r#"{"z": 1, "a": 2}"#);
     let history = [Message::user("hi"), Message::ai_calls([call.clone()]), call.result("x")];
-    for (provider, expected) in [
-        (
-            Provider::OpenAi,
-            r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"look","arguments":"{\"z\": 1, \"a\": 2}"}}]},{"role":"tool","tool_call_id":"t","content":"x"}],"max_completion_tokens":9,"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"}}}]}"#,
-        ),
-        (
-            Provider::Anthropic,
-            r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"look","input":{"a":2,"z":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}],"tools":[{"name":"look","description":"Looks.","input_schema":{"properties":{},"type":"object"}}]}"#,
-        ),
-        (
-            Provider::Gemini,
-            r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"functionCall":{"id":"t","name":"look","args":{"a":2,"z":1}},"thoughtSignature":"skip_thought_signature_validator"}]},{"role":"user","parts":[{"functionResponse":{"id":"t","name":"look","response":{"output":"x"}}}]}],"tools":[{"functionDeclarations":[{"name":"look","description":"Looks.","parametersJsonSchema":{"properties":{},"type":"object"}}]}],"generationConfig":{"maxOutputTokens":9}}"#,
-        ),
-        (
-            Provider::Ollama,
-            r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"id":"t","function":{"index":0,"name":"look","arguments":{"a":2,"z":1}}}]},{"role":"tool","content":"x","tool_name":"look","tool_call_id":"t"}],"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"}}}],"options":{"num_predict":9},"stream":false}"#,
-        ),
-        (
-            Provider::OpenAiResponses,
-            r#"{"model":"m","input":[{"type":"message","role":"user","content":"hi"},{"type":"function_call","call_id":"t","name":"look","arguments":"{\"z\": 1, \"a\": 2}"},{"type":"function_call_output","call_id":"t","output":"x"}],"max_output_tokens":9,"tools":[{"type":"function","name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"},"strict":false}],"store":false}"#,
-        ),
-    ] {
-        let history = Snapshot::from_messages(history.clone());
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+    let table = r#"
+        openai => {"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"look","arguments":"{\"z\": 1, \"a\": 2}"}}]},{"role":"tool","tool_call_id":"t","content":"x"}],"max_completion_tokens":9,"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"}}}]}
+        anthropic => {"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"look","input":{"a":2,"z":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}],"tools":[{"name":"look","description":"Looks.","input_schema":{"properties":{},"type":"object"}}]}
+        gemini => {"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"functionCall":{"id":"t","name":"look","args":{"a":2,"z":1}},"thoughtSignature":"skip_thought_signature_validator"}]},{"role":"user","parts":[{"functionResponse":{"id":"t","name":"look","response":{"output":"x"}}}]}],"tools":[{"functionDeclarations":[{"name":"look","description":"Looks.","parametersJsonSchema":{"properties":{},"type":"object"}}]}],"generationConfig":{"maxOutputTokens":9}}
+        ollama => {"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"id":"t","function":{"index":0,"name":"look","arguments":{"a":2,"z":1}}}]},{"role":"tool","content":"x","tool_name":"look","tool_call_id":"t"}],"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"}}}],"options":{"num_predict":9},"stream":false}
+        openai_responses => {"model":"m","input":[{"type":"message","role":"user","content":"hi"},{"type":"function_call","call_id":"t","name":"look","arguments":"{\"z\": 1, \"a\": 2}"},{"type":"function_call_output","call_id":"t","output":"x"}],"max_output_tokens":9,"tools":[{"type":"function","name":"look","description":"Looks.","parameters":{"properties":{},"type":"object"},"strict":false}],"store":false}
+    "#;
+    for (name, expected) in table.lines().filter_map(|row| row.split_once(" => ")) {
+        let provider: Provider = serde_json::from_value(name.trim().into()).unwrap();
+        let prompt = prompt_for(provider, &history);
         let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(9);
         assert_eq!(serde_json::to_string(&request).unwrap(), expected, "{provider}");
     }
@@ -713,7 +676,6 @@ fn keys_stand_in_one_order() {
 /// A model had to be named twice: for the rules of its prompt, and in its request.
 #[test]
 fn a_model_is_named_once() {
-    let history = Snapshot::from_messages([Message::user("hi")]);
     for (provider, model) in [
         (Provider::OpenAi, "gpt-5-mini"),
         (Provider::OpenAiResponses, "gpt-5-mini"),
@@ -726,32 +688,27 @@ fn a_model_is_named_once() {
         assert_eq!(named.to_string(), provider.to_string());
         let written = serde_json::to_string(&named).unwrap();
         assert_eq!(serde_json::from_str::<Provider>(&written).unwrap(), named);
-        let prompt = Composer::new().for_provider(named).compose_all(&history, &[]).unwrap();
+        let prompt = greeting(named);
         let request = Request::new(&prompt).max_tokens(9);
         assert_eq!(json!(request)["model"], model);
         assert_eq!(json!(request.model("another"))["model"], "another");
     }
     // Where it stands in the URL it is not written; one that is too long the request has to name.
-    for provider in
-        [Provider::Gemini.model("gemini-3-pro"), Provider::OpenAi.model(&"x".repeat(96))]
-    {
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
-        assert_eq!(json!(Request::new(&prompt)).get("model"), None);
+    let long = Provider::OpenAi.model(&"x".repeat(96));
+    for provider in [Provider::Gemini.model("gemini-3-pro"), long] {
+        assert_eq!(json!(Request::new(&greeting(provider))).get("model"), None);
     }
 }
 
 /// DeepSeek answers 400 where a model that thinks is to be made to call a tool.
 #[test]
 fn a_model_that_thinks_is_not_made_to_call() {
-    let history = Snapshot::from_messages([Message::user("hi")]);
     let tools = [Tool::new("look", "Looks.")];
     let body = |model: &str, choice: ToolChoice, thinking: Option<&str>| {
-        let provider = Provider::DeepSeek.model(model);
-        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let prompt = greeting(Provider::DeepSeek.model(model));
         let request = Request::new(&prompt).tools(&tools).tool_choice(choice);
-        let request = thinking
-            .into_iter()
-            .fold(request, |request, it| request.extra("thinking", json!({"type": it})));
+        let request =
+            request.with_some(thinking, |it, kind| it.extra("thinking", json!({"type": kind})));
         request.check().map(|()| json!(request)).map_err(|error| error.to_string())
     };
     let one = || ToolChoice::Tool("look".to_owned());

@@ -2,114 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
-use std::sync::Arc;
-
 use crate::counted::counted;
-use crate::golden::{asks, assert_storable, events, goldens};
-use crate::shown;
+use crate::values::compose;
 use crate::wire_messages;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, Source, SystemMessage, TextPart,
     ToolMessage, UserMessage,
 };
 use memory_prompt::provider::Row;
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
 use memory_prompt::wire::{Event, openai};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
+use memory_prompt::{Message, Provider, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
     serde_json::to_value(Input::of(messages).developer()).unwrap()
-}
-
-#[test]
-fn goldens_read_and_write() {
-    for (name, golden) in goldens("responses") {
-        if golden["request"].is_array() {
-            let messages = responses::history(golden["request"].to_string()).unwrap();
-            assert_storable(&messages, &name);
-            let view = Input::of(&messages).strict().unwrap();
-            let view = if asks(&golden, "developer") { view.developer() } else { view };
-            let written = serde_json::to_value(view).unwrap();
-            let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
-            assert_eq!(written, *rewritten, "{name}");
-        }
-        if golden["response"].is_object() {
-            let whole = responses::answer(golden["response"].to_string()).unwrap();
-            let answer = Message::from(whole.clone());
-            assert_storable(std::slice::from_ref(&answer), &name);
-            let output = &golden["response"]["output"];
-            assert_eq!(
-                responses::answer(output.to_string()).unwrap().message,
-                whole.message,
-                "{name}"
-            );
-            assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
-
-            let mut stream = Stream::new();
-            let mut told = Vec::new();
-            for event in events(&golden) {
-                told.extend(stream.push(&event).unwrap());
-            }
-            let streamed = stream.finish().unwrap();
-            assert_eq!(streamed.message, whole.message, "{name}");
-            shown::assert_shown(&told, &streamed, &name);
-        }
-    }
-}
-
-#[test]
-fn a_prompt_with_everything_is_this() {
-    let history = [
-        Message::system("Be brief."),
-        UserMessage::new([
-            Part::text("What is this?"),
-            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
-            Part::File(Media::base64("application/pdf", "AA==")),
-        ])
-        .with_name("Klaus")
-        .into(),
-        AiMessage::new("Looking.")
-            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
-            .with_tool_call(ToolCall::new("call_2", "look", ""))
-            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
-            .into(),
-        Message::tool("call_1", "look", "a cat"),
-        Message::tool("call_2", "look", [Part::Image(Media::url("https://e.x/a.png"))]),
-        Message::ai("A cat."),
-    ];
-    let snapshot = Snapshot::from_messages(history);
-    let built = Composer::new().compose_all(&snapshot, &[]).unwrap();
-    assert_eq!(responses::instructions(&built), Some("Be brief."));
-    let input = json!([
-        {"type": "message", "role": "user", "content": [
-            {"type": "input_text", "text": "What is this?"},
-            {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "low"},
-            {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "file.pdf"},
-        ]},
-        {"type": "message", "role": "assistant", "content": "Looking."},
-        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{\"x\": 1}"},
-        {"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "call_1", "output": "a cat"},
-        {"type": "function_call_output", "call_id": "call_2", "output": [
-            {"type": "input_image", "image_url": "https://e.x/a.png", "detail": "auto"},
-        ]},
-        {"type": "message", "role": "assistant", "content": "A cat."},
-    ]);
-    assert_eq!(json!({"input": responses::input(&built)}), json!({"input": input}));
-    assert!(responses::input(&built).strict().is_ok());
-
-    let value = serde_json::to_value(responses::input(&built).developer()).unwrap();
-    let developer = json!({"type": "message", "role": "developer", "content": "Be brief."});
-    assert_eq!(value[0], developer);
-    assert_eq!(value.as_array().unwrap()[1..], input.as_array().unwrap()[..]);
-    let shown = format!("{:?}", responses::input(&built));
-    assert!(shown.contains(&format!("{} messages", built.len())), "{shown}");
-
-    let built = Composer::new().compose_all(&Snapshot::default(), &[]).unwrap();
-    assert_eq!(responses::instructions(&built), None);
 }
 
 #[test]
@@ -129,9 +37,7 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
         Message::tool("c", "look", "x"),
         Message::ai("x"),
     ];
-    let temporaries = [Arc::new(Message::user("Today is Friday."))];
-    let snapshot = Snapshot::from_messages(history.clone());
-    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let built = compose(&history, &[Message::user("Today is Friday.")]);
     let value = serde_json::to_value(responses::input(&built).cache_prefix()).unwrap();
     let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
     assert_eq!(value[2]["output"], marked);
@@ -149,37 +55,6 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
     let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_prefix()).unwrap();
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     assert_eq!(json!(Input::of(&list[..1]).cache_prefix()), json!([]));
-}
-
-#[test]
-fn placeholders_stand_for_what_can_not_be_sent() {
-    let video = "[video: not supported by this format]";
-    let audio = "[audio: not supported by this format]";
-    let list = [Message::user([Part::text("x"), Part::Video(Media::url("u"))])];
-    assert_eq!(json_of(&list)[0]["content"][1], json!({"type": "input_text", "text": video}));
-    let refused = Input::of(&list).strict().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    assert_eq!(
-        refused.to_string(),
-        "write responses input: messages[0].content[1]: video is not supported by this format"
-    );
-    let list = [Message::tool("c", "t", [Part::Audio(Media::file_id("a"))])];
-    assert_eq!(json_of(&list)[0]["output"], json!([{"type": "input_text", "text": audio}]));
-    assert!(Input::of(&list).strict().is_err());
-
-    // A placeholder would be what the model has said.
-    let list = [AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into()];
-    assert_eq!(json_of(&list), json!([]));
-    assert_eq!(
-        Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0].parts[0]: audio is not supported by this format"
-    );
-    let list = [Message::custom([("k".to_owned(), json!(1))])];
-    assert_eq!(json_of(&list), json!([]));
-    assert_eq!(
-        Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0]: a custom message is not supported by this format"
-    );
 }
 
 #[test]
@@ -275,97 +150,6 @@ fn odd_histories_are_read() {
     assert_eq!(json_of(&messages)[1], commentary);
 }
 
-#[test]
-fn errors_name_the_place() {
-    let cases = [
-        ("{", "not valid JSON at line 1 column 1"),
-        ("7", "expected an object, found a number"),
-        ("{}", "input: missing"),
-        (r#"{"input": 7}"#, "input: expected an array, found a number"),
-        (r"[7]", "input[0]: expected an object, found a number"),
-        (r#"[{"content": "hi"}]"#, "input[0].role: missing"),
-        (r#"[{"role": "tool", "content": "hi"}]"#, "input[0].role: not a role of this format"),
-        (r#"[{"role": "user"}]"#, "input[0].content: missing"),
-        (r#"[{"role": "user", "content": [{}]}]"#, "input[0].content[0].type: missing"),
-        (
-            r#"[{"role": "user", "content": [{"type": "input_image"}]}]"#,
-            "input[0].content[0]: expected either `image_url` or `file_id`",
-        ),
-        (
-            r#"[{"role": "user", "content": [{"type": "input_file"}]}]"#,
-            "input[0].content[0]: expected one of `file_url`, `file_id` and `file_data`",
-        ),
-        (
-            r#"[{"role": "assistant", "content": [{"type": "output_text"}]}]"#,
-            "input[0].content[0].text: missing",
-        ),
-        (r#"[{"type": "function_call", "name": "t"}]"#, "input[0].call_id: missing"),
-        (
-            r#"[{"type": "function_call_output", "call_id": "c", "output": 7}]"#,
-            "input[0].output: expected a string or an array, found a number",
-        ),
-    ];
-    for (json, error) in cases {
-        let refused = responses::history(json).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
-        assert_eq!(refused.to_string(), format!("read responses history: {error}"), "{json}");
-    }
-    let cases = [
-        ("{}", "output: missing"),
-        (
-            r#"{"error": {"code": "server_error", "message": "sorry"}, "output": []}"#,
-            "error: the provider answered an error (`server_error`)",
-        ),
-        (r#"{"output": [{}]}"#, "output[0].type: missing"),
-        (
-            r#"{"output": [{"type": "function_call_output", "output": "x"}]}"#,
-            "output[0].call_id: missing",
-        ),
-    ];
-    for (json, error) in cases {
-        let refused = responses::answer(json).unwrap_err();
-        assert_eq!(refused.to_string(), format!("read responses answer: {error}"), "{json}");
-    }
-}
-
-#[test]
-fn streams_that_go_wrong() {
-    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
-    assert_eq!(
-        push(r#"{"type": "error", "message": "overloaded", "code": null}"#),
-        "read responses stream: the provider answered an error"
-    );
-    assert_eq!(
-        push(r#"{"type": "response.failed", "response": {"error": {"message": "sorry"}}}"#),
-        "read responses stream: response.error: the provider answered an error"
-    );
-    assert_eq!(
-        push(r#"{"type": "response.output_item.done", "output_index": "x", "item": {}}"#),
-        "read responses stream: output_index: expected an index, found a string"
-    );
-    let mut stream = Stream::new();
-    stream.push(r#"{"type": "response.output_text.delta", "delta": "Hel"}"#).unwrap();
-    stream.push(r#"{"type": "response.of_the_future", "delta": 7}"#).unwrap();
-    assert_eq!(
-        stream.finish().unwrap_err().to_string(),
-        "read responses stream: it broke off before the answer was complete"
-    );
-    let mut stream = Stream::new();
-    let far = r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"role": "assistant", "content": "x"}}"#;
-    stream.push(far).unwrap();
-    stream.push(r#"{"type": "response.completed", "response": {}}"#).unwrap();
-    stream.push("[DONE]").unwrap();
-    assert_eq!(Message::from(stream.finish().unwrap()), Message::ai("x"));
-}
-
-#[test]
-fn nesting_is_refused_and_not_followed() {
-    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
-    assert!(responses::answer(&deep).is_err());
-    assert!(responses::history(format!("[{deep}]")).is_err());
-    assert!(Stream::new().push(&deep).is_err());
-}
-
 /// What the format can hold without a loss.
 fn lossless() -> BoxedStrategy<Vec<Message>> {
     use crate::wire_messages::*;
@@ -418,9 +202,7 @@ counted! {
 
     #[test]
     fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
-        // Several system messages that open a history become one: tests/composing/imports.rs.
-        let opening = messages.iter().take_while(|m| m.is_system()).count();
-        let messages = messages[opening.saturating_sub(1)..].to_vec();
+        let messages = wire_messages::opened_once(&messages);
         let json = serde_json::to_string(&Input::of(&messages).developer().strict().unwrap()).unwrap();
         prop_assert_eq!(responses::history(&json).unwrap(), messages);
     }

@@ -2,21 +2,15 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that fails should say so
 
-use crate::setups;
+use crate::setups::{self, prompt_for};
 use crate::validators;
 use crate::wrong::wrong;
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
 use memory_prompt::provider::{Blank, Ends, Files, Format, Row};
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::Reason;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Composer, Message, Prompt, Provider, ToolCall};
+use memory_prompt::{Message, Provider, ToolCall};
 use serde_json::{Value, json};
-
-fn composed(provider: Provider, history: &[Message]) -> Prompt {
-    let history = Snapshot::from_messages(history.to_vec());
-    Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap()
-}
 
 /// The body of a request, and what it has lost.
 fn written(request: &Request<'_>) -> (Value, Vec<String>) {
@@ -43,7 +37,7 @@ fn gemini_is_told_the_type_of_what_it_fetches() {
         for ((url, expected), model) in types.iter().flat_map(|it| models.map(|model| (it, model)))
         {
             let asks = Message::user([Part::text("Look:"), Part::Image(Media::url(*url))]);
-            let prompt = composed(provider, &[asks]);
+            let prompt = prompt_for(provider, &[asks]);
             let request = model.into_iter().fold(Request::new(&prompt), Request::model);
             let (body, losses) = written(&request);
             let is_old = provider == Provider::Gemini && model == Some("gemini-2.0-flash");
@@ -64,7 +58,7 @@ fn gemini_is_told_the_type_of_what_it_fetches() {
         "https://generativelanguage.googleapis.com/v1beta/files/a",
     ] {
         let film = Message::user([Part::Video(Media::url(url))]);
-        let prompt = composed(Provider::Gemini, &[film]);
+        let prompt = prompt_for(Provider::Gemini, &[film]);
         let (body, losses) = written(&Request::new(&prompt).model("gemini-2.0-flash"));
         assert_eq!(body["contents"][0]["parts"][0]["fileData"], json!({"fileUri": url}));
         assert_eq!(losses, [""; 0]);
@@ -78,7 +72,7 @@ fn the_detail_of_a_picture_is_sent_or_told() {
     let picture =
         |detail| Part::Image(Media::base64("image/png", "iVBORw0KGgo=").with_detail(detail));
     let sent = |provider, model: Option<&'static str>, detail| {
-        let prompt = composed(provider, &[Message::user([picture(detail)])]);
+        let prompt = prompt_for(provider, &[Message::user([picture(detail)])]);
         let request = Request::new(&prompt).max_tokens(9);
         written(&model.into_iter().fold(request, Request::model))
     };
@@ -109,7 +103,7 @@ fn the_detail_of_a_picture_is_sent_or_told() {
     let call = ToolCall::new("c", "look", "{}");
     let gives = Message::tool("c", "look", vec![picture(Detail::Low)]);
     let prompt =
-        composed(Provider::Gemini, &[Message::user("q"), Message::ai_calls([call]), gives]);
+        prompt_for(Provider::Gemini, &[Message::user("q"), Message::ai_calls([call]), gives]);
     let (body, losses) = written(&Request::new(&prompt).model("gemini-3.1-flash"));
     assert_eq!(losses, ["message 2, part 0: the detail of an image"]);
     assert!(!body.to_string().contains("mediaResolution"));
@@ -124,7 +118,7 @@ fn files_of_openai_go_to_nobody_else() {
     let known =
         [Provider::OpenAi, Provider::OpenAiResponses, Provider::Azure, Provider::LiteLlm, gateway];
     for provider in setups::all().into_iter().chain([gateway, Provider::Groq.model("m")]) {
-        let prompt = composed(provider, std::slice::from_ref(&asks));
+        let prompt = prompt_for(provider, std::slice::from_ref(&asks));
         let (body, losses) = written(&Request::new(&prompt).max_tokens(9));
         // A template of the application's own is a server of its own.
         let is_own = matches!(provider, Provider::Custom(row) if row.model().is_none());
@@ -143,7 +137,7 @@ fn files_of_openai_go_to_nobody_else() {
         json!([{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]);
     let read = wire::history(Provider::OpenRouter, body).unwrap();
     for (provider, goes) in [(Provider::OpenRouter, true), (Provider::OpenAi, false)] {
-        let (body, _) = written(&Request::new(&composed(provider, &read)));
+        let (body, _) = written(&Request::new(&prompt_for(provider, &read)));
         assert_eq!(body.to_string().contains("file-1"), goes, "{provider}: {body}");
     }
 }
@@ -164,7 +158,7 @@ fn who_takes_no_files_is_sent_none() {
         Provider::Groq,
         Provider::DeepSeek,
     ] {
-        let (body, losses) = written(&Request::new(&composed(provider, &asks)).model("m"));
+        let (body, losses) = written(&Request::new(&prompt_for(provider, &asks)).model("m"));
         assert_eq!(wrong(provider, &body), [""; 0], "{provider}");
         assert_eq!(losses, ["message 0, part 1: a file"], "{provider}");
         let text = body["messages"][0]["content"].to_string();
@@ -210,7 +204,7 @@ fn thinking_does_not_begin_in_a_tool_loop() {
     let clears = json!({"edits": [{"type": "clear_thinking_20251015"}]});
     for provider in [Provider::Anthropic, Provider::ClaudeOnBedrock, setups::older_claude()] {
         for (history, first) in &loops {
-            let prompt = composed(provider, history);
+            let prompt = prompt_for(provider, history);
             let request = || {
                 let request = Request::new(&prompt).model("claude-sonnet-4-5").max_tokens(9_000);
                 request.extra("context_management", clears.clone())
@@ -236,7 +230,7 @@ fn thinking_does_not_begin_in_a_tool_loop() {
     // A twin that does not sign has rules of its own.
     let mut row = Row::like(Provider::Anthropic, "twin").unwrap();
     row.signed_reasoning = false;
-    let prompt = composed(Provider::custom(row), &loops[0].0);
+    let prompt = prompt_for(Provider::custom(row), &loops[0].0);
     let (body, _) = written(&Request::new(&prompt).max_tokens(9_000).extra("thinking", manual));
     assert_eq!(body["thinking"]["type"], "enabled");
 }
@@ -275,8 +269,8 @@ fn a_system_message_without_a_place_is_sent_where_no_user_speaks() {
         vec![Message::user("hi"), Message::ai("Hello!")],
     ];
     for history in histories {
-        let composer = Composer::new().system("Be brief.").for_provider(provider);
-        let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+        let history = [vec![Message::system("Be brief.")], history].concat();
+        let prompt = prompt_for(provider, &history);
         let messages = json!(wire::openai::messages(&prompt));
         let first = messages[0].to_string();
         assert!(first.contains("Be brief.") && first.contains("\"user\""), "{messages}");
@@ -293,7 +287,7 @@ fn joined_calls_have_ids_of_their_own() {
     let call = || Message::ai_calls([ToolCall::new("c1", "look", "{}")]);
     let result = |said: &str| Message::tool("c1", "look", said);
     let history = [Message::user("?"), call(), call(), result("rain"), result("sun")];
-    let prompt = composed(Provider::custom(row), &history);
+    let prompt = prompt_for(Provider::custom(row), &history);
     let ids: Vec<_> = prompt[1].tool_calls().map(|call| call.id.clone()).collect();
     assert!(ids.len() < 2 || ids[0] != ids[1], "{ids:?}");
     let messages = json!(wire::openai::messages(&prompt));
@@ -307,7 +301,7 @@ fn an_answer_of_white_space_is_blank_where_it_is_trimmed() {
     row.ends = Ends::Trimmed;
     row.blank = Blank::Empty;
     let history = [Message::user("hi"), Message::ai("  ")];
-    let prompt = composed(Provider::custom(row), &history);
+    let prompt = prompt_for(Provider::custom(row), &history);
     assert_eq!(prompt.iter().map(Message::text).collect::<Vec<_>>(), ["hi"]);
     assert_eq!(prompt.report().left_out[0].why, Reason::Blank);
 }

@@ -10,9 +10,9 @@ use std::fmt;
 use crate::counted;
 use crate::judges;
 use crate::judges::Wrong;
-use memory_prompt::record::Snapshot;
+use crate::setups::{Drawn, prompt_for};
 use memory_prompt::wire::Request;
-use memory_prompt::{Composer, Message, Provider, Tool};
+use memory_prompt::{Message, Provider, Tool};
 use proptest::prelude::*;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
@@ -69,10 +69,9 @@ impl<'de> Deserialize<'de> for Once {
 
 /// What is sent as the parameters of a tool; an error if it is refused beforehand.
 fn sent(provider: Provider, schema: &Value, strict: bool) -> Result<Value, String> {
-    let history = Snapshot::from_messages([Message::user("q")]);
-    let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+    let prompt = prompt_for(provider, &[Message::user("q")]);
     let tool = Tool::new("t", "").parameters(schema.clone());
-    let tools = [if strict { tool.strict() } else { tool }];
+    let tools = [tool.with_if(strict, Tool::strict)];
     let request = Request::new(&prompt).model("m").max_tokens(9).tools(&tools);
     let text = serde_json::to_string(&request).map_err(|error| error.to_string())?;
     let Once(body) = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
@@ -513,20 +512,11 @@ fn anthropic_is_sent_no_schema_that_leads_back_to_itself() {
 /// Beyond these numbers Anthropic answers 400: "too many optional parameters".
 #[test]
 fn anthropic_is_sent_no_more_strict_tools_than_it_takes() {
-    let history = Snapshot::from_messages([Message::user("hi")]);
     let tools = |count: usize, optional: usize, unions: usize| -> Vec<Tool> {
         let name = |i: usize| format!("p{i}");
-        let property = |i: usize| {
-            (
-                name(i),
-                if i < unions {
-                    json!({"type": ["string", "null"]})
-                } else {
-                    json!({"type": "string"})
-                },
-            )
-        };
-        let properties: Map<_, _> = (0..25).map(property).collect();
+        let (text, union) = (json!({"type": "string"}), json!({"type": ["string", "null"]}));
+        let kind = |i: usize| if i < unions { union.clone() } else { text.clone() };
+        let properties: Map<_, _> = (0..25).map(|i| (name(i), kind(i))).collect();
         let required: Vec<_> = (optional..25).map(name).collect();
         let first = json!({"type": "object", "properties": properties, "required": required});
         let tool = |i: usize| Tool::new(format!("t{i}"), "Does it.");
@@ -534,28 +524,26 @@ fn anthropic_is_sent_no_more_strict_tools_than_it_takes() {
         std::iter::once(tool(0).parameters(first)).chain(rest).collect()
     };
     for ([count, optional, unions], why) in [
-        ([20, 24, 16], None),
-        ([21, 24, 16], Some("21 strict tools, and the provider takes 20")),
+        ([20, 24, 16], ""),
+        ([21, 24, 16], "21 strict tools, and the provider takes 20"),
         (
             [20, 25, 16],
-            Some("25 properties of strict tools that are not required, and the provider takes 24"),
+            "25 properties of strict tools that are not required, and the provider takes 24",
         ),
         (
             [20, 24, 17],
-            Some(
-                "17 properties of strict tools that are of several types, and the provider takes 16",
-            ),
+            "17 properties of strict tools that are of several types, and the provider takes 16",
         ),
     ] {
         let tools = tools(count, optional, unions);
         for provider in [Provider::Anthropic, Provider::OpenAi, Provider::Gemini] {
-            let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+            let prompt = prompt_for(provider, &[Message::user("hi")]);
             let request = Request::new(&prompt).max_tokens(9).tools(&tools);
             assert!(request.check().is_ok());
             let possible = request.strict_possible().map_err(|error| error.to_string());
-            let why = why.filter(|_| provider == Provider::Anthropic);
-            let why = why.map(|why| format!("write request: for anthropic: tools: {why}"));
-            assert_eq!(possible.err(), why);
+            let is_refused = provider == Provider::Anthropic && !why.is_empty();
+            let why = format!("write request: for anthropic: tools: {why}");
+            assert_eq!(possible.err(), is_refused.then_some(why));
             let strict: Vec<_> = tools.iter().cloned().map(Tool::strict).collect();
             let request = Request::new(&prompt).max_tokens(9).tools(&strict);
             assert_eq!(request.check().is_ok(), request.strict_possible().is_ok());

@@ -4,11 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::events::sent;
+use crate::setups::prompt_for;
 use crate::shown::{assert_shown, read};
 use memory_prompt::message::{AiPart, Part};
-use memory_prompt::record::Snapshot;
-use memory_prompt::wire::{self, Answer, Frames, Request, Stop, Stream};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, Result};
+use memory_prompt::wire::{self, Frames, Request, Stop, Stream};
+use memory_prompt::{ErrorKind, Message, Provider, Result};
 use serde_json::{Value, json};
 
 fn delta(delta: &Value) -> Value {
@@ -21,16 +22,6 @@ fn is_picture(part: &AiPart) -> bool {
 
 fn end(word: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": word}]})
-}
-
-fn sent(provider: Provider, answer: Answer) -> Value {
-    let message = Message::from(answer);
-    let results: Vec<Message> = message.tool_calls().map(|call| call.result("r")).collect();
-    let last = results.is_empty().then(|| Message::user("and?"));
-    let messages = [Message::user("q"), message].into_iter().chain(results).chain(last);
-    let composer = Composer::new().for_provider(provider);
-    let prompt = composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap();
-    serde_json::to_value(Request::new(&prompt).model("m").max_tokens(5)).unwrap()
 }
 
 /// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them:
@@ -197,8 +188,7 @@ fn pictures_of_openrouter_are_pictures() {
         let made = message.as_ai().unwrap().parts().iter().any(is_picture);
         assert!(made, "{message:?}");
         let messages = [Message::user("q"), message, Message::user("and?")];
-        let composer = Composer::new().for_provider(Provider::OpenRouter);
-        let prompt = composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap();
+        let prompt = prompt_for(Provider::OpenRouter, &messages);
         let request = Request::new(&prompt).model("m");
         let report = prompt.report().to_string();
         assert!(report.contains("adapted    1: assistant"), "{report}");

@@ -2,16 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
+use crate::setups::{Drawn, prompt_for};
 use memory_prompt::message::{Media, Part};
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Composer, Message, Prompt, Provider, Tool, ToolCall};
+use memory_prompt::{Message, Prompt, Provider, Tool, ToolCall};
 use serde_json::{Value, json};
-
-fn prompt(provider: Provider, messages: impl IntoIterator<Item = Message>) -> Prompt {
-    let composer = Composer::new().for_provider(provider);
-    composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap()
-}
 
 fn losses(prompt: &Prompt) -> Vec<String> {
     Request::new(prompt).losses().iter().map(ToString::to_string).collect()
@@ -28,7 +23,7 @@ fn what_openai_refused_is_a_text_for_others() {
     ]);
     let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
     let answer = |provider| {
-        let prompt = prompt(provider, history.clone());
+        let prompt = prompt_for(provider, &history);
         assert_eq!(losses(&prompt), Vec::<String>::new());
         json!(Request::new(&prompt).model("m"))["messages"][1]["content"].clone()
     };
@@ -62,7 +57,7 @@ fn media_that_a_provider_refuses_are_told_and_not_sent() {
         Part::File(Media::url(format!("data:{DOCX};base64,UEsDBAoAAAA="))),
     ];
     let refused = |provider| {
-        let prompt = prompt(provider, [Message::user(sent.clone())]);
+        let prompt = prompt_for(provider, &[Message::user(sent.clone())]);
         let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
         let losses = Request::new(&prompt).losses();
         // What is told is what is not there.
@@ -88,7 +83,7 @@ fn an_id_that_one_provider_gave_is_no_others() {
     ]}]);
     let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
     let goes_to = |provider, messages: &[Message], what| {
-        let prompt = prompt(provider, messages.to_vec());
+        let prompt = prompt_for(provider, messages);
         let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
         let is_there = body.contains(what);
         assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
@@ -129,7 +124,7 @@ fn before_gemini_3_media_stand_behind_a_result() {
         ),
     ];
     let parts = |provider| {
-        let prompt = prompt(provider, messages.clone());
+        let prompt = prompt_for(provider, &messages);
         assert_eq!(losses(&prompt), Vec::<String>::new());
         json!(Request::new(&prompt))["contents"][2]["parts"].clone()
     };
@@ -149,7 +144,7 @@ fn mistrals_files_are_read_as_they_are_written() {
         Part::File(Media::url("https://e.x/a.pdf").with_name("a.pdf")),
     ];
     let message = Message::user(sent.clone());
-    let prompt = prompt(Provider::Mistral, [message]);
+    let prompt = prompt_for(Provider::Mistral, &[message]);
     let body = json!(Request::new(&prompt).model("m"))["messages"].to_string();
     let read = wire::history(Provider::Mistral, body.as_str()).unwrap();
     let Message::User(user) = &read[0] else { unreachable!("{read:?}") };
@@ -158,8 +153,8 @@ fn mistrals_files_are_read_as_they_are_written() {
 
 fn check(provider: Provider, schema: Value, strict: bool) -> Result<Value, String> {
     let tool = Tool::new("t", "A tool.").parameters(schema);
-    let tools = [if strict { tool.strict() } else { tool }];
-    let prompt = prompt(provider, [Message::user("hi")]);
+    let tools = [tool.with_if(strict, Tool::strict)];
+    let prompt = prompt_for(provider, &[Message::user("hi")]);
     let request = Request::new(&prompt).model("m").max_tokens(9).tools(&tools);
     request.check().map_err(|error| error.to_string())?;
     Ok(json!(request)["tools"][0].clone())

@@ -3,18 +3,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)] // a test that fails should say so
 
+use crate::events::{block, end, sent, start, stop};
 use crate::shown::{assert_shown, calls, read, reasoning};
-use memory_prompt::record::Snapshot;
-use memory_prompt::wire::{self, Answer, Request, Stop, Stream};
-use memory_prompt::{Composer, Message, Provider};
+use memory_prompt::Provider;
+use memory_prompt::wire::{self, Stop, Stream};
 use serde_json::{Value, json};
-
-fn sent(provider: Provider, answer: Answer) -> Value {
-    let messages = [Message::user("q"), answer.into(), Message::user("and?")];
-    let composer = Composer::new().for_provider(provider);
-    let prompt = composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap();
-    serde_json::to_value(Request::new(&prompt).model("m").max_tokens(5)).unwrap()
-}
 
 // --- Responses -------------------------------------------------------------------------------
 
@@ -114,25 +107,6 @@ fn a_search_of_xais_own_asks_for_nothing() {
 
 // --- Anthropic -------------------------------------------------------------------------------
 
-fn start() -> Value {
-    json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}})
-}
-
-fn opens(index: u64, block: &Value) -> Value {
-    json!({"type": "content_block_start", "index": index, "content_block": block})
-}
-
-fn closes(index: u64) -> Value {
-    json!({"type": "content_block_stop", "index": index})
-}
-
-fn over(word: &str) -> [Value; 2] {
-    [
-        json!({"type": "message_delta", "delta": {"stop_reason": word}}),
-        json!({"type": "message_stop"}),
-    ]
-}
-
 /// llama.cpp writes an empty signature, since local models sign nothing. It passed for one, and
 /// Claude was sent the thought, which is a 400.
 #[test]
@@ -140,14 +114,20 @@ fn an_empty_signature_is_none() {
     let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
     let says = json!({"type": "text", "text": "Hi."});
     let body = json!({"role": "assistant", "stop_reason": "end_turn", "content": [thought, says]});
-    let pieces = [start(), opens(0, &thought), closes(0), opens(1, &says), closes(1)];
+    let pieces = [
+        start(json!({"id": "m", "role": "assistant", "content": []})),
+        block(0, thought.clone()),
+        stop(0),
+        block(1, says.clone()),
+        stop(1),
+    ];
     let mut stream = Stream::of(Provider::Anthropic);
     for piece in &pieces {
         stream.push(&piece.to_string()).unwrap();
     }
     let broken = stream.broken();
     assert_eq!(broken.message.reasoning().count(), 0);
-    let all: Vec<Value> = pieces.into_iter().chain(over("end_turn")).collect();
+    let all: Vec<Value> = pieces.into_iter().chain(end("end_turn")).collect();
     let streamed = read(Provider::Anthropic, &all).1.unwrap();
     for answer in [wire::answer(Provider::Anthropic, body).unwrap(), streamed] {
         assert_eq!(answer.message.reasoning().next().unwrap().signature, None);
@@ -161,8 +141,12 @@ fn an_empty_signature_is_none() {
 #[test]
 fn a_call_without_input_asks_for_nothing() {
     let call = json!({"type": "tool_use", "id": "x", "name": "now"});
-    let pieces = [start(), opens(0, &call), closes(0)];
-    let pieces: Vec<Value> = pieces.into_iter().chain(over("tool_use")).collect();
+    let pieces = [
+        start(json!({"id": "m", "role": "assistant", "content": []})),
+        block(0, call.clone()),
+        stop(0),
+    ];
+    let pieces: Vec<Value> = pieces.into_iter().chain(end("tool_use")).collect();
     let (told, streamed) = read(Provider::Anthropic, &pieces);
     let streamed = streamed.unwrap();
     assert_shown(&told, &streamed, "llama.cpp");
@@ -178,12 +162,13 @@ fn a_call_without_input_asks_for_nothing() {
 fn a_stream_tells_the_usage_of_a_whole_answer() {
     let first = json!({"input_tokens": 5, "output_tokens": 1, "service_tier": "standard",
         "cache_creation": {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": 0}});
-    let mut begins = start();
+    let mut begins = start(json!({"id": "m", "role": "assistant", "content": []}));
     begins["message"]["usage"] = first;
-    let mut ends = over("end_turn");
+    let mut ends = end("end_turn");
     ends[0]["usage"] = json!({"output_tokens": 9});
     let says = json!({"type": "text", "text": "Hi."});
-    let pieces: Vec<Value> = [begins, opens(0, &says), closes(0)].into_iter().chain(ends).collect();
+    let pieces: Vec<Value> =
+        [begins, block(0, says.clone()), stop(0)].into_iter().chain(ends).collect();
     let answer = read(Provider::Anthropic, &pieces).1.unwrap();
     let usage = &answer.metadata.attributes["usage"];
     assert_eq!(usage["cache_creation"]["ephemeral_5m_input_tokens"], 7);

@@ -3,60 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 #![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
 
+use crate::events::{
+    block, calling, candidate, delta, end, over, piece, says, start, stop, streamed, whole,
+};
 use crate::shown::{assert_shown, calls, text};
 use memory_prompt::ErrorKind;
 use memory_prompt::wire::{Answer, Event, Stop, anthropic, gemini, ollama, openai, responses};
 use serde_json::{Value, json};
 
-macro_rules! streamed {
-    ($format:ident, $events:expr) => {{
-        let mut stream = $format::Stream::new();
-        let mut told = Vec::new();
-        for event in $events {
-            told.extend(stream.push(&event.to_string()).unwrap());
-        }
-        (told, stream)
-    }};
-}
-
-/// The whole answer, of which all was shown.
-macro_rules! whole {
-    ($format:ident, $events:expr) => {{
-        let (told, stream) = streamed!($format, $events);
-        let answer: Answer = stream.finish().unwrap();
-        assert_shown(&told, &answer, stringify!($format));
-        (told, answer)
-    }};
-}
-
 // --- Claude ----------------------------------------------------------------------------------
-
-fn start(message: Value) -> Value {
-    json!({"type": "message_start", "message": message})
-}
-
-fn block(index: u64, block: Value) -> Value {
-    json!({"type": "content_block_start", "index": index, "content_block": block})
-}
-
-fn piece(index: u64, delta: Value) -> Value {
-    json!({"type": "content_block_delta", "index": index, "delta": delta})
-}
-
-fn says(index: u64, text: &str) -> Value {
-    piece(index, json!({"type": "text_delta", "text": text}))
-}
-
-fn stop(index: u64) -> Value {
-    json!({"type": "content_block_stop", "index": index})
-}
-
-fn end(word: &str) -> [Value; 2] {
-    [
-        json!({"type": "message_delta", "delta": {"stop_reason": word}}),
-        json!({"type": "message_stop"}),
-    ]
-}
 
 /// If a program of Claude's calls a tool, the call and the reason to stop stand in the
 /// `message_start`, and nothing but `message_stop` follows: the answer came out whole and empty.
@@ -142,18 +97,6 @@ fn blocks_stand_in_the_order_in_which_they_came() {
 
 // --- OpenAI ----------------------------------------------------------------------------------
 
-fn delta(delta: Value) -> Value {
-    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta}]})
-}
-
-fn over(word: &str) -> Value {
-    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {}, "finish_reason": word}]})
-}
-
-fn calling(call: Value) -> Value {
-    delta(json!({"tool_calls": [call]}))
-}
-
 fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
     let calls = answer.message.tool_calls();
     calls.map(|call| (&*call.id, &*call.name, &*call.arguments)).collect()
@@ -164,9 +107,8 @@ fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
 #[test]
 fn a_call_with_a_new_id_in_each_piece_is_one() {
     let piece = |index: u64, id: &str, name: &str, arguments: &str| {
-        calling(
-            json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}),
-        )
+        let function = json!({"name": name, "arguments": arguments});
+        calling(json!({"index": index, "id": id, "type": "function", "function": function}))
     };
     let one = |id, arguments| piece(0, id, "look", arguments);
     for pieces in [["", "{\"ci", "ty\": \"Oslo\"}"], ["{\"ci", "ty\": \"O", "slo\"}"]] {
@@ -187,11 +129,8 @@ fn a_call_with_a_new_id_in_each_piece_is_one() {
         assert_eq!(ids, ["a", "b"]);
     }
     // A custom tool's text is never whole: its ids tell.
-    let custom = |id: &str| {
-        calling(
-            json!({"index": 0, "id": id, "type": "custom", "custom": {"name": "sh", "input": "ls"}}),
-        )
-    };
+    let sh = json!({"name": "sh", "input": "ls"});
+    let custom = |id: &str| calling(json!({"index": 0, "id": id, "type": "custom", "custom": sh}));
     let (_, answer) = whole!(openai, [custom("a"), custom("b"), over("tool_calls")]);
     assert_eq!(called(&answer).len(), 2);
 }
@@ -200,9 +139,8 @@ fn a_call_with_a_new_id_in_each_piece_is_one() {
 #[test]
 fn a_name_may_come_in_pieces() {
     let named = |id: Value, name: &str| {
-        calling(
-            json!({"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}),
-        )
+        let function = json!({"name": name, "arguments": ""});
+        calling(json!({"index": 0, "id": id, "type": "function", "function": function}))
     };
     let arguments = calling(json!({"index": 0, "function": {"arguments": "{\"x\":1}"}}));
     for id in [json!("a"), json!(null)] {
@@ -216,9 +154,8 @@ fn a_name_may_come_in_pieces() {
     }
     // Many servers repeat it, with and before the arguments.
     let again = |arguments: &str| {
-        calling(
-            json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": arguments}}),
-        )
+        let function = json!({"name": "look", "arguments": arguments});
+        calling(json!({"index": 0, "id": "a", "function": function}))
     };
     let (_, answer) =
         whole!(openai, [again(""), again(""), again("{\"x\""), again(":1}"), over("stop")]);
@@ -258,20 +195,14 @@ fn a_refusal_stands_where_it_came() {
 /// A number where a text belongs emptied all that had come before, without a word.
 #[test]
 fn what_is_no_text_is_an_error_where_it_comes() {
-    let mut stream = ollama::Stream::new();
-    stream
-        .push(r#"{"message": {"role": "assistant", "content": "Hello"}, "done": false}"#)
-        .unwrap();
-    let error = stream.push(r#"{"message": {"content": 7}, "done": false}"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "read ollama stream: message.content: expected a string, found a number"
-    );
+    let line = |content: Value| json!({"message": {"content": content}, "done": false});
+    let (_, mut stream) = streamed!(ollama, [line(json!("Hello"))]);
+    let error = stream.push(&line(json!(7)).to_string()).unwrap_err().to_string();
+    let expected = "read ollama stream: message.content: expected a string, found a number";
+    assert_eq!(error, expected);
     assert_eq!(stream.broken().message.text(), "Hello");
-    let mut stream = openai::Stream::new();
-    stream
-        .push(&delta(json!({"content": [{"type": "text", "text": "Hello"}]})).to_string())
-        .unwrap();
+    let said = delta(json!({"content": [{"type": "text", "text": "Hello"}]}));
+    let (_, mut stream) = streamed!(openai, [said]);
     assert!(stream.push(&delta(json!({"content": 7})).to_string()).is_err());
     assert_eq!(stream.broken().message.text(), "Hello");
 }
@@ -312,7 +243,7 @@ fn what_model_armor_blocks_is_refused() {
     assert_eq!(told, [Event::Done(Stop::Filtered)]);
     assert_eq!(refused(stream.finish()), (Some("MODEL_ARMOR"), false));
     // What it blocked in the middle is half an answer.
-    let half = json!({"candidates": [{"content": {"parts": [{"text": "Once"}]}, "finishReason": "MODEL_ARMOR"}]});
+    let half = candidate(json!([{"text": "Once"}]), "MODEL_ARMOR");
     let answer = gemini::answer(half).unwrap();
     assert_eq!((&*answer.message.text(), answer.stop), ("Once", Stop::Filtered));
 }
@@ -368,7 +299,7 @@ fn behind_the_end_comes_nothing() {
     let more = json!({"type": "response.output_item.done", "output_index": 1, "item": item});
     behind!(responses, [said], &done.to_string(), more);
     // A `finish_reason` is no such end: some servers write one into each chunk.
-    let chunk = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
+    let chunk = |text: &str| candidate(json!([{"text": text}]), "STOP");
     let (_, answer) = whole!(gemini, [chunk("Hi"), chunk(" and more")]);
     assert_eq!(answer.message.text(), "Hi and more");
 }
