@@ -137,21 +137,20 @@ where
         if !unfinished.has(waiting) {
             break; // the turn is no longer in its slot
         }
-        let mut turn = match written.take_if(|it| it.state.owner == unfinished.state.owner) {
-            Some(mut turn) => {
-                turn.wrote(slot.version()); // and it is written once more
-                turn
+        let mut turn = if let Some(mut turn) =
+            written.take_if(|it| it.state.owner == unfinished.state.owner)
+        {
+            turn.wrote(slot.version()); // and it is written once more
+            turn
+        } else {
+            decision.must_be_open(&unfinished, waiting)?;
+            let mut turn = unfinished.adopted();
+            turn.limits = memory.bounds();
+            match decision {
+                Decision::Approve => turn.approve(&waiting.call)?,
+                Decision::Refuse(why) => turn.refuse(&waiting.call, why)?,
             }
-            None => {
-                decision.must_be_open(&unfinished, waiting)?;
-                let mut turn = unfinished.adopted();
-                turn.limits = memory.bounds();
-                match decision {
-                    Decision::Approve => turn.approve(&waiting.call)?,
-                    Decision::Refuse(why) => turn.refuse(&waiting.call, why)?,
-                }
-                turn
-            }
+            turn
         };
         if is_moved {
             turn.move_to(&snapshot);
