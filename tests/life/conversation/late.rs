@@ -397,11 +397,13 @@ fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
     let cleared = Arc::clone(&memory);
     let model = Scripted::new().calls("look", json!({})).says("Seen.");
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("look", "Looks.").repeatable(), move |()| {
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model).tool(
+        Tool::new("look", "Looks.").repeatable(),
+        move |()| {
             cleared.clear()?;
             Ok("seen")
-        });
+        },
+    );
     memory.append(&mut vec![Message::user("Hello.")], None).unwrap();
     let mut turn = Turn::from("Look.");
     for is_failing in [false, false, true] {
