@@ -254,7 +254,7 @@ macro_rules! over {
                         },
                         None if self.begun == self.parts() => return Ok(None),
                         None => {
-let on = self.next_branch().map(|branch| On::branch(branch.id));
+                            let on = self.next_branch().map(|branch| On::branch(branch.id));
                             let mut read = Read::newest(0).on(on);
                             if memory.limits().has_slots() {
                                 let names = memory.slots()$($now)*?.into_iter().map(|it| it.0);

@@ -30,7 +30,6 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
-mod change;
 mod document;
 mod page;
 mod reading;
