@@ -155,7 +155,8 @@ impl Document {
 
     /// Returns whether messages can't be appended to this line without writing the slot.
     pub(super) fn must_change(&self, line: usize) -> bool {
-        let is_open = self.lines.get(line).is_some_and(|it| it.end() == Some(FAR));
+        let is_open =
+            self.lines.get(line).is_some_and(|it| matches!(it.ranges.last(), Some((_, FAR))));
         !is_open || line == self.current && !self.redo.is_empty()
     }
 
@@ -185,21 +186,15 @@ impl Document {
         }
     }
 
-    /// Notes the late results among messages that lie there; returns whether there are some.
-    pub(super) fn note_late<'a>(
-        &mut self,
-        messages: impl IntoIterator<Item = (u64, &'a Message)>,
-    ) -> bool {
+    /// Notes the late results among messages that lie there.
+    pub(super) fn note_late<'a>(&mut self, messages: impl IntoIterator<Item = (u64, &'a Message)>) {
         let known = self.late.last().map_or(0, |(_, at)| at + 1);
-        let before = self.late.len();
         let messages = messages.into_iter().filter(|(at, _)| *at >= known);
         self.late.extend(messages.filter_map(|(at, message)| {
             let result = message.as_tool().filter(|result| !result.is_stand_in())?;
             Some((result.call_tag()?.to_owned(), at))
         }));
-        let is_new = self.late.len() > before;
         self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
-        is_new
     }
 
     /// Takes the newest step back: the newest turn, which begins with this question, or what was
@@ -295,14 +290,9 @@ impl Line {
         self.ranges.iter().map(move |(from, to)| *from..end.min(*to))
     }
 
-    /// Returns the position in the conversation of the first message of its own.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.ranges.first().map(|range| range.0)
-    }
-
-    /// Returns the position in the conversation behind the last message of its own.
-    fn end(&self) -> Option<u64> {
-        self.ranges.last().map(|range| range.1)
+    /// Returns whether the first message of its own lies there.
+    pub(super) fn is_first(&self, position: u64) -> bool {
+        self.ranges.first().is_some_and(|range| range.0 == position)
     }
 }
 

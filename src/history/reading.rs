@@ -30,7 +30,7 @@ pub(super) struct Standing {
 }
 
 /// The slots that each branch has for itself.
-pub(super) const OWN: [&str; 3] = [pins::SLOT, summary::SLOT, summary::EARLIER_SLOT];
+pub(crate) const OWN: [&str; 3] = [pins::SLOT, summary::SLOT, summary::EARLIER_SLOT];
 
 /// What the slots of all branches but the first begin with.
 pub(super) const PREFIX: &str = "branch:";
@@ -61,23 +61,6 @@ impl Standing {
         let line = line.unwrap_or(document.current);
         let spans = document.spans(line, end).before(fork.as_ref().map_or(FAR, |fork| fork.at));
         Self { document, line, fork, spans, end, system: None }
-    }
-
-    /// Returns where the branch stands that this read of the conversation has shown.
-    pub(super) fn shown_by(&self, first: &Snapshot, asked: Option<On>) -> Result<Self> {
-        let version = first.slot(SLOT).map(Slot::version);
-        let is_known =
-            (version, first.incarnation) == (self.document.stored, self.document.incarnation);
-        let document =
-            if is_known { Arc::clone(&self.document) } else { Arc::new(Document::of(first)?) };
-        let system = first.slot(&system_of(self.line)).cloned();
-        Ok(Self { system, ..Self::new(document, asked, first.end) })
-    }
-
-    /// Returns true if what is read of one is what is read of the other.
-    pub(super) fn is_read_as(&self, other: &Self) -> bool {
-        let read = |it: &Self| (it.document.stored, it.line, it.fork.is_some());
-        read(self) == read(other)
     }
 
     /// Returns the id of the branch.
@@ -134,6 +117,7 @@ impl Standing {
         read: &Read,
         first: &Snapshot,
         parts: &[(Span, Snapshot)],
+        late: &Records,
     ) -> Result<Snapshot> {
         let positions = self.spans.count_before(first.start)..self.spans.len();
         let mut shown = Snapshot::new(positions, Records::default());
@@ -163,7 +147,7 @@ impl Standing {
         let all = [first].into_iter().chain(parts.iter().skip(1).map(|(_, part)| part));
         let references = all.flat_map(|part| spans.iter().flat_map(|span| span.references(part)));
         shown = shown.with_references(references.collect());
-        self.place_late(&mut shown, first);
+        self.place_late(&mut shown, late);
         Ok(shown)
     }
 
@@ -175,11 +159,9 @@ impl Standing {
 
     /// Puts the late results of other branches, of calls that this one has too, in the place of
     /// what stands in for them.
-    fn place_late(&self, shown: &mut Snapshot, first: &Snapshot) {
-        let found = self.late().filter_map(|(tag, at)| {
-            let record = first.picked().find(at)?;
-            Some((tag, record.message().as_tool()?))
-        });
+    fn place_late(&self, shown: &mut Snapshot, records: &Records) {
+        let found =
+            self.late().filter_map(|(tag, at)| Some((tag, records.find(at)?.message().as_tool()?)));
         let late: BTreeMap<&str, &ToolMessage> = found.collect();
         if late.is_empty() {
             return;

@@ -1,6 +1,5 @@
 //! The view: one branch as a memory.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::document::{Document, SLOT};
 use super::page::{Page, of_page};
-use super::reading::{PREFIX, Standing};
+use super::reading::{PREFIX, Standing, system_of};
 use super::spans::FAR;
 use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, reaches_further};
 use super::{Branch, Variant, WithinGroup};
@@ -20,7 +19,7 @@ use crate::memory::{
 use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
 use crate::message::Message;
 use crate::pins::around;
-use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
@@ -52,6 +51,7 @@ use crate::summary;
 ///
 /// `evict` forgets what stands before the message of this position in the conversation, of all
 /// branches; `clear` clears all of them.
+#[derive(Debug)]
 pub struct BranchView<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     shared: Mutex<Shared>,
@@ -109,32 +109,24 @@ impl<M: ?Sized> BranchView<M> {
         asked: Option<On>,
         first: &Snapshot,
     ) -> Result<Option<Standing>> {
-        let at = known.shown_by(first, asked)?;
-        let mut shared = self.shared.lock();
-        if !Arc::ptr_eq(&known.document, &at.document) {
-            shared.known = Arc::clone(&at.document);
+        let mut document = Arc::clone(&known.document);
+        let version = (first.slot(SLOT).map(Slot::version), first.incarnation);
+        if version != (document.stored, document.incarnation) {
+            document = Arc::new(Document::of(first)?);
+            self.shared.lock().known = Arc::clone(&document);
         }
-        if !known.is_read_as(&at) {
+        let mut at = Standing::new(document, asked, first.end);
+        let read = |it: &Standing| (it.document.stored, it.line, it.fork.is_some());
+        if read(known) != read(&at) {
             return Ok(None);
         }
-        let is_other = shared.expected.is_some_and(|it| at.id().is_some_and(|id| id != it));
-        if asked.is_none() && is_other {
+        let expected = self.shared.lock().expected.filter(|_| asked.is_none());
+        if expected.is_some_and(|it| at.id().is_some_and(|id| id != it)) {
             let text = "the conversation is on another branch than the one that was seen";
             return Err(Error::new(ErrorKind::SlotConflict, "branches", text));
         }
+        at.system = first.slot(&system_of(at.line)).cloned();
         Ok(Some(at))
-    }
-
-    /// Notes the late results at the end of a conversation that has no branches yet. Returns
-    /// whether what was read before of it is to be read again.
-    fn has_moved(&self, at: &Standing, tail: &Snapshot) -> bool {
-        let mut document = Document::clone(&at.document);
-        let records = tail.records.iter().map(|it| (it.position(), it.message()));
-        let has_late = document.note_late(records);
-        if has_late {
-            self.shared.lock().known = Arc::new(document);
-        }
-        has_late || (tail.end, tail.incarnation) != (at.end, at.document.incarnation)
     }
 
     /// Takes what came of a change, and goes on to look at what is current now; returns what it is
@@ -298,7 +290,7 @@ macro_rules! over {
                 check(&self.memory.limits())?;
                 let mut read = Read::newest(FIRST);
                 loop {
-                    let (seen, at) = self.seen_to_branch(&read)$($now)*?;
+                    let (seen, at) = self.seen(&read)$($now)*?;
                     if reaches_further(&mut read, &seen) {
                         continue;
                     }
@@ -316,7 +308,7 @@ macro_rules! over {
             pub(crate) $($async)* fn editing(&self, position: u64) -> Result<On> {
                 check(&self.memory.limits())?;
                 let read = Read::newest(0).positions(around(position)).references();
-                let (seen, at) = self.seen_to_branch(&read)$($now)*?;
+                let (seen, at) = self.seen(&read)$($now)*?;
                 Ok(fork(&at, place_in(&seen, position, self.within)?, 0))
             }
 
@@ -332,12 +324,11 @@ macro_rules! over {
                 check(&limits)?;
                 let (mut read, id, mut met) = (change.read(), Incarnation::random(), None);
                 for _ in 0..TRIES {
-                    let (seen, at) = if change.may_branch() {
-                        self.seen_to_branch(&read)$($now)*?
-                    } else {
-                        self.seen(&read)$($now)*?
-                    };
-                    if reaches_further(&mut read, &seen) {
+                    let (seen, mut at) = self.seen(&read)$($now)*?;
+                    let is_first = at.is_alone() && matches!(change, Change::Edit(..) | Change::Undo);
+                    if reaches_further(&mut read, &seen)
+                        || is_first && self.note_late(&mut at)$($now)*?.is_none()
+                    {
                         continue;
                     }
                     let Some(mut writing) = change.make((&seen, &at), id, &limits)? else {
@@ -352,14 +343,11 @@ macro_rules! over {
                         Ok(appended) => return Ok(self.changed_by(writing, appended, &at)),
                         Err(error) => error,
                     };
-                    let version = Some(at.document.stored);
-                    match (error.kind(), writing.refused) {
-                        (ErrorKind::Conflict { .. }, Some(refused)) => return Err(refused),
-                        (ErrorKind::Conflict { .. }, None) => {}
-                        (ErrorKind::SlotConflict, _)
-                            if change.is_append() && writing.document.is_some() && met != version =>
-                        {
-                            met = version; // met again another slot is the reason
+                    let is_of_branches = writing.document.is_some() && met != Some(at.document.stored);
+                    match (error.kind(), change) {
+                        (ErrorKind::Conflict { .. }, _) => writing.refused.map_or(Ok(()), Err)?,
+                        (ErrorKind::SlotConflict, Change::Append(_)) if is_of_branches => {
+                            met = Some(at.document.stored); // next time another slot is the reason
                         }
                         _ => return Err(error),
                     }
@@ -367,20 +355,15 @@ macro_rules! over {
                 Err(others_change_all_the_time())
             }
 
-            /// Reads what a branch is made on. Before the first one it notes which of the newest
-            /// results came late: what a branch leaves may hold that of a call which it shares.
-            $($async)* fn seen_to_branch(&self, read: &Read) -> Result<(Snapshot, Standing)> {
-                for _ in 0..TRIES {
-                    let (seen, at) = self.seen(read)$($now)*?;
-                    if at.document.stored.is_some() {
-                        return Ok((seen, at));
-                    }
-                    let tail = Read::newest(TAIL).references();
-                    if !self.has_moved(&at, &self.memory.read_with(&tail)$($now)*?) {
-                        return Ok((seen, at));
-                    }
-                }
-                Err(others_change_all_the_time())
+            /// Before the first branch is made, notes which of the newest results came late, and
+            /// returns them: what a branch leaves may hold that of a call which it shares. `None` if
+            /// others have spoken since this was read.
+            $($async)* fn note_late(&self, at: &mut Standing) -> Result<Option<Records>> {
+                let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
+                let is_same = (tail.end, tail.incarnation) == (at.end, at.document.incarnation);
+                let records = tail.records.iter().map(|it| (it.position(), it.message()));
+                Arc::make_mut(&mut at.document).note_late(records);
+                Ok(is_same.then_some(tail.records))
             }
 
             /// Reads a branch; of a memory that keeps none what it holds.
@@ -394,9 +377,14 @@ macro_rules! over {
                     let known = Arc::clone(&self.shared.lock().known);
                     let known = Standing::new(known, read.branch, FAR);
                     let first = self.memory.read_with(&known.first_read(read))$($now)*?;
-                    let Some(at) = self.stands(&known, read.branch, &first)? else { continue };
+                    let Some(mut at) = self.stands(&known, read.branch, &first)? else { continue };
                     if at.is_alone() {
                         return Ok((first, at)); // all is as it is
+                    }
+                    let mut late = first.picked().clone();
+                    if at.document.stored.is_none() {
+                        let Some(tail) = self.note_late(&mut at)$($now)*? else { continue };
+                        late = tail;
                     }
                     let mut parts = Vec::new();
                     for (span, next) in at.reads(read, first.start) {
@@ -410,7 +398,7 @@ macro_rules! over {
                         }
                         parts.push((span, part));
                     }
-                    return Ok((at.shown(read, &first, &parts)?, at));
+                    return Ok((at.shown(read, &first, &parts, &late)?, at));
                 }
                 Err(others_change_all_the_time())
             }
@@ -535,11 +523,5 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
 
     fn limits(&self) -> Limits {
         self.memory.limits()
-    }
-}
-
-impl<M: fmt::Debug + ?Sized> fmt::Debug for BranchView<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BranchView").field("memory", &&*self.memory).finish_non_exhaustive()
     }
 }

@@ -43,8 +43,9 @@ impl Change<'_> {
     pub(super) fn read(&self) -> Read {
         match self {
             Self::Append(append) => {
-                let own = OWN.iter().filter(|_| self.may_branch());
-                Read::newest(0).slots(own.copied()).on(asked(append))
+                let may_branch = append.branch.is_some_and(|on| on.fork.is_some());
+                let own = if may_branch { &OWN[..] } else { &[] };
+                Read::newest(0).slots(own.iter().copied()).on(asked(append))
             }
             Self::Edit(position, ..) => {
                 Read::newest(0).slots(OWN).positions(around(*position)).references()
@@ -52,20 +53,6 @@ impl Change<'_> {
             Self::Undo => Read::newest(FIRST).slots(OWN).references(),
             Self::Redo | Self::Switch(_) => Read::newest(0),
         }
-    }
-
-    /// Returns whether it may make a branch.
-    pub(super) fn may_branch(&self) -> bool {
-        match self {
-            Self::Append(append) => append.branch.is_some_and(|on| on.fork.is_some()),
-            Self::Edit(..) | Self::Undo => true,
-            Self::Redo | Self::Switch(_) => false,
-        }
-    }
-
-    /// Returns whether it leaves current what is current, unless it brings an answer.
-    pub(super) fn is_append(&self) -> bool {
-        matches!(self, Self::Append(_))
     }
 
     /// Makes the change on what was read; `None` if there is nothing to change. A branch that this
@@ -242,7 +229,7 @@ pub(super) fn locate(appended: &mut Appended, at: &Standing) {
     let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
     for number in [at.line].into_iter().chain(0..at.document.lines.len()).filter(|_| start < end) {
-        let line = at.document.lines.get(number).filter(|it| it.first() == Some(start));
+        let line = at.document.lines.get(number).filter(|it| it.is_first(start));
         let kept = line.map_or(0, |line| line.keep);
         let spans = at.document.spans(number, at.end);
         // Behind a question that was answered anew another branch has another answer.
