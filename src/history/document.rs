@@ -244,24 +244,18 @@ impl Document {
     /// Returns, for a position of the current branch, the messages that were said there on any
     /// branch, in the order in which they were said.
     pub(super) fn variants(&self, end: u64) -> impl Fn(u64) -> Vec<Variant> {
+        let mut told: Vec<_> = self.told(end).map(|(i, _, spans)| (i, spans)).collect();
+        // Of those that have the same message the current one is taken, else the newest.
         let newest = |spans: &Spans| spans.0.last().map_or(0, Span::to);
-        let told = self
-            .told(end)
-            .filter_map(|(i, _, spans)| Some((self.id(i)?, i == self.current, spans)));
-        let mut told: Vec<_> = told.collect();
-        // Of those that have the same message the last one is taken.
-        told.sort_by_key(|(_, is_current, spans)| (*is_current, newest(spans)));
+        told.sort_by_key(|(i, spans)| (*i == self.current, newest(spans)));
         let own = self.spans(self.current, end);
         move |position| {
-            let before =
-                |spans: &Spans| position.checked_sub(1).and_then(|it| spans.to_conversation(it));
-            let found = told.iter().filter(|(.., spans)| before(spans) == before(&own));
-            let found = found.filter_map(|(branch, is_current, spans)| {
-                let record = spans.to_conversation(position)?;
-                Some((
-                    record,
-                    Variant { position, branch: *branch, record, is_current: *is_current },
-                ))
+            let before = |it: &Spans| position.checked_sub(1).and_then(|at| it.to_conversation(at));
+            let beside = told.iter().filter(|(_, spans)| before(spans) == before(&own));
+            let found = beside.filter_map(|(i, spans)| {
+                let (record, branch) = (spans.to_conversation(position)?, self.id(*i)?);
+                let is_current = *i == self.current;
+                Some((record, Variant { position, branch, record, is_current }))
             });
             found.collect::<BTreeMap<_, _>>().into_values().collect()
         }

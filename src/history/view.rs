@@ -320,18 +320,18 @@ macro_rules! over {
             /// Makes a change, again where others were faster. One of what is current is told where
             /// they have changed the branches.
             $($async)* fn write(&self, change: &Change<'_>) -> Result<Appended> {
-                let limits = self.memory.limits();
-                check(&limits)?;
+                check(&self.memory.limits())?;
                 let (mut read, id, mut met) = (change.read(), Incarnation::random(), None);
                 for _ in 0..TRIES {
                     let (seen, mut at) = self.seen(&read)$($now)*?;
-                    let is_first = at.is_alone() && matches!(change, Change::Edit(..) | Change::Undo);
-                    if reaches_further(&mut read, &seen)
-                        || is_first && self.note_late(&mut at)$($now)*?.is_none()
-                    {
+                    if reaches_further(&mut read, &seen) {
                         continue;
                     }
-                    let Some(mut writing) = change.make((&seen, &at), id, &limits)? else {
+                    let branches = matches!(change, Change::Edit(..) | Change::Undo);
+                    if branches && at.is_alone() && self.note_late(&mut at)$($now)*?.is_none() {
+                        continue;
+                    }
+                    let Some(mut writing) = change.make((&seen, &at), id)? else {
                         return Ok(Appended::new(0..0));
                     };
                     let error = match self.memory.append_with(&mut writing.append)$($now)* {
@@ -343,11 +343,11 @@ macro_rules! over {
                         Ok(appended) => return Ok(self.changed_by(writing, appended, &at)),
                         Err(error) => error,
                     };
-                    let is_of_branches = writing.document.is_some() && met != Some(at.document.stored);
+                    let version = writing.document.map(|_| at.document.stored);
                     match (error.kind(), change) {
                         (ErrorKind::Conflict { .. }, _) => writing.refused.map_or(Ok(()), Err)?,
-                        (ErrorKind::SlotConflict, Change::Append(_)) if is_of_branches => {
-                            met = Some(at.document.stored); // next time another slot is the reason
+                        (ErrorKind::SlotConflict, Change::Append(_)) if met != version => {
+                            met = version; // met again, another slot is the reason
                         }
                         _ => return Err(error),
                     }
@@ -356,8 +356,8 @@ macro_rules! over {
             }
 
             /// Before the first branch is made, notes which of the newest results came late, and
-            /// returns them: what a branch leaves may hold that of a call which it shares. `None` if
-            /// others have spoken since this was read.
+            /// returns them: what a branch leaves may hold that of a call which it shares. `None`
+            /// if others have spoken since this was read.
             $($async)* fn note_late(&self, at: &mut Standing) -> Result<Option<Records>> {
                 let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
                 let is_same = (tail.end, tail.incarnation) == (at.end, at.document.incarnation);
@@ -404,9 +404,11 @@ macro_rules! over {
             }
 
             $($async)* fn append_on(&self, append: &mut Append) -> Result<Appended> {
-                if check(&self.memory.limits()).is_err() {
+                let limits = self.memory.limits();
+                if check(&limits).is_err() {
                     return self.memory.append_with(append)$($now)*;
                 }
+                append.check(&limits)?;
                 let mut appended = self.write(&Change::Append(append))$($now)*?;
                 append.messages.clear();
                 if append.slots.is_empty() {

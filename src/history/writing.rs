@@ -8,7 +8,7 @@ use super::reading::{OWN, Standing, kept_as, system_of};
 use super::spans::FAR;
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, Expected, Limits, On, Read, Since, SlotChange, forgotten};
+use crate::memory::{Append, Appended, Expected, On, Read, Since, SlotChange, forgotten};
 use crate::message::Message;
 use crate::pins::{self, Pins, around, head_of};
 use crate::record::{Incarnation, Record, Records, Snapshot};
@@ -61,15 +61,11 @@ impl Change<'_> {
         &self,
         (seen, at): (&Snapshot, &Standing),
         id: Incarnation,
-        limits: &Limits,
     ) -> Result<Option<Writing>> {
         let mut document = Document::clone(&at.document);
         let mut append = Append::default();
         match self {
-            Self::Append(append) => {
-                append.check(limits)?;
-                return Writing::of_append(append, seen, at).map(Some);
-            }
+            Self::Append(append) => return Writing::of_append(append, seen, at).map(Some),
             Self::Edit(position, edit, within) => {
                 let place = place_in(seen, *position, *within)?;
                 let fork = Line { id: Some(id), at: place, ..Line::default() };
