@@ -131,7 +131,7 @@ impl<M: ?Sized> BranchView<M> {
 
     /// Takes what came of a change, and goes on to look at what is current now; returns what it is
     /// on the branch.
-    fn changed_by(&self, writing: Writing, appended: Appended, at: &Standing) -> Appended {
+    fn changed_by(&self, writing: Writing, mut appended: Appended, at: &Standing) -> Appended {
         if let Some(mut document) = writing.document {
             document.stored = appended.version;
             let mut shared = self.shared.lock();
@@ -140,7 +140,8 @@ impl<M: ?Sized> BranchView<M> {
             }
             shared.known = Arc::new(document);
         }
-        Appended { positions: writing.positions, ..appended }
+        appended.positions = writing.positions;
+        appended
     }
 }
 
