@@ -33,21 +33,18 @@ mod lines;
 mod markdown;
 mod request;
 
-use std::fmt;
 use std::io::Write;
 
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::Branch;
+use crate::history::{Branch, OWN};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId, On, Read};
 use crate::memory_prompt::MemoryPrompt;
-use crate::pins;
 use crate::provider::Provider;
-use crate::record::{Record, Records, Snapshot, places};
-use crate::summary;
+use crate::record::{Record, Snapshot, places};
 pub use lines::read_line;
 
 /// The form of an [`Export`].
@@ -75,6 +72,7 @@ pub enum ExportAs {
 }
 
 /// A conversation on its way out: see [`MemoryPrompt::export`].
+#[derive(Debug)]
 #[must_use = "it writes nothing until it is asked for pieces"]
 pub struct Export<'a, M: ?Sized> {
     prompt: &'a MemoryPrompt<M>,
@@ -88,12 +86,11 @@ pub struct Export<'a, M: ?Sized> {
 }
 
 /// One part on its way: a branch, or the whole of what a memory holds.
+#[derive(Debug)]
 struct Part {
     head: Snapshot,
     /// The position of the next record.
     at: u64,
-    /// The records so far, where the form wants all of them at once.
-    whole: Records,
 }
 
 /// The number of records that are read at a time.
@@ -133,25 +130,32 @@ impl<M: ?Sized> Export<'_, M> {
         self.branches.get(self.begun).filter(|_| !self.is_of_memory())
     }
 
-    /// Begins a part with all that it has but its records.
+    /// Returns the read with which the next part begins: of what stands beside its records, and for
+    /// a provider, who is told all at once, of these too.
+    fn head(&self) -> Read {
+        let n = if let ExportAs::Request(_) = self.form { usize::MAX } else { 0 };
+        Read::newest(n).on(self.next_branch().map(|branch| On::branch(branch.id)))
+    }
+
+    /// Begins a part with what stands beside its records.
     fn begin(&mut self, id: &MemoryId, head: Snapshot) -> Result<String> {
         let own = self.next_branch();
         // In the place of a branch that is gone the current one is read.
         if own.is_some_and(|own| Some(own.id) != head.incarnation) {
             return Err(forgotten());
         }
-        let own = own.filter(|_| !matches!(self.form, ExportAs::Request(_)));
         let at = own.map_or(0, |own| own.own.start).max(head.start);
         self.begun += 1;
-        let part = self.part.insert(Part { head, at, whole: Records::default() });
-        match self.form {
-            ExportAs::JsonLines => lines::begin(id, &part.head, &self.branches),
-            ExportAs::Markdown => markdown::begin(id, &part.head, (&self.branches, self.begun)),
-            ExportAs::Request(_) => Ok(String::new()),
-        }
+        let text = match self.form {
+            ExportAs::JsonLines => lines::begin(id, &head, &self.branches)?,
+            ExportAs::Markdown => markdown::begin(id, &head, (&self.branches, self.begun))?,
+            ExportAs::Request(provider) => return request::line(head, provider),
+        };
+        self.part = Some(Part { head, at });
+        Ok(text)
     }
 
-    /// Returns the records that were read next as they are written.
+    /// Returns the records that were read next as they are written; those of a part that has begun.
     fn write_page(&mut self, page: &Snapshot) -> Result<String> {
         let Some(part) = &mut self.part else { return Ok(String::new()) };
         if page.incarnation != part.head.incarnation || page.start > part.at {
@@ -159,23 +163,18 @@ impl<M: ?Sized> Export<'_, M> {
         }
         part.at = part.page_end();
         match self.form {
-            ExportAs::JsonLines => lines::page(page, &self.branches),
             ExportAs::Markdown => markdown::page(page, &part.head),
-            ExportAs::Request(_) => {
-                part.whole.extend(page.records.clone());
-                Ok(String::new())
-            }
+            _ => lines::page(page, &self.branches),
         }
     }
 
     /// Ends a part.
     fn end(&mut self) -> Result<String> {
-        let Some(part) = self.part.take() else { return Ok(String::new()) };
-        match self.form {
-            ExportAs::JsonLines => lines::end(&part.head),
-            ExportAs::Markdown if self.begun == self.parts() => Ok(markdown::end(&part.head)),
-            ExportAs::Markdown => Ok(String::new()),
-            ExportAs::Request(provider) => request::line(part.head, &part.whole, provider),
+        let is_last = self.begun == self.parts();
+        match (self.form, self.part.take()) {
+            (ExportAs::JsonLines, Some(part)) => lines::end(&part.head),
+            (ExportAs::Markdown, Some(part)) if is_last => Ok(markdown::end(&part.head)),
+            _ => Ok(String::new()),
         }
     }
 }
@@ -192,16 +191,6 @@ impl Part {
         let read = Read::newest(places(end.checked_sub(self.at)?)).before(end);
         Some(read.on(self.head.incarnation.map(On::branch))).filter(|read| read.n > 0)
     }
-}
-
-/// Returns the read of everything but the records: each slot of these names, and those that each
-/// branch has for itself.
-fn head(names: impl IntoIterator<Item = String>, on: Option<On>) -> Read {
-    let mut names: Vec<String> = names.into_iter().collect();
-    names.extend([pins::SLOT, summary::SLOT, summary::EARLIER_SLOT].map(String::from));
-    names.sort();
-    names.dedup();
-    Read::newest(0).slots(names).on(on)
 }
 
 fn forgotten() -> Error {
@@ -243,31 +232,26 @@ macro_rules! over {
                     Ok(view) if self.is_of_memory() => view.memory(),
                     _ => self.prompt.memory(),
                 };
-                loop {
-                    let piece = match &self.part {
-                        Some(part) => match part.next() {
-                            Some(read) => {
-                                let page = memory.read_with(&read)$($now)*?;
-                                self.write_page(&page)?
-                            }
-                            None => self.end()?,
-                        },
-                        None if self.begun == self.parts() => return Ok(None),
+                while self.part.is_some() || self.begun < self.parts() {
+                    let next = self.part.as_ref().map(Part::next);
+                    let piece = match next {
+                        Some(Some(read)) => self.write_page(&memory.read_with(&read)$($now)*?)?,
+                        Some(None) => self.end()?,
                         None => {
-let on = self.next_branch().map(|branch| On::branch(branch.id));
-                            let mut read = Read::newest(0).on(on);
+                            let mut read = self.head();
                             if memory.limits().has_slots() {
                                 let names = memory.slots()$($now)*?.into_iter().map(|it| it.0);
-                                read = head(names, on);
+                                // A branch does not tell of those that it has for itself.
+                                read = read.slots(names).slots(OWN);
                             }
-                            let head = memory.read_with(&read)$($now)*?;
-                            self.begin(memory.id(), head)?
+                            self.begin(memory.id(), memory.read_with(&read)$($now)*?)?
                         }
                     };
                     if !piece.is_empty() {
                         return Ok(Some(piece));
                     }
                 }
+                Ok(None)
             }
 
             /// Writes all pieces there.
@@ -291,13 +275,3 @@ let on = self.next_branch().map(|branch| On::branch(branch.id));
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await]);
-
-impl<M: ?Sized> fmt::Debug for Export<'_, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Export")
-            .field("form", &self.form)
-            .field("branches", &self.branches)
-            .field("begun", &self.begun)
-            .finish_non_exhaustive()
-    }
-}

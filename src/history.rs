@@ -30,7 +30,6 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
-mod change;
 mod document;
 mod page;
 mod reading;
@@ -42,6 +41,7 @@ use std::ops::Range;
 
 use crate::record::Incarnation;
 pub use page::{Entry, Page};
+pub(crate) use reading::OWN;
 pub use view::BranchView;
 
 /// A message that was said in the place of another one, or that one itself.

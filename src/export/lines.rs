@@ -1,5 +1,6 @@
 //! A conversation as JSON lines, and back.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::UNIX_EPOCH;
 
@@ -11,69 +12,72 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::Branch;
 use crate::memory::{Append, Expected, MemoryId};
 use crate::message::{Message, base64};
-use crate::record::{Record, Slot, Snapshot, moment};
+use crate::record::{Slot, Snapshot, moment, rfc3339};
 
 /// The form of the lines: one that is newer is refused.
 const VERSION: u32 = 1;
 
-/// What a line says.
-#[derive(Serialize)]
+/// What a line says: that of a later version may say something else of the conversation.
+#[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line<'a> {
     Conversation {
         export: u32,
-        conversation: &'a str,
-        positions: &'a Range<u64>,
+        #[serde(default)]
+        conversation: Cow<'a, str>,
+        #[serde(default)]
+        positions: Range<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        system: Option<&'a Message>,
-    },
-    Branch {
-        branch: usize,
-        /// The number of the branch that it was made on, and the position where it parts.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        parent: Option<usize>,
-        own: &'a Range<u64>,
-        is_current: bool,
+        system: Option<Cow<'a, Message>>,
     },
     Record {
         #[serde(skip_serializing_if = "Option::is_none")]
         branch: Option<usize>,
-        #[serde(flatten)]
-        record: Record<'a>,
+        position: u64,
+        at: Option<String>,
+        message: Cow<'a, Message>,
     },
     Unreadable {
         position: u64,
         unreadable: String,
     },
     Slot {
-        slot: &'a str,
+        slot: Cow<'a, str>,
         #[serde(flatten)]
-        content: Content<'a>,
+        content: Option<Content>,
+    },
+    Branch {
+        branch: usize,
+        /// The number of the branch that it was made on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent: Option<usize>,
+        /// Its positions from that on where it parts.
+        own: Range<u64>,
+        is_current: bool,
     },
 }
 
 /// The content of a slot: those of this crate are JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Content<'a> {
+enum Content {
     Json(Value),
-    Text(&'a str),
+    Text(String),
     Base64(String),
 }
 
 pub(super) fn begin(id: &MemoryId, head: &Snapshot, branches: &[Branch]) -> Result<String> {
-    let (system, positions) = (head.system.as_deref(), head.start..head.end);
     let first = Line::Conversation {
         export: VERSION,
-        conversation: id.as_str(),
-        positions: &positions,
-        system,
+        conversation: id.as_str().into(),
+        positions: head.start..head.end,
+        system: head.system.as_deref().map(Cow::Borrowed),
     };
     let number = |id| branches.iter().position(|it| it.id == id);
     let branches = branches.iter().enumerate().map(|(branch, it)| Line::Branch {
         branch,
         parent: it.parent.and_then(number),
-        own: &it.own,
+        own: it.own.clone(),
         is_current: it.is_current,
     });
     all([first].into_iter().chain(branches))
@@ -82,7 +86,12 @@ pub(super) fn begin(id: &MemoryId, head: &Snapshot, branches: &[Branch]) -> Resu
 pub(super) fn page(page: &Snapshot, branches: &[Branch]) -> Result<String> {
     let branch = |at| branches.iter().position(|it| it.records.iter().any(|it| it.contains(&at)));
     all(rows(page).into_iter().map(|(position, row)| match row {
-        Ok(record) => Line::Record { branch: branch(position), record },
+        Ok(record) => Line::Record {
+            branch: branch(position),
+            position,
+            at: Some(record.millis()).filter(|at| *at > 0).map(rfc3339),
+            message: Cow::Borrowed(record.message()),
+        },
         Err(error) => Line::Unreadable { position, unreadable: error.to_string() },
     }))
 }
@@ -90,7 +99,9 @@ pub(super) fn page(page: &Snapshot, branches: &[Branch]) -> Result<String> {
 pub(super) fn end(head: &Snapshot) -> Result<String> {
     let mut slots: Vec<&Slot> = head.slots().iter().collect();
     slots.sort_by_key(|slot| slot.name());
-    all(slots.into_iter().map(|slot| Line::Slot { slot: slot.name(), content: Content::of(slot) }))
+    all(slots
+        .into_iter()
+        .map(|slot| Line::Slot { slot: slot.name().into(), content: Some(Content::of(slot)) }))
 }
 
 fn all<'a>(lines: impl IntoIterator<Item = Line<'a>>) -> Result<String> {
@@ -102,34 +113,24 @@ fn all<'a>(lines: impl IntoIterator<Item = Line<'a>>) -> Result<String> {
     Ok(text)
 }
 
-impl<'a> Content<'a> {
-    fn of(slot: &'a Slot) -> Self {
+impl Content {
+    fn of(slot: &Slot) -> Self {
         let is_ours = ["prompt:", "turn:", "branch:"].iter().any(|it| slot.name().starts_with(it));
-        let json = Some(slot.content()).filter(|_| is_ours);
-        if let Some(json) = json.and_then(|json| serde_json::from_slice(json).ok()) {
-            return Self::Json(json);
-        }
-        match slot.text() {
-            Some(text) => Self::Text(text),
-            None => Self::Base64(base64::encode(slot.content())),
+        let json = is_ours.then(|| serde_json::from_slice(slot.content()).ok()).flatten();
+        match (json, slot.text()) {
+            (Some(json), _) => Self::Json(json),
+            (None, Some(text)) => Self::Text(text.to_owned()),
+            (None, None) => Self::Base64(base64::encode(slot.content())),
         }
     }
-}
 
-/// A line that is read. What a line says besides tells people, and no memory.
-#[derive(Deserialize)]
-struct Read {
-    export: Option<u32>,
-    system: Option<Message>,
-    branch: Option<usize>,
-    position: Option<u64>,
-    at: Option<String>,
-    message: Option<Message>,
-    unreadable: Option<String>,
-    slot: Option<String>,
-    json: Option<Value>,
-    text: Option<String>,
-    base64: Option<String>,
+    fn bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Json(json) => Some(json.to_string().into_bytes()),
+            Self::Text(text) => Some(text.into_bytes()),
+            Self::Base64(text) => base64::decode(&text),
+        }
+    }
 }
 
 /// Reads a line of a conversation that was exported as [`JsonLines`](super::ExportAs::JsonLines):
@@ -149,32 +150,30 @@ struct Read {
 /// could not be read.
 pub fn read_line(line: &str) -> Result<Append> {
     let refused = |text: String| Error::new(ErrorKind::Codec, "import", text);
-    let read: Read = serde_json::from_str(line)
+    let line: Line<'_> = serde_json::from_str(line)
         .map_err(|error| refused("this is no line of an export".into()).with_source(error))?;
-    match read {
-        Read { export: Some(..=VERSION), system, .. } => Ok(Append::new(system)),
-        Read { export: Some(later), .. } => {
-            Err(refused(format!("the export is of version {later}, and this is {VERSION}")))
+    match line {
+        Line::Conversation { export: ..=VERSION, system, .. } => {
+            Ok(Append::new(system.map(Cow::into_owned)))
         }
-        Read { position: Some(position), message: Some(message), at, .. } => {
-            let at = at.map_or(Some(UNIX_EPOCH), |at| moment(&at));
-            let at = at.ok_or_else(|| {
+        Line::Conversation { export, .. } => {
+            Err(refused(format!("the export is of version {export}, and this is {VERSION}")))
+        }
+        Line::Record { position, at, message, .. } => {
+            let at = at.map_or(Some(UNIX_EPOCH), |at| moment(&at)).ok_or_else(|| {
                 refused(format!("the record at {position} has no time that can be read"))
             })?;
-            Ok(Append::new([message]).with_times([at]).expecting(position))
+            Ok(Append::new([message.into_owned()]).with_times([at]).expecting(position))
         }
-        Read { position: Some(position), unreadable: Some(_), .. } => {
+        Line::Unreadable { position, .. } => {
             Err(refused(format!("the record at {position} could not be read when it was exported")))
         }
-        Read { slot: Some(slot), json, text, base64, .. } => {
-            let json = json.map(|json| json.to_string().into_bytes());
-            let content = json.or_else(|| text.map(String::into_bytes));
-            let content = content.or_else(|| base64::decode(&base64?));
-            let content =
-                content.ok_or_else(|| refused(format!("the slot {slot:?} has no content")))?;
+        Line::Slot { slot, content } => {
+            let content = content
+                .and_then(Content::bytes)
+                .ok_or_else(|| refused(format!("the slot {slot:?} has no content")))?;
             Ok(Append::default().set_slot(slot, content, Expected::Absent))
         }
-        Read { branch: Some(_), .. } => Ok(Append::default()),
-        _ => Err(refused("this is no line of an export".into())),
+        Line::Branch { .. } => Ok(Append::default()),
     }
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::iter;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::spans::{Span, Spans};
+use super::spans::{FAR, Span, Spans};
+use super::{Branch, Variant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::{Incarnation, Slot};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 
 /// The slot in which the branches of a conversation are kept.
 pub(super) const SLOT: &str = "prompt:branches";
@@ -23,12 +25,10 @@ const MOST_LATE: usize = 64;
 const MOST_STEPS: usize = 256;
 
 /// All branches of a conversation, and which one is current.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Document {
     version: u32,
     pub(super) current: usize,
-    /// The line with the newest range, which is open: plain appends go there.
-    pub(super) newest: usize,
     pub(super) lines: Vec<Line>,
     undo: Vec<LeftLine>,
     redo: Vec<LeftLine>,
@@ -36,6 +36,12 @@ pub(super) struct Document {
     /// and not the result is shown it in the place of what stands in for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) late: Vec<(String, u64)>,
+    /// The version of the slot that was read; none if there is no slot, and one branch.
+    #[serde(skip)]
+    pub(super) stored: Option<SlotVersion>,
+    /// The life of the conversation.
+    #[serde(skip)]
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 /// What a branch has of its own, behind what it shares with the one that it was made on.
@@ -48,7 +54,7 @@ pub(super) struct Line {
     /// The line that it was made on: an earlier one.
     pub(super) parent: usize,
     /// The position on the parent where it was made.
-    at: u64,
+    pub(super) at: u64,
     /// The number of messages behind that which it shares too, once it has messages of its own: the
     /// question that is answered anew.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -57,7 +63,9 @@ pub(super) struct Line {
     /// current one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) awaits: bool,
-    ranges: Vec<(u64, u64)>,
+    /// Where its own messages lie. The newest range of all lines ends [`FAR`] away: plain appends
+    /// go there.
+    pub(super) ranges: Vec<(u64, u64)>,
 }
 
 /// A branch that was left, for a way back.
@@ -70,32 +78,36 @@ struct LeftLine {
 }
 
 impl Document {
-    /// The one branch of a conversation. Its range is open: it ends where the conversation does.
+    /// The one branch of a conversation.
     pub(super) fn unbranched() -> Self {
-        let line = Line { ranges: vec![(0, 0)], ..Line::default() };
-        let (undo, redo, late) = Default::default();
-        Self { version: VERSION, current: 0, newest: 0, lines: vec![line], undo, redo, late }
+        let line = Line { ranges: vec![(0, FAR)], ..Line::default() };
+        Self { version: VERSION, lines: vec![line], ..Self::default() }
     }
 
     /// Reads the slot.
-    pub(super) fn read(slot: &Slot) -> Result<Self> {
-        let no_branches = || {
-            let text = format!("the slot {SLOT:?} holds no branches");
+    pub(super) fn of(conversation: &Snapshot) -> Result<Self> {
+        let slot = conversation.slot(SLOT);
+        let document = slot.map_or_else(|| Ok(Self::unbranched()), Self::read)?;
+        let (stored, incarnation) = (slot.map(Slot::version), conversation.incarnation);
+        Ok(Self { stored, incarnation, ..document })
+    }
+
+    fn read(slot: &Slot) -> Result<Self> {
+        let damaged = |what: &str| {
+            let text = format!("the slot {SLOT:?} {what}");
             Error::new(ErrorKind::Codec, "branches", text)
         };
         let document: Self = serde_json::from_slice(slot.content())
-            .map_err(|error| no_branches().with_source(error))?;
+            .map_err(|error| damaged("holds no branches").with_source(error))?;
         if document.version != VERSION {
-            let text = format!("the slot {SLOT:?} is of the unknown form {}", document.version);
-            return Err(Error::new(ErrorKind::Codec, "branches", text));
+            return Err(damaged(&format!("is of the unknown form {}", document.version)));
         }
-        if document.is_sound() { Ok(document) } else { Err(no_branches()) }
-    }
-
-    /// Returns whether each line was made on an earlier one; where other numbers are wrong, less is
-    /// shown.
-    fn is_sound(&self) -> bool {
-        self.lines.iter().enumerate().all(|(i, line)| i == 0 || line.parent < i)
+        // Where other numbers are wrong, less is shown.
+        let mut later_lines = document.lines.iter().enumerate().skip(1);
+        if later_lines.any(|(number, line)| line.parent >= number) {
+            return Err(damaged("holds no branches"));
+        }
+        Ok(document)
     }
 
     /// Writes the slot.
@@ -105,60 +117,60 @@ impl Document {
         })
     }
 
+    /// Returns the id of a branch.
+    pub(super) fn id(&self, line: usize) -> Option<Incarnation> {
+        if line == 0 { self.incarnation } else { self.lines.get(line)?.id }
+    }
+
+    /// Returns the line of this id.
+    pub(super) fn line(&self, id: Incarnation) -> Option<usize> {
+        (0..self.lines.len()).find(|line| self.id(*line) == Some(id))
+    }
+
     /// Returns a line, the one that it was made on, and so on to the first.
     fn path(&self, line: usize) -> impl Iterator<Item = (usize, &Line)> {
-        let mut next = Some(line);
-        iter::from_fn(move || {
-            let number = next?;
-            let line = self.lines.get(number)?;
-            next = (number > 0).then_some(line.parent);
-            Some((number, line))
-        })
+        let at = |number: usize| Some((number, self.lines.get(number)?));
+        iter::successors(at(line), move |(number, line)| at(line.parent).filter(|_| *number > 0))
     }
 
     /// Returns where the messages of a line lie, in a conversation that ends there.
     pub(super) fn spans(&self, line: usize, end: u64) -> Spans {
         let mut spans = Spans::default();
         let path: Vec<_> = self.path(line).collect();
-        for (number, line) in path.into_iter().rev() {
+        for (_, line) in path.into_iter().rev() {
             spans = spans.before(line.begins());
-            for (i, &(from, to)) in line.ranges.iter().enumerate() {
-                let is_open = number == self.newest && i + 1 == line.ranges.len();
-                spans.push(from..if is_open { end.max(from) } else { to });
-            }
+            line.own(end).for_each(|range| spans.push(range));
         }
         spans
     }
 
-    /// Adds a branch that shares the first `at` messages of this line, and once it has messages of
-    /// its own `keep` more.
-    pub(super) fn fork(&mut self, line: usize, at: u64, keep: u64, id: Incarnation) -> usize {
-        // It is made on the line that has something of its own right before.
-        let is_owner = |(number, it): &(usize, &Line)| *number == 0 || at + keep > it.begins();
-        let parent = self.path(line).find(is_owner).map_or(0, |(number, _)| number);
-        let fork = Line { id: Some(id), parent, at, keep, ..Line::default() };
-        self.lines.push(fork);
+    /// Adds a branch that is made on this line; returns its number.
+    pub(super) fn fork(&mut self, on: usize, fork: Line) -> usize {
+        // Its parent is the line that has something of its own right before.
+        let is_owner = |(number, it): &(usize, &Line)| *number == 0 || fork.shares() > it.begins();
+        let parent = self.path(on).find(is_owner).map_or(0, |(number, _)| number);
+        self.lines.push(Line { parent, ..fork });
         self.lines.len() - 1
     }
 
     /// Returns whether messages can't be appended to this line without writing the slot.
     pub(super) fn must_change(&self, line: usize) -> bool {
-        line != self.newest || line == self.current && !self.redo.is_empty()
+        let is_open =
+            self.lines.get(line).is_some_and(|it| matches!(it.ranges.last(), Some((_, FAR))));
+        !is_open || line == self.current && !self.redo.is_empty()
     }
 
-    /// Gives `n` messages to a line, which are appended where the conversation ends.
-    pub(super) fn extend(&mut self, line: usize, end: u64, n: u64) {
-        if let Some(open) = self.lines.get_mut(self.newest).and_then(|it| it.ranges.last_mut()) {
-            open.1 = end.max(open.0);
-        }
+    /// Gives what is appended from now on to a line, in a conversation that ends there.
+    pub(super) fn open(&mut self, line: usize, end: u64) {
+        let open = self.lines.iter_mut().filter_map(|line| line.ranges.last_mut());
+        open.for_each(|range| range.1 = range.1.min(end));
         if line == self.current {
             self.redo.clear();
         }
-        self.newest = line;
         let Some(line) = self.lines.get_mut(line) else { return };
         match line.ranges.last_mut() {
-            Some(last) if last.1 == end => last.1 = end + n,
-            _ => line.ranges.push((end, end + n)),
+            Some(last) if last.1 == end => last.1 = FAR,
+            _ => line.ranges.push((end, FAR)),
         }
     }
 
@@ -174,21 +186,15 @@ impl Document {
         }
     }
 
-    /// Notes the late results among messages that lie there; returns whether there are some.
-    pub(super) fn note_late<'a>(
-        &mut self,
-        messages: impl IntoIterator<Item = (u64, &'a Message)>,
-    ) -> bool {
+    /// Notes the late results among messages that lie there.
+    pub(super) fn note_late<'a>(&mut self, messages: impl IntoIterator<Item = (u64, &'a Message)>) {
         let known = self.late.last().map_or(0, |(_, at)| at + 1);
-        let before = self.late.len();
         let messages = messages.into_iter().filter(|(at, _)| *at >= known);
         self.late.extend(messages.filter_map(|(at, message)| {
             let result = message.as_tool().filter(|result| !result.is_stand_in())?;
             Some((result.call_tag()?.to_owned(), at))
         }));
-        let is_new = self.late.len() > before;
         self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
-        is_new
     }
 
     /// Takes the newest step back: the newest turn, which begins with this question, or what was
@@ -197,7 +203,7 @@ impl Document {
         let floor = self.undo.last().and_then(|step| step.floor).unwrap_or(0);
         let left = self.current;
         if let Some(at) = question.filter(|at| *at >= floor) {
-            self.current = self.fork(left, at, 0, id);
+            self.current = self.fork(left, Line { id: Some(id), at, ..Line::default() });
             self.redo.push(LeftLine { line: left, floor: None });
         } else if let Some(step) = self.undo.pop() {
             self.redo.push(LeftLine { line: left, floor: Some(floor) });
@@ -214,57 +220,73 @@ impl Document {
         self.current = step.line;
     }
 
-    /// Returns the messages that stand on any branch where one stands on the current one, in the
-    /// order in which they were said: the position of each in the conversation, and the newest line
-    /// that has it, the current one before all others.
-    pub(super) fn siblings(&self, position: u64, end: u64) -> impl Iterator<Item = (u64, usize)> {
-        let own = self.spans(self.current, end);
-        let before =
-            |spans: &Spans| position.checked_sub(1).and_then(|it| spans.to_conversation(it));
-        let mut found: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
-        for (number, line) in self.lines.iter().enumerate() {
-            let is_current = number == self.current;
-            let spans = self.spans(number, end);
-            if line.ranges.is_empty() && !is_current || before(&spans) != before(&own) {
-                continue;
-            }
-            let Some(record) = spans.to_conversation(position) else { continue };
-            let newest = spans.0.last().map_or(0, Span::to);
-            let rank = (if is_current { u64::MAX } else { newest }, number);
-            let best = found.entry(record).or_insert(rank);
-            *best = rank.max(*best);
-        }
-        found.into_iter().map(|(record, (_, line))| (record, line))
+    /// Returns the lines on which something was said, and the current one, oldest first.
+    fn told(&self, end: u64) -> impl Iterator<Item = (usize, &Line, Spans)> {
+        let lines = self.lines.iter().enumerate();
+        let told = lines.filter(|(i, line)| *i == self.current || !line.ranges.is_empty());
+        told.map(move |(i, line)| (i, line, self.spans(i, end)))
     }
 
-    /// Returns the positions of the current branch in which something else was said too.
-    pub(super) fn parted(&self, end: u64) -> Vec<u64> {
+    /// Returns the branches on which something was said, and the current one.
+    pub(super) fn branches(&self, end: u64) -> Vec<Branch> {
+        let branch = |(i, line, spans): (usize, &Line, Spans)| {
+            Some(Branch {
+                id: self.id(i)?,
+                parent: self.id(line.parent).filter(|_| i > 0),
+                own: line.begins()..spans.len(),
+                records: line.own(end).filter(|range| !range.is_empty()).collect(),
+                is_current: i == self.current,
+            })
+        };
+        self.told(end).filter_map(branch).collect()
+    }
+
+    /// Returns, for a position of the current branch, the messages that were said there on any
+    /// branch, in the order in which they were said.
+    pub(super) fn variants(&self, end: u64) -> impl Fn(u64) -> Vec<Variant> {
+        let mut told: Vec<_> = self.told(end).map(|(i, _, spans)| (i, spans)).collect();
+        // Of those that have the same message the current one is taken, else the newest.
+        let newest = |spans: &Spans| spans.0.last().map_or(0, Span::to);
+        told.sort_by_key(|(i, spans)| (*i == self.current, newest(spans)));
         let own = self.spans(self.current, end);
-        let others = (0..self.lines.len()).filter(|it| *it != self.current);
-        others.map(|line| self.spans(line, end).common(&own)).collect()
+        move |position| {
+            let before = |it: &Spans| position.checked_sub(1).and_then(|at| it.to_conversation(at));
+            let beside = told.iter().filter(|(_, spans)| before(spans) == before(&own));
+            let found = beside.filter_map(|(i, spans)| {
+                let (record, branch) = (spans.to_conversation(position)?, self.id(*i)?);
+                let is_current = *i == self.current;
+                Some((record, Variant { position, branch, record, is_current }))
+            });
+            found.collect::<BTreeMap<_, _>>().into_values().collect()
+        }
     }
 }
 
 impl Line {
+    /// Returns the number of messages that it shares with the line that it was made on.
+    pub(super) fn shares(&self) -> u64 {
+        self.at + self.keep
+    }
+
     /// Returns the position from which on it has messages of its own.
-    pub(super) fn begins(&self) -> u64 {
-        if self.ranges.is_empty() { self.at } else { self.at + self.keep }
+    fn begins(&self) -> u64 {
+        self.shares() - self.kept()
     }
 
     /// Returns the number of messages that are given to it and are stored already: those of the
     /// question that it answers anew, before it has anything of its own.
     pub(super) fn kept(&self) -> u64 {
-        if self.is_empty() { self.keep } else { 0 }
+        if self.ranges.is_empty() { self.keep } else { 0 }
     }
 
-    /// Returns the position in the conversation of the first message of its own.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.ranges.first().map(|range| range.0)
+    /// Returns where its own messages lie, in a conversation that ends there.
+    fn own(&self, end: u64) -> impl Iterator<Item = Range<u64>> {
+        self.ranges.iter().map(move |(from, to)| *from..end.min(*to))
     }
 
-    /// Returns true if it has no message of its own.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+    /// Returns whether the first message of its own lies there.
+    pub(super) fn is_first(&self, position: u64) -> bool {
+        self.ranges.first().is_some_and(|range| range.0 == position)
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use super::change::variants;
 use super::reading::Standing;
 use crate::error::Result;
 use crate::message::Message;
@@ -88,22 +87,21 @@ fn at_or_null<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> 
 }
 
 /// Returns the page of what was read.
-pub(super) fn of_page(seen: &Snapshot, at: Option<&Standing>) -> Result<Page> {
+pub(super) fn of_page(seen: &Snapshot, at: &Standing) -> Result<Page> {
     let summary = Summaries::of(seen)?.map(|it| it.current);
     let covers = summary.as_ref().map_or(0, |it| it.covers);
-    let mut parted = at.map_or_else(Vec::new, |at| at.known.document.parted(at.end));
-    parted.sort_unstable();
+    let variants = at.document.variants(at.end);
     let entries = seen.records.iter().rev().map(|record| {
         let position = record.position();
-        let at = at.filter(|_| parted.binary_search(&position).is_ok());
-        let all = at.map_or_else(Vec::new, |at| variants(at, position));
+        let all = variants(position);
+        let others = all.iter().filter(|_| all.len() > 1);
         Entry {
             position,
             at: record.appended_at(),
             message: record.message().clone(),
             variant: all.iter().position(|it| it.is_current).unwrap_or(0) + 1,
             variants: all.len().max(1),
-            branches: all.iter().map(|it| it.branch).collect(),
+            branches: others.map(|it| it.branch).collect(),
             is_covered: position < covers,
         }
     });

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::record::{Records, Unreadable};
 
+/// No conversation is that long: the end of one of which the end is not known yet.
+pub(super) const FAR: u64 = i64::MAX as u64;
+
 /// Positions of the conversation that stand side by side on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
@@ -70,13 +73,6 @@ impl Spans {
             last.len = last.len.min(position - last.at);
         }
         self
-    }
-
-    /// Returns where in the conversation what stands from this position of the branch on lies.
-    pub(super) fn behind(&self, position: u64) -> Vec<Range<u64>> {
-        let own =
-            |span: &Span| span.from + position.saturating_sub(span.at).min(span.len)..span.to();
-        self.0.iter().map(own).filter(|range| !range.is_empty()).collect()
     }
 
     /// Returns the position in the conversation of what stands at this one of the branch.

@@ -1,16 +1,15 @@
 //! The view: one branch as a memory.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::change::{BranchChange, FIRST, newest_question, place_in, reaches_further, variants};
-use super::document::SLOT;
+use super::document::{Document, SLOT};
 use super::page::{Page, of_page};
-use super::reading::{Known, PREFIX, Reading, Shared, Standing};
-use super::writing::{Writing, locate, remember};
+use super::reading::{PREFIX, Standing, system_of};
+use super::spans::FAR;
+use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, reaches_further};
 use super::{Branch, Variant, WithinGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -20,7 +19,7 @@ use crate::memory::{
 use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
 use crate::message::Message;
 use crate::pins::around;
-use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
@@ -52,15 +51,26 @@ use crate::summary;
 ///
 /// `evict` forgets what stands before the message of this position in the conversation, of all
 /// branches; `clear` clears all of them.
+#[derive(Debug)]
 pub struct BranchView<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     shared: Mutex<Shared>,
     within: WithinGroup,
 }
 
+/// What a view knows.
+#[derive(Debug)]
+struct Shared {
+    /// The branches as they were read last: the next read begins with what it makes of them, and
+    /// looks whether it still holds.
+    known: Arc<Document>,
+    /// The branch that its user looks at, where that is said.
+    expected: Option<Incarnation>,
+}
+
 impl<M: ?Sized> BranchView<M> {
     fn over(memory: Arc<M>) -> Self {
-        let shared = Shared { known: Arc::new(Known::nothing()), seen: None };
+        let shared = Shared { known: Arc::new(Document::unbranched()), expected: None };
         Self { memory, shared: Mutex::new(shared), within: WithinGroup::default() }
     }
 
@@ -82,7 +92,7 @@ impl<M: ?Sized> BranchView<M> {
     /// `None`, of a page that names no branch, expects nothing.
     #[must_use]
     pub fn expecting(self, branch: impl Into<Option<Incarnation>>) -> Self {
-        self.shared.lock().seen = branch.into();
+        self.shared.lock().expected = branch.into();
         self
     }
 
@@ -90,13 +100,56 @@ impl<M: ?Sized> BranchView<M> {
     pub(crate) fn anew(&self, memory: Arc<M>) -> Self {
         Self::over(memory).within_groups(self.within)
     }
+
+    /// Returns where the branch stands that the first read has shown; `None` if it stands elsewhere
+    /// than was known, and is to be read again.
+    fn stands(
+        &self,
+        known: &Standing,
+        asked: Option<On>,
+        first: &Snapshot,
+    ) -> Result<Option<Standing>> {
+        let mut document = Arc::clone(&known.document);
+        let version = (first.slot(SLOT).map(Slot::version), first.incarnation);
+        if version != (document.stored, document.incarnation) {
+            document = Arc::new(Document::of(first)?);
+            self.shared.lock().known = Arc::clone(&document);
+        }
+        let mut at = Standing::new(document, asked, first.end);
+        let read = |it: &Standing| (it.document.stored, it.line, it.fork.is_some());
+        if read(known) != read(&at) {
+            return Ok(None);
+        }
+        let expected = self.shared.lock().expected.filter(|_| asked.is_none());
+        if expected.is_some_and(|it| at.id().is_some_and(|id| id != it)) {
+            let text = "the conversation is on another branch than the one that was seen";
+            return Err(Error::new(ErrorKind::SlotConflict, "branches", text));
+        }
+        at.system = first.slot(&system_of(at.line)).cloned();
+        Ok(Some(at))
+    }
+
+    /// Takes what came of a change, and goes on to look at what is current now; returns what it is
+    /// on the branch.
+    fn changed_by(&self, writing: Writing, mut appended: Appended, at: &Standing) -> Appended {
+        if let Some(mut document) = writing.document {
+            document.stored = appended.version;
+            let mut shared = self.shared.lock();
+            if shared.expected.is_some() && shared.expected == at.document.id(at.document.current) {
+                shared.expected = document.id(document.current);
+            }
+            shared.known = Arc::new(document);
+        }
+        appended.positions = writing.positions;
+        appended
+    }
 }
 
 /// The number of newest messages among which late results are looked for before the first branch.
 const TAIL: usize = 256;
 
-/// The most reads that are begun again since others have made branches meanwhile.
-const TRIES: u32 = 256;
+/// The most times that something is begun again since others have changed something meanwhile.
+const TRIES: u32 = 4096;
 
 /// Refuses branches over a memory that can't keep them.
 fn check(limits: &Limits) -> Result<()> {
@@ -109,9 +162,14 @@ fn check(limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a memory can keep branches.
-fn keeps(limits: &Limits) -> bool {
-    check(limits).is_ok()
+fn others_change_all_the_time() -> Error {
+    Error::new(ErrorKind::Storage, "branches", "others make and change branches all the time")
+}
+
+/// Returns a branch in the making that shares so many messages with the one that was read.
+fn fork(at: &Standing, shared: u64, keep: u64) -> On {
+    let from = at.document.id(at.line);
+    On { id: Incarnation::random(), fork: Some(Fork { from, at: shared, keep }) }
 }
 
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
@@ -150,10 +208,9 @@ macro_rules! over {
                 if messages.is_empty() {
                     return Err(Error::invalid("edit", "there is no message to put there"));
                 }
-                let append = Box::new(Append { messages, times, ..Append::default() });
-                let change = BranchChange::Edit(position, append, self.within);
-                let drawn = self.changed(change)$($now)*?;
-                Ok(drawn.unwrap_or(position))
+                let append = Append { messages, times, ..Append::default() };
+                let change = Change::Edit(position, &append, self.within);
+                Ok(self.write(&change)$($now)*?.positions.start)
             }
 
             /// Takes the newest step back: the newest turn, or the edit, the new answer or the
@@ -164,7 +221,7 @@ macro_rules! over {
             ///
             /// As [`edit`](Self::edit).
             pub $($async)* fn undo(&self) -> Result<Option<u64>> {
-                self.changed(BranchChange::Undo)$($now)*
+                self.change(&Change::Undo)$($now)*
             }
 
             /// Does again what was taken back last, unless something else was said or done since.
@@ -175,7 +232,7 @@ macro_rules! over {
             ///
             /// As [`edit`](Self::edit).
             pub $($async)* fn redo(&self) -> Result<Option<u64>> {
-                self.changed(BranchChange::Redo)$($now)*
+                self.change(&Change::Redo)$($now)*
             }
 
             /// Makes the branch of this variant the current one. Returns the position from which on
@@ -186,7 +243,7 @@ macro_rules! over {
             /// As [`edit`](Self::edit), and [`ErrorKind::Invalid`] where there is no such branch.
             pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
                 let to = to.into();
-                self.changed(BranchChange::Switch(to))$($now)*
+                self.change(&Change::Switch(to))$($now)*
             }
 
             /// Returns what was said in the place of the message at this position, in the order in
@@ -196,8 +253,9 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
+                check(&self.memory.limits())?;
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
-                Ok(variants(&at, position))
+                Ok(at.document.variants(at.end)(position))
             }
 
             /// Returns the branches on which something was said, oldest first, and the current one.
@@ -206,8 +264,9 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
+                check(&self.memory.limits())?;
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
-                Ok(branches(&at))
+                Ok(at.document.branches(at.end))
             }
 
             /// Returns the newest `n` messages of the current branch before this position, or at
@@ -220,20 +279,16 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
-                let mut read = Read::newest(n).references();
-                read.before = before;
-                if !keeps(&self.memory.limits()) {
-                    return of_page(&self.memory.read_with(&read)$($now)*?, None);
-                }
-                let read = read.slots([summary::SLOT]);
-                let (seen, at) = self.seen(&read)$($now)*?;
-                of_page(&seen, Some(&at))
+                let summary = self.memory.limits().has_slots().then_some(summary::SLOT);
+                let read = Read::newest(n).references().slots(summary);
+                let (seen, at) = self.seen(&Read { before, ..read })$($now)*?;
+                of_page(&seen, &at)
             }
 
             /// Returns the branch in the making on which the newest question is answered anew, and
             /// that question.
             pub(crate) $($async)* fn regenerating(&self) -> Result<(On, Message)> {
-                self.note_late()$($now)*?;
+                check(&self.memory.limits())?;
                 let mut read = Read::newest(FIRST);
                 loop {
                     let (seen, at) = self.seen(&read)$($now)*?;
@@ -252,119 +307,118 @@ macro_rules! over {
             /// Returns the branch in the making on which something else is asked in the place of
             /// the message at this position.
             pub(crate) $($async)* fn editing(&self, position: u64) -> Result<On> {
-                self.note_late()$($now)*?;
+                check(&self.memory.limits())?;
                 let read = Read::newest(0).positions(around(position)).references();
                 let (seen, at) = self.seen(&read)$($now)*?;
                 Ok(fork(&at, place_in(&seen, position, self.within)?, 0))
             }
 
-            $($async)* fn changed(&self, change: BranchChange) -> Result<Option<u64>> {
-                self.note_late()$($now)*?;
-                let (mut read, id) = (change.read(), Incarnation::random());
-                loop {
-                    let (seen, at) = self.seen(&read)$($now)*?;
+            $($async)* fn change(&self, change: &Change<'_>) -> Result<Option<u64>> {
+                let appended = self.write(change)$($now)*?;
+                Ok(appended.version.map(|_| appended.positions.start)) // of the slot of branches
+            }
+
+            /// Makes a change, again where others were faster. One of what is current is told where
+            /// they have changed the branches.
+            $($async)* fn write(&self, change: &Change<'_>) -> Result<Appended> {
+                check(&self.memory.limits())?;
+                let (mut read, id, mut met) = (change.read(), Incarnation::random(), None);
+                for _ in 0..TRIES {
+                    let (seen, mut at) = self.seen(&read)$($now)*?;
                     if reaches_further(&mut read, &seen) {
                         continue;
                     }
-                    let Some(mut changed) = change.make(&seen, &at, id)? else { return Ok(None) };
-                    match self.memory.append_with(&mut changed.append)$($now)* {
-                        Ok(appended) => {
-                            remember(&self.shared, &at, changed.document, appended.version);
-                            return Ok(Some(changed.drawn));
-                        }
-                        Err(error) if matches!(error.kind(), ErrorKind::Conflict { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-
-            /// Before the first branch is made, notes which of the newest results came late: what a
-            /// branch leaves may hold that of a call which it shares.
-            $($async)* fn note_late(&self) -> Result<()> {
-                if self.shared.lock().known.version.is_none() {
-                    let (seen, at) = self.seen(&Read::newest(TAIL).references())$($now)*?;
-                    let mut known = Known::clone(&at.known);
-                    let records = seen.records.iter().map(|it| (it.position(), it.message()));
-                    if at.is_alone() && known.document.note_late(records) {
-                        self.shared.lock().known = Arc::new(known);
-                    }
-                }
-                Ok(())
-            }
-
-            /// Reads a branch.
-            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
-                check(&self.memory.limits())?;
-                'anew: for _ in 0..TRIES {
-                    let known = Arc::clone(&self.shared.lock().known);
-                    let mut at = Standing::new(known, read.branch);
-                    let first = self.memory.read_with(&at.read(read))$($now)*?;
-                    if !at.is_shown_by(&first, read.branch, &self.shared)? {
+                    let branches = matches!(change, Change::Edit(..) | Change::Undo);
+                    if branches && at.is_alone() && self.note_late(&mut at)$($now)*?.is_none() {
                         continue;
                     }
+                    let Some(mut writing) = change.make((&seen, &at), id)? else {
+                        return Ok(Appended::new(0..0));
+                    };
+                    let error = match self.memory.append_with(&mut writing.append)$($now)* {
+                        Ok(mut appended) if appended.repeated => {
+                            let (_, at) = self.seen(&read)$($now)*?;
+                            locate(&mut appended, &at);
+                            return Ok(appended);
+                        }
+                        Ok(appended) => return Ok(self.changed_by(writing, appended, &at)),
+                        Err(error) => error,
+                    };
+                    let version = writing.document.map(|_| at.document.stored);
+                    match (error.kind(), change) {
+                        (ErrorKind::Conflict { .. }, _) => writing.refused.map_or(Ok(()), Err)?,
+                        (ErrorKind::SlotConflict, Change::Append(_)) if met != version => {
+                            met = version; // met again, another slot is the reason
+                        }
+                        _ => return Err(error),
+                    }
+                }
+                Err(others_change_all_the_time())
+            }
+
+            /// Before the first branch is made, notes which of the newest results came late, and
+            /// returns them: what a branch leaves may hold that of a call which it shares. `None`
+            /// if others have spoken since this was read.
+            $($async)* fn note_late(&self, at: &mut Standing) -> Result<Option<Records>> {
+                let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
+                let is_same = (tail.end, tail.incarnation) == (at.end, at.document.incarnation);
+                let records = tail.records.iter().map(|it| (it.position(), it.message()));
+                Arc::make_mut(&mut at.document).note_late(records);
+                Ok(is_same.then_some(tail.records))
+            }
+
+            /// Reads a branch; of a memory that keeps none what it holds.
+            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
+                if check(&self.memory.limits()).is_err() {
+                    let all = self.memory.read_with(read)$($now)*?;
+                    let at = Standing::new(Arc::new(Document::unbranched()), None, all.end);
+                    return Ok((all, at));
+                }
+                'anew: for _ in 0..TRIES {
+                    let known = Arc::clone(&self.shared.lock().known);
+                    let known = Standing::new(known, read.branch, FAR);
+                    let first = self.memory.read_with(&known.first_read(read))$($now)*?;
+                    let Some(mut at) = self.stands(&known, read.branch, &first)? else { continue };
                     if at.is_alone() {
                         return Ok((first, at)); // all is as it is
                     }
-                    let mut reading = Reading::new(read, &at, &first)?;
-                    while let Some(next) = reading.next() {
-                        if !reading.take(&self.memory.read_with(&next)$($now)*?) {
+                    let mut late = first.picked().clone();
+                    if at.document.stored.is_none() {
+                        let Some(tail) = self.note_late(&mut at)$($now)*? else { continue };
+                        late = tail;
+                    }
+                    let mut parts = Vec::new();
+                    for (span, next) in at.reads(read, first.start) {
+                        let part = if parts.is_empty() {
+                            first.clone()
+                        } else {
+                            self.memory.read_with(&next)$($now)*?
+                        };
+                        if part.incarnation != first.incarnation {
                             continue 'anew;
                         }
+                        parts.push((span, part));
                     }
-                    let shown = at.with_late(reading.shown, &first);
-                    return Ok((shown, at));
+                    return Ok((at.shown(read, &first, &parts, &late)?, at));
                 }
-                let text = "others make branches all the time";
-                Err(Error::new(ErrorKind::Storage, "read", text))
-            }
-
-            $($async)* fn read_on(&self, read: &Read) -> Result<Snapshot> {
-                if !keeps(&self.memory.limits()) {
-                    return self.memory.read_with(read)$($now)*;
-                }
-                read.check()?;
-                self.seen(read)$($now)*.map(|(snapshot, _)| snapshot)
+                Err(others_change_all_the_time())
             }
 
             $($async)* fn append_on(&self, append: &mut Append) -> Result<Appended> {
                 let limits = self.memory.limits();
-                if !keeps(&limits) {
+                if check(&limits).is_err() {
                     return self.memory.append_with(append)$($now)*;
                 }
-                if append.branch.is_some_and(|on| on.fork.is_some()) {
-                    self.note_late()$($now)*?; // of what came while its turn ran
+                append.check(&limits)?;
+                let mut appended = self.write(&Change::Append(append))$($now)*?;
+                append.messages.clear();
+                if append.slots.is_empty() {
+                    appended.version = None;
                 }
-                let (read, mut tries) = (Writing::read(append), 0);
-                loop {
-                    let (seen, at) = self.seen(&read)$($now)*?;
-                    let mut writing = Writing::new(append, (&seen, &at), &limits)?;
-                    match self.memory.append_with(&mut writing.append)$($now)* {
-                        Ok(mut appended) => {
-                            if appended.repeated {
-                                let (_, at) = self.seen(&read)$($now)*?;
-                                locate(&mut appended, &at);
-                            } else {
-                                appended = writing.done(appended, append, &at, &self.shared);
-                            }
-                            append.messages.clear();
-                            return Ok(appended);
-                        }
-                        Err(error) if writing.may_meet_branches(&error) => {
-                            let (_, now) = self.seen(&read)$($now)*?;
-                            if now.known.version == at.known.version {
-                                return Err(error); // another slot was the reason
-                            }
-                        }
-                        Err(error) => writing.failed(error, tries)?,
-                    }
-                    tries += 1;
-                }
+                Ok(appended)
             }
 
             $($async)* fn evict_on(&self, before: u64) -> Result<u64> {
-                if !keeps(&self.memory.limits()) {
-                    return self.memory.evict(before)$($now)*;
-                }
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
                 let last = before.min(at.spans.len()).checked_sub(1);
                 let Some(last) = last.and_then(|it| at.spans.to_conversation(it)) else {
@@ -385,31 +439,6 @@ macro_rules! over {
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await]);
-
-/// Returns a branch in the making that shares so many messages with the one that was read.
-fn fork(at: &Standing, shared: u64, keep: u64) -> On {
-    let from = at.known.id(at.line);
-    On { id: Incarnation::random(), fork: Some(Fork { from, at: shared, keep }) }
-}
-
-/// Returns the branches on which something was said, and the current one.
-fn branches(at: &Standing) -> Vec<Branch> {
-    let known = &at.known;
-    let document = &known.document;
-    let lines = document.lines.iter().enumerate();
-    let shown = lines.filter(|(i, line)| *i == document.current || !line.is_empty());
-    let branches = shown.filter_map(|(i, line)| {
-        let (spans, begins) = (document.spans(i, at.end), line.begins());
-        Some(Branch {
-            id: known.id(i)?,
-            parent: known.id(line.parent).filter(|_| i > 0),
-            own: begins..spans.len(),
-            records: spans.behind(begins),
-            is_current: i == document.current,
-        })
-    });
-    branches.collect()
-}
 
 impl BranchView {
     /// Returns the current branch of this conversation.
@@ -432,15 +461,14 @@ impl ChatMemory for BranchView {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let mut append = Append { expected, ..Append::default() };
-        append.messages.clone_from(batch);
+        let mut append = Append { expected, ..Append::new(batch.iter().cloned()) };
         let appended = self.append_on(&mut append)?;
         batch.clear();
         Ok(appended.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.read_on(&Read { before, ..Read::newest(n) })
+        self.read_with(&Read { before, ..Read::newest(n) })
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -456,7 +484,7 @@ impl ChatMemory for BranchView {
     }
 
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.read_on(read)
+        self.seen(read).map(|(shown, _)| shown)
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
@@ -489,7 +517,7 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(self.read_on(read))
+        Box::pin(async move { self.seen(read).await.map(|(shown, _)| shown) })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
@@ -498,11 +526,5 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
 
     fn limits(&self) -> Limits {
         self.memory.limits()
-    }
-}
-
-impl<M: fmt::Debug + ?Sized> fmt::Debug for BranchView<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BranchView").field("memory", &&*self.memory).finish_non_exhaustive()
     }
 }

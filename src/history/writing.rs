@@ -1,131 +1,205 @@
-//! An append to one branch: what is to be appended to the conversation, and what came of it.
+//! A change of branches, and an append to one: what is to be appended to the conversation.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::document::{Document, SLOT};
-use super::reading::{Known, OWN, Shared, Standing, kept_as, system_of};
+use super::WithinGroup;
+use super::document::{Document, Line, SLOT};
+use super::reading::{OWN, Standing, kept_as, system_of};
+use super::spans::FAR;
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, Expected, Limits, On, Read, Since, SlotChange, forgotten};
+use crate::memory::{Append, Appended, Expected, On, Read, Since, SlotChange, forgotten};
 use crate::message::Message;
-use crate::pins::{self, Pins};
-use crate::record::{Records, SlotVersion, Snapshot};
+use crate::pins::{self, Pins, around, head_of};
+use crate::record::{Incarnation, Record, Records, Snapshot};
 use crate::summary::{self, Summaries};
+use crate::window::last_question;
 
-/// An append to a branch, as it is made to the conversation.
+/// What is done to a branch, or to which of them is current.
+pub(super) enum Change<'a> {
+    Append(&'a Append),
+    Edit(u64, &'a Append, WithinGroup),
+    Undo,
+    Redo,
+    Switch(Incarnation),
+}
+
+/// A change as it is appended to the conversation.
 pub(super) struct Writing {
     pub(super) append: Append,
     /// The branches as it leaves them, where it writes their slot.
-    document: Option<Document>,
+    pub(super) document: Option<Document>,
+    /// What the branch has from it on, or from the first message on that is another one.
+    pub(super) positions: Range<u64>,
     /// The error for who expects something else, unless the append was made before.
-    refused: Option<Error>,
+    pub(super) refused: Option<Error>,
 }
 
-/// The most appends of others that an append is made again for.
-const TRIES: u32 = 4096;
+/// The number of newest records among which the newest question is looked for first.
+pub(super) const FIRST: usize = 8;
 
-/// No conversation ends there: who expects it finds out whether an id is known, and no more.
-const NOWHERE: u64 = i64::MAX as u64;
-
-impl Writing {
-    /// Returns what shows where the append goes.
-    pub(super) fn read(append: &Append) -> Read {
-        let mut read = Read::newest(0);
-        let seen = append.since.and_then(|since| since.incarnation);
-        read.branch = append.branch.or_else(|| seen.map(On::branch));
-        if append.branch.is_some_and(|on| on.fork.is_some()) {
-            read.slots = OWN.map(String::from).into();
+impl Change<'_> {
+    /// Returns what it has to see of the branch.
+    pub(super) fn read(&self) -> Read {
+        match self {
+            Self::Append(append) => {
+                let may_branch = append.branch.is_some_and(|on| on.fork.is_some());
+                let own = if may_branch { &OWN[..] } else { &[] };
+                Read::newest(0).slots(own.iter().copied()).on(asked(append))
+            }
+            Self::Edit(position, ..) => {
+                Read::newest(0).slots(OWN).positions(around(*position)).references()
+            }
+            Self::Undo => Read::newest(FIRST).slots(OWN).references(),
+            Self::Redo | Self::Switch(_) => Read::newest(0),
         }
-        read
     }
 
-    /// Makes the append.
-    pub(super) fn new(
-        append: &Append,
+    /// Makes the change on what was read; `None` if there is nothing to change. A branch that this
+    /// makes has the id.
+    pub(super) fn make(
+        &self,
         (seen, at): (&Snapshot, &Standing),
-        limits: &Limits,
+        id: Incarnation,
+    ) -> Result<Option<Writing>> {
+        let mut document = Document::clone(&at.document);
+        let mut append = Append::default();
+        match self {
+            Self::Append(append) => return Writing::of_append(append, seen, at).map(Some),
+            Self::Edit(position, edit, within) => {
+                let place = place_in(seen, *position, *within)?;
+                let fork = Line { id: Some(id), at: place, ..Line::default() };
+                let line = document.fork(at.line, fork);
+                document.open(line, at.end);
+                document.make_current(line, place + 1);
+                append = (*edit).clone();
+            }
+            Self::Undo => {
+                let question = newest_question(seen);
+                document.undo(question.map(|(_, first)| first.position()), id);
+            }
+            Self::Redo => document.redo(),
+            Self::Switch(id) => {
+                let line = document.line(*id).ok_or_else(|| {
+                    Error::invalid("switch", "there is no such branch in this conversation")
+                })?;
+                if line != document.current {
+                    document.make_current(line, document.spans(line, at.end).len());
+                }
+            }
+        }
+        if document == *at.document {
+            return Ok(None);
+        }
+        append.expected = Some(at.end);
+        // It may have lost all that was said, and is still the same conversation.
+        append.since = Some(Since { incarnation: document.incarnation, newest: None });
+        let drawn = document.spans(document.current, at.end).common(&at.spans);
+        let positions = drawn..drawn + said(&append);
+        Writing::new(append, document, positions, (seen, at)).map(Some)
+    }
+}
+
+impl Writing {
+    /// Makes an append that leaves the branches so.
+    fn new(
+        mut append: Append,
+        document: Document,
+        positions: Range<u64>,
+        (seen, at): (&Snapshot, &Standing),
     ) -> Result<Self> {
-        append.check(limits)?;
-        let (version, line) = (at.known.version, at.line);
+        let new = at.document.lines.len();
+        if let Some(line) = document.lines.get(new) {
+            append = inheriting(append, (seen, at), (new, line.shares()))?;
+        }
+        let is_changed = document != *at.document;
+        if is_changed {
+            let expected = document.stored.map_or(Expected::Absent, Expected::Is);
+            append = append.set_slot(SLOT, document.content()?, expected);
+        }
+        let document = is_changed.then_some(document);
+        Ok(Self { append, document, positions, refused: None })
+    }
+
+    /// Makes what was appended to a branch an append to the conversation.
+    fn of_append(append: &Append, seen: &Snapshot, at: &Standing) -> Result<Self> {
         let mut made = Append { branch: None, since: None, ..append.clone() };
+        let (end, said) = (at.spans.len(), said(append));
+        let positions = end..end + said;
         if let Some(refused) = refused(append, at) {
             // What was appended before is recognised, whatever is expected of it.
             if append.id.is_none() {
                 return Err(refused);
             }
-            made.expected = Some(NOWHERE);
-            return Ok(Self { append: made, document: None, refused: Some(refused) });
+            made.expected = Some(FAR);
+            return Ok(Self { append: made, document: None, positions, refused: Some(refused) });
         }
         if let Some(since) = append.since {
             let newest = since.newest.and_then(|it| at.spans.to_conversation(it));
-            let incarnation = at.known.incarnation;
-            made.since = Some(Since { incarnation, newest });
+            made.since = Some(Since { incarnation: at.document.incarnation, newest });
         }
-        let (mut document, said) = (at.known.document.clone(), said(append));
+        let (mut document, mut line) = (Document::clone(&at.document), at.line);
+        let fork = at.fork.clone().filter(|_| !append.messages.is_empty() || append.writes_slots());
+        if let Some(fork) = fork {
+            line = document.fork(line, fork);
+        }
         let own = document.lines.get(line);
         let (awaits, kept) = own.map_or((false, 0), |line| (line.awaits, line.kept()));
-        let n = said.saturating_sub(kept);
-        let mut is_changed = at.is_new() && (!append.messages.is_empty() || append.writes_slots());
-        if is_changed {
-            made = inheriting(made, (seen, at), (line, at.spans.len() + kept))?;
-        }
+        let has_branches = document.stored.is_some() || line != at.line;
         made.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
-        let has_own = version.is_some() || is_changed;
-        made = parted(made, kept, has_own.then_some(line))?;
+        made = parted(made, kept, has_branches.then_some(line))?;
         let is_answer = awaits && is_answered(&append.messages);
-        if n > 0 && (is_answer || document.must_change(line)) {
-            document.extend(line, at.end, n);
-            is_changed = true;
+        if said > kept && (is_answer || document.must_change(line)) {
+            document.open(line, at.end);
         }
         if is_answer {
-            document.make_current(line, at.spans.len() + kept + 1);
+            document.make_current(line, end + kept + 1);
         }
-        let messages = made.messages.iter().filter(|message| !message.is_system());
-        let has_late = document.note_late((at.end..).zip(messages));
-        is_changed |= has_late && version.is_some();
-        if n > 0 || append.expected.is_some() {
+        if has_branches {
+            document.note_late((at.end..).zip(&made.messages));
+        }
+        if said > kept || append.expected.is_some() {
             made.expected = Some(at.end);
         }
-        if is_changed {
-            made = with_document(made, &document, version)?;
-        }
-        Ok(Self { append: made, document: is_changed.then_some(document), refused: None })
+        Self::new(made, document, positions, (seen, at))
     }
+}
 
-    /// Takes what came of it; returns what that is on the branch.
-    pub(super) fn done(
-        self,
-        mut appended: Appended,
-        append: &Append,
-        at: &Standing,
-        shared: &Mutex<Shared>,
-    ) -> Appended {
-        appended.positions = at.spans.len()..at.spans.len() + said(append);
-        if let Some(document) = self.document {
-            remember(shared, at, document, appended.version);
-        }
-        if append.slots.is_empty() {
-            appended.version = None;
-        }
-        appended
+/// Returns where a message is put in the place of another one.
+pub(super) fn place_in(seen: &Snapshot, position: u64, within: WithinGroup) -> Result<u64> {
+    if !(seen.start..seen.end).contains(&position) {
+        let text = format!("there is no message at position {position}");
+        return Err(Error::invalid("edit", text));
     }
+    let head = head_of(position, seen);
+    if head < position && within == WithinGroup::Fail {
+        let text = format!("the message at position {position} is a result of the call at {head}");
+        return Err(Error::invalid("edit", text));
+    }
+    Ok(head)
+}
 
-    /// Returns whether the reason may be that others have written the slot of branches.
-    pub(super) fn may_meet_branches(&self, error: &Error) -> bool {
-        error.kind() == ErrorKind::SlotConflict && self.document.is_some()
+/// Makes the read reach further back, if it is one of records that has not shown the newest
+/// question, nor that there is none; returns whether it does.
+pub(super) fn reaches_further(read: &mut Read, seen: &Snapshot) -> bool {
+    let is_short = read.n > 0 && newest_question(seen).is_none() && !seen.is_complete();
+    if is_short {
+        read.n = read.n.saturating_mul(4);
     }
+    is_short
+}
 
-    /// Returns the error, unless the append is to be made again, on what others have appended.
-    pub(super) fn failed(self, error: Error, tries: u32) -> Result<()> {
-        match (error.kind(), self.refused) {
-            (ErrorKind::Conflict { .. }, Some(refused)) => Err(refused),
-            (ErrorKind::Conflict { .. }, None) if tries < TRIES => Ok(()),
-            _ => Err(error),
-        }
-    }
+/// Returns the newest question, and the first of those that stand in a row with it.
+pub(super) fn newest_question(seen: &Snapshot) -> Option<(Record<'_>, Record<'_>)> {
+    let (question, is_whole) = last_question(&seen.records, 0, seen.records.len());
+    let first = question.first().filter(|_| is_whole || seen.is_complete());
+    let (first, last) = (seen.records.get(*first?)?, seen.records.get(*question.last()?)?);
+    Some((last, first))
+}
+
+/// Returns the branch that an append asks for.
+fn asked(append: &Append) -> Option<On> {
+    append.branch.or_else(|| append.since?.incarnation.map(On::branch))
 }
 
 /// Returns the number of messages that have positions.
@@ -135,8 +209,7 @@ fn said(append: &Append) -> u64 {
 
 /// Returns the error of an append that expects another branch, or another end of it, than there is.
 fn refused(append: &Append, at: &Standing) -> Option<Error> {
-    let asked = Writing::read(append).branch;
-    if asked.is_some_and(|on| at.known.id(at.line) != Some(on.id)) {
+    if asked(append).is_some_and(|on| at.id() != Some(on.id)) {
         return Some(forgotten());
     }
     let actual = at.spans.len();
@@ -149,64 +222,41 @@ fn refused(append: &Append, at: &Standing) -> Option<Error> {
 /// append if it has all of it, else the first one that has.
 pub(super) fn locate(appended: &mut Appended, at: &Standing) {
     let Range { start, end } = appended.positions;
-    let (document, nowhere) = (&at.known.document, at.spans.count_before(start));
+    let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
-    for number in [at.line].into_iter().chain(0..document.lines.len()).filter(|_| start < end) {
-        let line = document.lines.get(number).filter(|it| it.first() == Some(start));
+    for number in [at.line].into_iter().chain(0..at.document.lines.len()).filter(|_| start < end) {
+        let line = at.document.lines.get(number).filter(|it| it.is_first(start));
         let kept = line.map_or(0, |line| line.keep);
-        let spans = document.spans(number, at.end);
+        let spans = at.document.spans(number, at.end);
         // Behind a question that was answered anew another branch has another answer.
         let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));
         if let Some(found) = spans.to_branch(start).filter(is_whole) {
             appended.positions = found - kept..found + end - start;
-            appended.branch = at.known.id(number).map(On::branch);
+            appended.branch = at.document.id(number).map(On::branch);
             return;
         }
     }
 }
 
-/// Returns the append with the slot of branches.
-pub(super) fn with_document(
-    append: Append,
-    document: &Document,
-    version: Option<SlotVersion>,
-) -> Result<Append> {
-    let expected = version.map_or(Expected::Absent, Expected::Is);
-    Ok(append.set_slot(SLOT, document.content()?, expected))
-}
-
-/// Remembers what was written, and goes on to look at what is current now.
-pub(super) fn remember(
-    shared: &Mutex<Shared>,
-    at: &Standing,
-    document: Document,
-    version: Option<SlotVersion>,
-) {
-    let mut shared = shared.lock();
-    let known = Known { document, version, incarnation: at.known.incarnation };
-    if shared.seen.is_some() && shared.seen == at.known.current() {
-        shared.seen = known.current();
-    }
-    shared.known = Arc::new(known);
-}
-
 /// Returns the append with what a branch takes along of the slots of the one that it is made on:
 /// the pins and the summary of what both share, and its system message.
-pub(super) fn inheriting(
+fn inheriting(
     mut append: Append,
     (seen, standing): (&Snapshot, &Standing),
-    (line, at): (usize, u64),
+    (line, shared): (usize, u64),
 ) -> Result<Append> {
-    if let Some(system) = &standing.system {
-        append = append.set_slot(system_of(line), system.content(), Expected::Any);
-    }
-    let shared = Snapshot::new(0..at, Records::default()).with_slots(seen.slots().iter().cloned());
-    if let Some(content) = Pins::of(&shared)?.content()? {
-        append = append.set_slot(kept_as(pins::SLOT, line), content, Expected::Any);
-    }
-    if let Some(summaries) = Summaries::of(&shared)? {
-        let content = summaries.content()?;
-        append = append.set_slot(kept_as(summary::SLOT, line), content, Expected::Any);
+    let slots = seen.slots().iter().cloned();
+    let shared = Snapshot::new(0..shared, Records::default()).with_slots(slots);
+    let system = standing.system.as_ref().map(|system| system.content().to_vec());
+    let summary = Summaries::of(&shared)?.map(Summaries::content).transpose()?;
+    for (name, content) in [
+        (system_of(line), system),
+        (kept_as(pins::SLOT, line), Pins::of(&shared)?.content()?),
+        (kept_as(summary::SLOT, line), summary),
+    ] {
+        if let Some(content) = content {
+            append = append.set_slot(name, content, Expected::Any);
+        }
     }
     Ok(append)
 }

@@ -7,6 +7,7 @@ mod inspect;
 mod kills;
 #[cfg(all(feature = "async", feature = "sqlite"))]
 mod model;
+mod others;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

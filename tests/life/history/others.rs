@@ -1,0 +1,131 @@
+//! What others do between the reads of a change, and how little a view reads.
+
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use memory_prompt::conversation::Scripted;
+use memory_prompt::history::BranchView;
+use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::message::ToolMessage;
+use memory_prompt::record::{SlotVersion, Snapshot};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, MemoryPrompt, Message, Result,
+    ToolCall, Window,
+};
+
+/// A memory that tells what was read of it, and lets somebody else in behind one of the reads.
+#[derive(Debug, Default)]
+struct Watched {
+    memory: DefaultChatMemory,
+    reads: Mutex<Vec<Read>>,
+    behind: Mutex<Option<(usize, Message)>>,
+}
+
+impl ChatMemory for Watched {
+    fn id(&self) -> &MemoryId {
+        self.memory.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        self.memory.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.memory.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.memory.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        self.memory.clear()
+    }
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.memory.append_with(append)
+    }
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        let seen = self.memory.read_with(read);
+        let mut reads = self.reads.lock().unwrap();
+        if let Some((_, late)) = self.behind.lock().unwrap().take_if(|it| it.0 == reads.len()) {
+            self.memory.add(late)?;
+        }
+        reads.push(read.clone());
+        seen
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.memory.slots()
+    }
+    fn limits(&self) -> Limits {
+        self.memory.limits()
+    }
+}
+
+/// A conversation in which the result of a call is still to come, and what it is.
+fn waiting() -> (Arc<Watched>, Message) {
+    let result = |text: &str| ToolMessage::new("c1", "pay", text).with_attribute("turn:call", "t1");
+    let memory = Arc::new(Watched::default());
+    let said = [
+        Message::user("Pay Ann."),
+        Message::ai_calls([ToolCall::new("c1", "pay", "{}")]),
+        result("still running").stand_in().into(),
+        Message::ai("It takes a while."),
+        Message::user("And the weather?"),
+        Message::ai("Sunny."),
+    ];
+    memory.add_all(said).unwrap();
+    (memory, result("PAID").into())
+}
+
+/// A result that came between two reads of the change that made the first branch was on none but
+/// the branch that was left: the model was told for ever that the payment runs.
+#[test]
+fn a_late_result_that_comes_in_the_middle_of_the_first_change_is_on_its_branch() {
+    for change in ["edit", "undo", "regenerate"] {
+        for behind in 0.. {
+            let (memory, late) = waiting();
+            *memory.behind.lock().unwrap() = Some((behind, late));
+            let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
+            let chat = Conversation::new(prompt.with_branches(), Scripted::new().says("Rainy."));
+            match change {
+                "edit" => drop(chat.prompt().edit(4, Message::user("And in Rome?")).unwrap()),
+                "undo" => drop(chat.undo().unwrap().unwrap()),
+                _ => drop(chat.regenerate().unwrap()),
+            }
+            if memory.behind.lock().unwrap().is_some() {
+                assert!(behind > 1, "{change} reads {behind} times");
+                break;
+            }
+            let shown = chat.prompt().memory().messages().unwrap();
+            let shown: Vec<_> = shown.iter().map(Message::text).collect();
+            let expected = match change {
+                "edit" => &["And in Rome?"][..],
+                "undo" => &[],
+                _ => &["And the weather?", "Rainy."],
+            };
+            assert_eq!(shown[4..], *expected, "{change}, behind read {behind}");
+            assert_eq!(shown[2], "PAID", "{change}, behind read {behind}");
+        }
+    }
+}
+
+/// A server makes its view for each request: each change read the newest 256 messages anew, and
+/// each append all late results.
+#[test]
+fn a_view_reads_no_more_than_it_needs() {
+    let (memory, late) = waiting();
+    let view = |memory: &Arc<Watched>| BranchView::new(Arc::clone(memory));
+    view(&memory).add(late).unwrap();
+    view(&memory).edit(4, Message::user("And in Rome?")).unwrap();
+    assert_eq!(view(&memory).messages().unwrap()[2].text(), "PAID");
+    memory.reads.lock().unwrap().clear();
+
+    view(&memory).undo().unwrap().unwrap();
+    view(&memory).redo().unwrap().unwrap();
+    view(&memory).edit(4, Message::user("And in Lima?")).unwrap();
+    let most = memory.reads.lock().unwrap().drain(..).map(|read| read.n).max();
+    assert!(most < Some(256), "{most:?} messages");
+
+    view(&memory).add(Message::ai("Foggy.")).unwrap();
+    view(&memory).variants(4).unwrap();
+    let reads = std::mem::take(&mut *memory.reads.lock().unwrap());
+    assert!(reads.iter().all(|read| read.positions.is_empty()), "{reads:?}");
+}
