@@ -145,7 +145,8 @@ impl Standing {
             shown = shown.with_picked(picked, lost);
         }
         let mut all = [first].into_iter().chain(parts.iter().map(|(_, part)| part));
-        shown = shown.with_references(all.any(Snapshot::has_references));
+        let is_late = read.references && !late.is_empty();
+        shown = shown.with_references(is_late || all.any(Snapshot::has_references));
         self.place_late(&mut shown, late);
         Ok(shown)
     }

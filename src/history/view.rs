@@ -329,7 +329,7 @@ macro_rules! over {
                         continue;
                     }
                     let branches = matches!(change, Change::Edit(..) | Change::Undo);
-                    if branches && at.is_alone() && self.note_late(&mut at)$($now)*?.is_none() {
+                    if branches && at.is_alone() && self.note_late(&mut at, true)$($now)*?.is_none() {
                         continue;
                     }
                     let Some(mut writing) = change.make((&seen, &at), id)? else {
@@ -359,8 +359,13 @@ macro_rules! over {
             /// Before the first branch is made, notes which of the newest results came late, and
             /// returns them: what a branch leaves may hold that of a call which it shares. `None`
             /// if others have spoken since this was read.
-            $($async)* fn note_late(&self, at: &mut Standing) -> Result<Option<Records>> {
-                let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
+            $($async)* fn note_late(
+                &self,
+                at: &mut Standing,
+                references: bool,
+            ) -> Result<Option<Records>> {
+                let tail = Read { references, ..Read::newest(TAIL) };
+                let tail = self.memory.read_with(&tail)$($now)*?;
                 let is_same = (tail.end, tail.incarnation) == (at.end, at.document.incarnation);
                 let records = tail.records.iter().map(|it| (it.position(), it.message()));
                 Arc::make_mut(&mut at.document).note_late(records);
@@ -384,7 +389,8 @@ macro_rules! over {
                     }
                     let mut late = first.picked().clone();
                     if at.document.stored.is_none() {
-                        let Some(tail) = self.note_late(&mut at)$($now)*? else { continue };
+                        let tail = self.note_late(&mut at, read.references)$($now)*?;
+                        let Some(tail) = tail else { continue };
                         late = tail;
                     }
                     let mut parts = Vec::new();
@@ -412,8 +418,8 @@ macro_rules! over {
                 append.check(&limits)?;
                 let mut appended = self.write(&Change::Append(append))$($now)*?;
                 append.messages.clear();
-                if append.slots.is_empty() {
-                    appended.version = None;
+                if append.slots.is_empty() && !appended.repeated {
+                    appended.version = None; // of the slot of branches
                 }
                 Ok(appended)
             }
