@@ -1,4 +1,4 @@
-//! The counter of a budget, with pictures counted by the rule of the provider that they are for.
+//! A counter that counts pictures by the rule of the prompt's provider.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::provider::Row;
 use crate::token::{Overhead, TokenCounter, media_tokens};
 use crate::tool::Tool;
 
-/// A counter that counts pictures as the provider of a row does, where their dimensions are known
-/// and the counter has no way of its own.
+/// Counts pictures as the provider does, if their dimensions are known and the counter has no way
+/// of its own.
 pub(super) struct Priced {
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) row: Row,
@@ -28,7 +28,7 @@ impl TokenCounter for Priced {
         let own = self.counter.count(message)?;
         let has_picture = parts(message).any(|part| matches!(part, Part::Image(_)));
         let by_default = |row| ByDefault { counter: &*self.counter, row }.count(message);
-        // One that counts messages in another way knows best what they hold.
+        // A counter with its own way to count messages knows best what is in them.
         if has_picture && by_default(None)? == own { by_default(Some(&self.row)) } else { Ok(own) }
     }
 
@@ -45,7 +45,7 @@ impl TokenCounter for Priced {
     }
 }
 
-/// The same counter, which counts messages by the sum of what they hold.
+/// The same counter, but it counts a message as the sum of its parts.
 struct ByDefault<'a> {
     counter: &'a dyn TokenCounter,
     row: Option<&'a Row>,
