@@ -13,10 +13,10 @@ use crate::record::{Incarnation, Slot};
 /// Many conversations, each under its id, for async code.
 ///
 /// The contract is that of [`ChatMemoryStore`](super::ChatMemoryStore), and that of
-/// [`AsyncChatMemory`] about futures that are dropped.
+/// [`AsyncChatMemory`] about dropped futures.
 pub trait AsyncChatMemoryStore: Debug + Send + Sync {
-    /// Returns the memory of the conversation under this id. There is nothing to wait for: it asks
-    /// no server.
+    /// Returns the memory of the conversation under this id. This is not async, since it asks no
+    /// server.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>>;
 
-    /// Forgets the conversation under this id; returns whether there was one.
+    /// Deletes the conversation under this id; returns whether there was one.
     ///
     /// # Errors
     ///
@@ -87,8 +87,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
-    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`:
-    /// what lies beside the records of many conversations, without reading those.
+    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`.
+    /// This reads the slots of many conversations without their records.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         })
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
-    /// that begin meanwhile may stay.
+    /// Deletes the conversations whose ids begin with this text; returns how many there were.
+    /// Conversations that begin during the call may stay.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         })
     }
 
-    /// Begins a conversation under this id whose first record will have the position `start`: to go
-    /// on with one that was kept elsewhere. Its incarnation is this one, or a new one.
+    /// Begins a conversation under this id whose first record will have the position `start`, in
+    /// order to continue one that was kept elsewhere. It gets this incarnation, or a new one.
     ///
     /// # Errors
     ///
@@ -230,13 +230,13 @@ forward! {
     impl['a] for Arc<dyn AsyncChatMemoryStore + 'a>,
 }
 
-/// Comfort for users of an [`AsyncChatMemoryStore`]: the twin of
+/// Convenience methods for users of an [`AsyncChatMemoryStore`]: the twin of
 /// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not
 /// implement it yourself.
 pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
-    /// Copies the conversations whose ids the filter wants to another store.
+    /// Copies the conversations whose ids pass the filter to another store.
     ///
-    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    /// See [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ async fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots)).await?;
-    // There is none if it was deleted since it was listed.
+    // `None` if it was deleted after it was listed.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
