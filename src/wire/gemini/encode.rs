@@ -1,4 +1,4 @@
-//! Messages as `generateContent` takes them.
+//! Writes messages for `generateContent`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -46,7 +46,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Returns an element for each user message, each run of answers, and each run of results.
+    /// Returns one element per user message, per run of answers, and per run of results.
     fn contents<'s>(&self, sent: &'s [Sent<'_>], losses: &mut Losses) -> Vec<BorrowedValue<'s>> {
         let mut said: Vec<(&'s Sent<'_>, Vec<Object<'s>>)> = Vec::new();
         let mut is_first = true;
@@ -59,7 +59,7 @@ impl Writer<'_> {
             }
         }
         let mut contents = Vec::new();
-        // The calls of the element before.
+        // The calls of the previous element.
         let mut asked: Vec<&ToolCall> = Vec::new();
         let kind = |sent: &Sent<'_>| (sent.message.is_tool(), sent.message.is_user());
         for run in said.chunk_by_mut(|(a, _), (b, _)| kind(a) == kind(b) && !a.message.is_user()) {
@@ -77,7 +77,7 @@ impl Writer<'_> {
         contents
     }
 
-    /// Writes what a user or the model says.
+    /// Writes the parts of a user message or an answer.
     fn said<'s>(
         &self,
         parts: &mut Vec<Object<'s>>,
@@ -115,7 +115,7 @@ impl Writer<'_> {
                         AiPart::Content(part) => match self.part(part) {
                             Some(object) => parts.push(object),
                             None if part.as_text().is_some() => {}
-                            // A placeholder would be what the model has said.
+                            // A placeholder would look like the model's own words.
                             None => sent.refuse(i, part, losses),
                         },
                         AiPart::Reasoning(reasoning) if is_foreign(FORMAT, &reasoning.extra) => {
@@ -136,10 +136,10 @@ impl Writer<'_> {
         }
     }
 
-    /// A part as it is; `None` for an empty text, and for what has no place.
+    /// Writes a part; `None` for an empty text, and for a part without a place in the format.
     fn part<'s>(&self, part: &'s Part) -> Option<Object<'s>> {
         match part {
-            // An empty text with a signature is how the API streams one, and goes back as it came.
+            // The API streams signatures on empty texts, which are sent back unchanged.
             Part::Text(part) => match kept(FORMAT, &part.extra) {
                 None if part.text.is_empty() => None,
                 kept => Some(Object::of([("text", (&part.text).into())]).kept(kept, &[])),
@@ -181,7 +181,7 @@ impl Writer<'_> {
         if call.is_none() && name.is_empty() {
             sent.refuse_all("a result without a tool's name", losses);
         }
-        // The API needs a name: of a stranger, the id says more than nothing.
+        // The API needs a name. If it is unknown, the id is better than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
         let (mut texts, mut media) = (Vec::new(), Vec::new());
         for (i, part) in tool.content().parts().iter().enumerate() {
@@ -210,10 +210,10 @@ impl Writer<'_> {
     }
 }
 
-/// Results, each with the call that it answers, in the order of the calls; then those that answer
-/// none.
+/// Returns results, each with the call that it answers, in the order of the calls; then those
+/// without a call.
 ///
-/// If several calls have one id, the results count one by one.
+/// If several calls have the same id, their results are matched in order.
 fn in_order_of_calls<'a, T>(
     asked: &[&'a ToolCall],
     results: Vec<(T, &'a ToolMessage)>,
@@ -232,7 +232,6 @@ fn in_order_of_calls<'a, T>(
     ordered
 }
 
-/// A text; `None` for an empty one.
 fn text_part(text: &str) -> Option<Object<'_>> {
     (!text.is_empty()).then(|| Object::of([("text", text.into())]))
 }
@@ -246,7 +245,7 @@ fn thought(reasoning: &Reasoning) -> Object<'_> {
     Object::of(own).kept(kept(FORMAT, &reasoning.extra), &[])
 }
 
-/// Media, with the resolution at which they are to be looked at.
+/// Media, with the resolution at which the model should see them.
 fn media_part<'a>(
     media: &'a Media,
     location: Location<'a>,
@@ -269,15 +268,15 @@ fn media_part<'a>(
     object.kept(kept, &["inlineData", "fileData"])
 }
 
-/// The place from which media come.
+/// Where media come from.
 #[derive(Clone, Copy)]
 enum Location<'a> {
     Inline { media_type: &'a str, data: &'a str },
     File { media_type: Option<&'a str>, uri: &'a str },
 }
 
-/// Data as it is sent; `None` if the API answers "Unsupported MIME type": documents of office
-/// programs, and images that it does not read.
+/// Inline data; `None` for types that the API refuses with "Unsupported MIME type": office
+/// documents, and some kinds of images.
 fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
     let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
     (!is_unread(media_type)).then_some(Location::Inline { media_type, data })
@@ -300,7 +299,7 @@ fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
     (!is_refused).then_some(Location::File { media_type, uri })
 }
 
-/// Returns where the API finds these media; `None` for data of which nobody knows what it is.
+/// Returns where the API finds these media; `None` for data of unknown type.
 fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
@@ -314,14 +313,14 @@ fn location(media: &Media) -> Option<Location<'_>> {
     })
 }
 
-/// Returns whether the API knows this call by its id: not where we made it up, of which the `null`
-/// beside it reminds us.
+/// Returns whether the API knows this call by its id. An id that this crate made up is marked by a
+/// `null` in `extra`.
 fn has_id(call: &ToolCall) -> bool {
     let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("functionCall")?.get("id"));
     !call.id.is_empty() && kept.is_none()
 }
 
-/// The words of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
+/// The response of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
 fn response<'s>(
     tool: &'s ToolMessage,
     shape: Option<&str>,
@@ -330,7 +329,7 @@ fn response<'s>(
     let said = match (shape, tool.content()) {
         (_, Content::Parts(_)) => texts.into(),
         (None, Content::Text(text)) => text.into(),
-        // What came as an object goes back as one, if it still is one.
+        // A response that came as an object is sent back as one, if it still is one.
         (Some(shape), Content::Text(text)) => match serde_json::from_str(text) {
             Ok(whole @ Value::Object(_)) if shape == WHOLE => return BorrowedValue::Value(whole),
             Ok(value) => BorrowedValue::Value(value),
@@ -341,8 +340,8 @@ fn response<'s>(
     Object::of([(key, said)]).into()
 }
 
-/// Media that a result may hold: data, and what lies in Google's storage or was given to its Files
-/// API; other addresses are refused.
+/// Media that a result may hold: data, and files in Google's storage or its Files API. Other
+/// addresses are refused.
 fn result_media(part: &Part) -> Option<Object<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;
