@@ -228,7 +228,7 @@ pub enum Provider {
     /// | Qwen, Phi, DeepSeek, Granite | need none of this | [`Vllm`](Self::Vllm) or [`LlamaCpp`](Self::LlamaCpp) |
     ///
     /// The templates of Gemma 1 to 3n, Llama 2 and Mistral's first two have no tools at all: they
-    /// refuse a tool group, or drop it silently, whatever its order.
+    /// refuse a tool group in any order, or drop it silently.
     ///
     /// ```
     /// use memory_prompt::provider::Row;

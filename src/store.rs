@@ -13,7 +13,7 @@
 //! - in memory: nothing that ends the process;
 //! - SQLite: a power cut; with `Durability::Process` only a crash of the process, but ten to fifty
 //!   times faster;
-//! - Redis: whatever the server's settings guarantee. With `appendonly yes` and
+//! - Redis: as much as the server's settings guarantee. With `appendonly yes` and
 //!   `appendfsync always` that is a crash of the server, with `everysec` a crash minus the last
 //!   second or two; and the loss of a machine if its replica has the append, which `replicas` waits
 //!   for;
@@ -128,8 +128,8 @@ use crate::record::{Incarnation, Slot, Snapshot};
 /// - **A memory** can be asked for under any id, at no cost: nothing is written before the first
 ///   append, so asking for a memory creates no conversation. Two memories for one id are one
 ///   conversation.
-/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the
-///   bytes are. If the backend can't hold an id, asking for its memory is an error.
+/// - **Ids** are opaque: ids that differ in any one byte are different conversations. If the
+///   backend can't hold an id, asking for its memory is an error.
 /// - **A conversation exists** from its first append on, even if that was only a system message,
 ///   until it is deleted or purged. After a clear or an eviction it still exists, and its positions
 ///   continue.

@@ -60,7 +60,7 @@
 //! assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Length, Some("max_tokens")));
 //! assert_eq!(answer.usage.output, Some(4));
 //!
-//! // An error is not an answer, whatever its HTTP status is.
+//! // An error is not an answer, even with status 200.
 //! let body = r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#;
 //! let error = anthropic::answer(body).unwrap_err();
 //! assert!(matches!(error.kind(), ErrorKind::Refused { retryable: true, .. }));

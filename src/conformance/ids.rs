@@ -69,7 +69,8 @@ pub fn equal_messages_are_no_repetition<F: Fixture>(fixture: &F) {
     assert_eq!(memory.next_position().unwrap(), 5);
 }
 
-/// At least the newest 64 ids of a conversation are recognised, whatever is appended without an id.
+/// At least the newest 64 ids of a conversation are recognised, even if appends without an id come
+/// in between.
 pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     assert!(memory.limits().ids >= 64);
@@ -184,7 +185,7 @@ pub fn an_id_belongs_to_one_conversation<F: Fixture>(fixture: &F) {
     holds(&*two, 0..4);
 }
 
-/// Ids that differ in one byte are different ids, whatever the bytes.
+/// Ids that differ in any one byte are different ids.
 pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for names in hostile_names().chunks(60) {

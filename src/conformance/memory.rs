@@ -82,7 +82,7 @@ pub fn an_empty_batch_returns_an_empty_range_at_the_end<F: Fixture>(fixture: &F)
     holds(&*memory, 0..3);
 }
 
-/// A batch stays contiguous whatever other threads append at the same time, and nothing is lost.
+/// A batch stays contiguous while other threads append, and nothing is lost.
 pub fn batches_of_8_writers_stay_contiguous_and_none_is_lost<F: Fixture>(fixture: &F) {
     const BATCHES: u64 = 20;
     thread::scope(|scope| {
@@ -196,7 +196,7 @@ pub fn a_system_message_gets_no_position<F: Fixture>(fixture: &F) {
     assert_eq!(memory.add_all(batch).unwrap(), 0..2);
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be both.")));
     holds(&*memory, 0..2);
-    // It comes with every read, whatever records were asked for.
+    // It comes with every read, for any records.
     assert!(memory.read(Some(0), 5).unwrap().system.is_some());
 }
 
@@ -285,7 +285,7 @@ pub fn reading_before_a_position_ends_there<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A read is a consistent snapshot: no duplicates and no gaps, whatever is appended meanwhile.
+/// A read is a consistent snapshot: no duplicates and no gaps while others append.
 pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
     const READS: usize = 100;
     let done = [const { AtomicBool::new(false) }; 3];
@@ -406,7 +406,7 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
         let at = record.appended_at();
         assert!(before <= at && at <= after, "{before:?} {at:?} {after:?}");
     }
-    // A time never changes once it was read, whatever is done meanwhile.
+    // A time never changes once it was read, even after other operations.
     for round in 0..3 {
         later();
         for memory in [fixture.memory(ID), Arc::clone(&memory)] {

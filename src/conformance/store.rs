@@ -134,8 +134,7 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
     }
 }
 
-/// Ids are listed unchanged, whatever they contain, and ids that the backend does not take are
-/// refused.
+/// Ids are listed unchanged, even hostile ones, and ids that the backend does not take are refused.
 pub fn hostile_ids_are_listed_as_they_are<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let (expected, others) = hostile_ids(fixture);

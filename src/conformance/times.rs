@@ -12,7 +12,7 @@ fn ms(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-/// Each message keeps its own time, whatever the order of the times.
+/// Each message keeps its own time, in any order of the times.
 pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let far = 4_102_444_800_000; // 2100

@@ -11,7 +11,7 @@ use crate::record::{Cursor, Record, Records};
 
 /// The pieces of a prompt: ranges of the records that were read, and single messages.
 ///
-/// A range is two numbers, whatever its length, so its readers pass in the records.
+/// A range is two numbers, however long it is, so its readers pass in the records.
 #[derive(Clone, Default)]
 pub(crate) struct Pieces {
     /// Most prompts are a system message and one range.

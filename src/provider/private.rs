@@ -76,7 +76,7 @@ impl PrivateFields {
     /// No field.
     pub const NONE: Self = Self { all: false, listed: 0, from: 0 };
 
-    /// All fields, whatever their names.
+    /// All fields, under any name.
     pub const ALL: Self = Self { all: true, listed: 0, from: 0 };
 
     /// Returns the same fields and one more.

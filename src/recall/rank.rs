@@ -148,8 +148,8 @@ fn rank_answers(index: &Index, scores: &[f32], places: &[usize], hits: &mut BTre
     }
 }
 
-/// From this many messages on, chance can be told from a hit; and the standard deviations above the
-/// mean that are not chance.
+/// From this many messages on, a hit can be distinguished from chance; and the standard deviations
+/// above the mean that are needed.
 const TOLD_APART: usize = 40;
 const OUT: f32 = 2.85;
 /// The factor for the rank of the messages before and after a hit: what is sought is more often in

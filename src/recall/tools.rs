@@ -79,7 +79,7 @@ macro_rules! runs {
             ///
             /// # Errors
             ///
-            /// As [`ChatMemory::read_with`].
+            /// Same as [`ChatMemory::read_with`].
             pub fn run(
                 &self,
                 memory: &(impl ChatMemory + ?Sized),
@@ -92,7 +92,7 @@ macro_rules! runs {
             ///
             /// # Errors
             ///
-            /// As [`AsyncChatMemory::read_with`].
+            /// Same as [`AsyncChatMemory::read_with`].
             #[cfg(feature = "async")]
             pub async fn run_async(
                 &self,

@@ -20,14 +20,14 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::memory`](super::ChatMemoryStore::memory).
+    /// Same as [`ChatMemoryStore::memory`](super::ChatMemoryStore::memory).
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>>;
 
     /// Returns the next `n` ids after this one, or the first `n`.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::ids`](super::ChatMemoryStore::ids).
+    /// Same as [`ChatMemoryStore::ids`](super::ChatMemoryStore::ids).
     fn ids<'a>(
         &'a self,
         after: Option<&'a MemoryId>,
@@ -38,14 +38,14 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::delete`](super::ChatMemoryStore::delete).
+    /// Same as [`ChatMemoryStore::delete`](super::ChatMemoryStore::delete).
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>>;
 
     /// Deletes each conversation whose last append is older than this time; returns how many.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
+    /// Same as [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
 
     /// Returns the next `n` ids that begin with this text, after this one, or the first `n` of
@@ -53,7 +53,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::ids_with_prefix`](super::ChatMemoryStore::ids_with_prefix).
+    /// Same as [`ChatMemoryStore::ids_with_prefix`](super::ChatMemoryStore::ids_with_prefix).
     fn ids_with_prefix<'a>(
         &'a self,
         prefix: &'a str,
@@ -80,7 +80,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::info`](super::ChatMemoryStore::info).
+    /// Same as [`ChatMemoryStore::info`](super::ChatMemoryStore::info).
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         let _ = id;
         Box::pin(async { Err(unsupported("info")) })
@@ -92,7 +92,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::slots_with_prefix`](super::ChatMemoryStore::slots_with_prefix).
+    /// Same as [`ChatMemoryStore::slots_with_prefix`](super::ChatMemoryStore::slots_with_prefix).
     fn slots_with_prefix<'a>(
         &'a self,
         prefix: &'a str,
@@ -132,7 +132,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
+    /// Same as [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async move {
             check_prefix(prefix)?;
@@ -155,7 +155,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::restore`](super::ChatMemoryStore::restore).
+    /// Same as [`ChatMemoryStore::restore`](super::ChatMemoryStore::restore).
     fn restore<'a>(
         &'a self,
         id: &'a MemoryId,
@@ -240,7 +240,7 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    /// Same as [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
     fn copy_to(
         &self,
         other: &(impl AsyncChatMemoryStore + ?Sized),

@@ -63,10 +63,10 @@
 //!   readers see no gaps, and appends to one conversation wait for each other. Other conversations
 //!   don't wait.
 //! - An id, slots and times go into the same statement as the messages, without a further round
-//!   trip. The id is a unique row, so an append that is repeated undoes itself, whatever was
-//!   committed while it waited. The newest 64 ids of a conversation are kept, and older ones are
-//!   removed in the same statement. If another change wrote the slots of an append while it waited,
-//!   the append is retried once, with the conversation's row locked.
+//!   trip. The id is a unique row, so an append that is repeated undoes itself, even if the first
+//!   one was committed while it waited. The newest 64 ids of a conversation are kept, and older
+//!   ones are removed in the same statement. If another change wrote the slots of an append while
+//!   it waited, the append is retried once, with the conversation's row locked.
 //! - A read is one statement, and sees one moment, including slots and single records. Slots that
 //!   it does not name are not transferred.
 //! - Media from [`PostgresOptions::media_beside`] on are kept once in a conversation, beside its
@@ -154,9 +154,9 @@
 //! With the feature `postgres-tls`, a connection uses TLS if its address says `sslmode=require`, or
 //! if `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The server's
 //! certificate must then be signed by this authority, or by one that the operating system trusts,
-//! and must match the name in the address, whatever else the mode means. Other connections are not
-//! encrypted, not even in the mode `prefer`, which is the default, since most servers have a
-//! certificate that no authority signed.
+//! and must match the name in the address, even if the mode does not demand that. Other connections
+//! are not encrypted, not even in the mode `prefer`, which is the default, since most servers have
+//! a certificate that no authority signed.
 //!
 //! The password is bound to the channel if the server offers that (`SCRAM-SHA-256-PLUS`). A pool of
 //! your own may use TLS in another way:
@@ -250,7 +250,7 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// As [`PostgresOptions::open`].
+    /// Same as [`PostgresOptions::open`].
     pub async fn open(address: impl AsRef<str> + Send) -> Result<Self> {
         Self::options().open(address).await
     }
@@ -429,7 +429,7 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
         let place = "a pool of the caller's".to_owned();
         PostgresStore::over(Connections::over(pool, Security::Plain, place, &self)?).await

@@ -251,7 +251,7 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn open_cluster(addresses: &[impl AsRef<str> + Sync]) -> Result<Self> {
         Self::options().open_cluster(addresses).await
     }

@@ -228,7 +228,7 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
         let path = path.as_ref().to_owned();
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
@@ -260,7 +260,7 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
         let connections = Connections::shared(FileName::OwnConnection, connection, &self)?;
         Ok(SqliteStore { connections: Arc::new(connections) })

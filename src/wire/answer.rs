@@ -50,8 +50,8 @@ pub enum Stop {
     Refused,
     /// One of the request's stop sequences was generated.
     Sequence,
-    /// The model waits for the results of the calls in the message, whatever the provider's word
-    /// for this is.
+    /// The model waits for the results of the calls in the message. Providers have different words
+    /// for this.
     Calls,
     /// The limit of tokens or the end of the context was reached: the text may break off, and the
     /// arguments of the last call may be incomplete.

@@ -61,7 +61,7 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
         // A code is more specific than the type before it.
         code: words.iter().rev().find_map(|word| Code::of(word)),
         status,
-        // A request that is too large stays so, whatever type Groq gives it.
+        // A request that is too large stays so, even if Groq's type says otherwise.
         retryable: is_passing && status != Some(413) && !words.iter().any(|word| is_final(word)),
     };
     let parameter = parameter.map_or_else(String::new, |name| format!(" about `{name}`"));
@@ -83,8 +83,8 @@ fn violated(details: &Value) -> Option<&str> {
     details.find_map(|it| it.get(0)?.get("field")?.as_str())
 }
 
-/// Returns the error of a response with this status, whatever its body is: the JSON of an error, or
-/// a proxy's page.
+/// Returns the error of a response with this status, with any body: the JSON of an error, or a
+/// proxy's page.
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
     let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();

@@ -76,9 +76,9 @@ pub struct End {
 }
 
 impl End {
-    /// Notes a stop word, which may come before the end. Of several, the most severe is kept, in
-    /// whatever order they come: a reader of `stop` assumes that the answer is complete, so no word
-    /// may hide another one that says that it was cut off, or is unsafe.
+    /// Notes a stop word, which may come before the end. Of several, in any order, the most severe
+    /// is kept: a reader of `stop` assumes that the answer is complete, so no word may hide another
+    /// one that says that it was cut off, or is unsafe.
     pub(super) fn says(&mut self, word: Option<String>) {
         if word.as_deref().map(weight) > self.word.as_deref().map(weight) {
             self.word = word;

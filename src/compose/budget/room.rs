@@ -22,8 +22,8 @@ pub(super) struct TokenRoom<'a> {
     case: Case<'a>,
     counts: &'a mut Counts,
     tools: usize,
-    /// The most room for history, whatever else this prompt sends. A unit of more than half of it
-    /// may be left out alone.
+    /// The most room for history, independent of what else this prompt sends. A unit of more than
+    /// half of it may be left out alone.
     whole: usize,
     /// The tokens that are left for history in this prompt.
     left: usize,
@@ -209,7 +209,7 @@ impl<'a> TokenRoom<'a> {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
                         Some(self.counts.repair(name, message, counter)?)
                     }
-                    // These are made for each prompt anew, so their counts are not kept.
+                    // These are made again for each prompt, so their counts are not kept.
                     Origin::Adapted(_)
                     | Origin::Joined(_)
                     | Origin::Added

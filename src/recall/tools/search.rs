@@ -84,7 +84,7 @@ impl SearchHistory {
     /// Searches what is not stored yet by the same rules, as a separate conversation.
     fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
-        // Read all of it, whatever the search asks for.
+        // Read all of it, not only what the search asks for.
         let all = Snapshot::new(first.position()..last.position() + 1, staged.clone());
         let all = all.with_picked(staged.clone(), Vec::new());
         // The arguments of the call that runs this search contain its words; it would find itself.

@@ -21,7 +21,7 @@ impl CassandraOptions {
     ///
     /// # Errors
     ///
-    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] if an option is invalid.
+    /// Same as [`CassandraStore::open`], and [`ErrorKind::Invalid`] if an option is invalid.
     pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
         let addresses = addresses.as_ref();
         self.check()?;
@@ -44,7 +44,7 @@ impl CassandraOptions {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
         self.check()?;
         in_runtime("cassandra", "open")?;

@@ -1,4 +1,4 @@
-//! Appending: one statement, whatever the append contains.
+//! Appending: one statement, including everything that goes with the messages.
 //!
 //! A statement sees what was committed before it began, but may then wait for the row of its
 //! conversation while others change it. After the wait, conditions on that row are checked again in
@@ -360,8 +360,8 @@ fn state(tables: &Tables) -> String {
 
 /// Returns the same statement, which also finds the append's id.
 ///
-/// It writes without changing anything, and so waits for whatever the first append waited for: if
-/// that was a standby, and the append was abandoned, it is on the primary alone until then.
+/// It writes without changing anything, and so waits for the same as the first append: if that
+/// waited for a standby, and was abandoned, it is on the primary alone until then.
 fn state_of_id(tables: &Tables) -> String {
     let (state, append, key) = (state(tables), &tables.append, key("$1"));
     format!(

@@ -145,8 +145,8 @@ impl<'a> Exchange<'a> {
     ) -> Result<(Vec<SimpleQueryMessage>, T)> {
         // The whole gets slightly more time than a lock, so that the server reports a lock timeout.
         let (lock, whole) = (self.millis, self.millis * 21 / 20);
-        // Whatever the default level is, each statement must see what was committed before it
-        // began.
+        // Each statement must see what was committed before it began, even if the default level is
+        // another one.
         let mut start = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL statement_timeout = {whole}"

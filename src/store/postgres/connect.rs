@@ -27,7 +27,7 @@ use crate::store::retry::Retry;
 ///
 /// Each request is sent at once, as one statement or one transaction, and gets one answer. So it
 /// needs no session state, as transaction poolers demand, and a change is made whole or not at all,
-/// whatever is lost.
+/// even if a connection or an answer is lost.
 pub(super) struct Connections {
     pool: Pool,
     security: Security,

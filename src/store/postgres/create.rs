@@ -23,7 +23,8 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
         if are_there(&***client, tables).await? {
             return Ok(());
         }
-        // Each statement must see what others committed before it, whatever the default level is.
+        // Each statement must see what others committed before it, even if the default level is
+        // another one.
         let level = IsolationLevel::ReadCommitted;
         let transaction =
             client.build_transaction().isolation_level(level).start().await.map_err(failed)?;

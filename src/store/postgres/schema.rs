@@ -164,7 +164,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Returns a quoted literal that is correct whatever `standard_conforming_strings` is.
+/// Returns a quoted literal that is correct with any `standard_conforming_strings`.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }

@@ -9,8 +9,8 @@ use crate::store::common::fnv;
 /// that a change touches, including the list, is in one slot and changes in one step.
 pub(super) const SHARDS: RangeInclusive<u8> = 0..=u8::MAX;
 
-/// The shard is in braces, with no `{` before it, so that Redis takes it as the hash tag whatever
-/// the id contains. The id comes last and unchanged, so different ids have different keys.
+/// The shard is in braces, with no `{` before it, so that Redis takes it as the hash tag even if
+/// the id contains braces. The id comes last and unchanged, so different ids have different keys.
 #[derive(Clone)]
 pub(super) struct Keys {
     prefix: String,

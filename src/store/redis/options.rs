@@ -116,7 +116,7 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
         let (keys, info) = (self.keys()?, Self::info(address)?);
         in_runtime("redis", "open")?;
@@ -141,7 +141,7 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn open_cluster(self, addresses: &[impl AsRef<str> + Sync]) -> Result<RedisStore> {
         let keys = self.keys()?;
         let infos = addresses.iter().map(|address| Self::info(address.as_ref()));
@@ -158,7 +158,7 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
         self.external(Connection::One(connection)).await
     }
@@ -168,7 +168,7 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
         self.external(Connection::Cluster(connection)).await
     }

@@ -192,7 +192,7 @@ impl Waiting {
 }
 
 /// The lead, and the threads whose changes go into the same commit. The lead is passed on when this
-/// is dropped, for whatever reason.
+/// is dropped, even by a panic.
 struct Lead<'a> {
     queue: &'a Mutex<Queue>,
     group: VecDeque<Arc<Waiting>>,
