@@ -172,8 +172,8 @@ pub enum ErrorKind {
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
-    /// A provider returned an error instead of a message, or stopped an answer before anything was
-    /// said. The details are in the body, which the caller has: they may quote the request.
+    /// A provider answered with an error instead of a message, or stopped an answer before anything
+    /// was said. The details are in the body, which the caller has: they may quote the request.
     Refused {
         /// The provider's code: `overloaded_error`, `SAFETY`.
         code: Option<Code>,

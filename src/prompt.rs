@@ -30,8 +30,8 @@ pub use report::{
 /// A prompt shares its messages with the memory, so it is cheap to keep and to clone: to retry a
 /// failed request, send the same prompt again.
 ///
-/// As JSON, a prompt is the `messages` of Chat Completions, which most servers accept. If the
-/// prompt is for a provider of another format, serialising it is an error: send a
+/// As JSON, a prompt is the `messages` of Chat Completions, which most servers take. If the prompt
+/// is for a provider of another format, serialising it is an error: send a
 /// [`Request`](crate::wire::Request) instead. To store messages, write [them](Self::to_messages),
 /// in JSON or with a [`Codec`](crate::codec::Codec): that keeps the parts that are never sent to a
 /// provider.

@@ -205,16 +205,16 @@ pub enum Provider {
     /// A `LiteLLM` proxy.
     #[doc(alias = "LiteLLM")]
     LiteLlm,
-    /// Ollama's own API, which accepts nearly everything.
+    /// Ollama's own API, which takes nearly everything.
     Ollama,
-    /// vLLM, with a chat template that accepts most orders, as newer ones do: but not a late system
+    /// vLLM, with a chat template that takes most orders, as newer ones do: but not a late system
     /// message, nor a prompt without a user message.
     #[doc(alias = "VLLM")]
     Vllm,
     /// The server of llama.cpp, with such a template.
     #[doc(alias = "llama.cpp")]
     LlamaCpp,
-    /// Any other server of OpenAI's format: only what all of them accept, and no private fields.
+    /// Any other server of OpenAI's format: only what all of them take, and no private fields.
     OpenAiCompatible,
     /// A server that runs the model's own chat template, such as vLLM, llama.cpp and LM Studio, if
     /// the template wants user and model to alternate and refuses everything else.

@@ -60,7 +60,7 @@
 //!
 //! | kind | cause |
 //! |---|---|
-//! | [`Refused`](ErrorKind::Refused) | the server returned an error, or a redirect; with its status and code |
+//! | [`Refused`](ErrorKind::Refused) | the server answered with an error, or a redirect; with its status and code |
 //! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came |
 //! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off or stopped coming |
 //! | [`Codec`](ErrorKind::Codec) | the response is not an answer: not JSON, or a web page |

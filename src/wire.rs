@@ -1,4 +1,4 @@
-//! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider accepts, and a provider's
+//! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
 //! answer as a [`Message`].
 //!
 //! | module | format | a request's |
@@ -68,11 +68,11 @@
 //! ```
 //!
 //! Anything that is not an answer is an error, never an empty message: of kind
-//! [`Refused`](crate::ErrorKind::Refused) if the provider returned an error, failed, or stopped
-//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) if the answer is not
-//! there yet; [`Codec`](crate::ErrorKind::Codec) if it can't be read. An answer that was cut short
-//! is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model had
-//! nothing to say, as Claude ends some turns after a tool result, or for which a limit left no
+//! [`Refused`](crate::ErrorKind::Refused) if the provider answered with an error, failed, or
+//! stopped before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) if the answer is
+//! not there yet; [`Codec`](crate::ErrorKind::Codec) if it can't be read. An answer that was cut
+//! short is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model
+//! had nothing to say, as Claude ends some turns after a tool result, or for which a limit left no
 //! room: it is empty, and its `stop` is [`Stop::End`] or [`Stop::Length`].
 //!
 //! # Streams

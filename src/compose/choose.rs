@@ -342,8 +342,8 @@ impl<'a> Choosing<'a, '_> {
             return Ok(());
         }
         // A conversation without tools sends the last n messages and nothing else, unless none of
-        // them is sent at all, or a turn runs, whose last messages then are those that the user
-        // steered it with.
+        // them is sent at all, or a turn runs, since the user messages among them may then be ones
+        // that steer it.
         let counts_messages = self.turn.is_none()
             && !self.room.is_budget()
             && self.extras.summary.is_none()

@@ -20,7 +20,7 @@ use super::Provider;
 /// let mut row = Row::like(Provider::Anthropic, "our-gateway")?;
 /// row.private = PrivateFields::ALL.from(Provider::Anthropic);
 ///
-/// // A proxy that validates each field, and accepts two of them.
+/// // A proxy that validates each field, and takes two of them.
 /// let mut row = Row::like(Provider::OpenAiCompatible, "our-proxy")?;
 /// row.private =
 ///     PrivateFields::NONE.with(PrivateField::Prefix).with(PrivateField::CacheControl);

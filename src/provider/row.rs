@@ -72,14 +72,14 @@ pub struct Row {
     /// True if a system message may be among the other messages: OpenAI, Azure, xAI and Ollama
     /// document this. For all others it is false, also for a server that runs the model's own chat
     /// template: many of those answer 400 ("System message must be at the beginning"). For a model
-    /// whose template accepts it, use a row of your own.
+    /// whose template takes it, use a row of your own.
     ///
-    /// It is false for Anthropic. Claude Opus 4.8, and most later models, accept late system
+    /// It is false for Anthropic. Claude Opus 4.8, and most later models, take late system
     /// messages, but each must be directly behind a user message or tool results, before an answer
     /// or at the end, and not next to another one. An application that appends them only there sets
     /// this in a row [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8;
     /// older models answer 400, and according to public notes of the client's users, Sonnet 5 does
-    /// not accept them either.) It is not the default for such models because the composer does not
+    /// not take them either.) It is not the default for such models because the composer does not
     /// guarantee these places: it moves no system message, and a window, a pin or a late result may
     /// separate one from the message that it follows.
     ///
@@ -293,7 +293,7 @@ pub enum Ends {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blank {
-    /// None: any text is accepted.
+    /// None: any text is taken.
     #[default]
     Never,
     /// The empty text.

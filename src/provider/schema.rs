@@ -1,4 +1,4 @@
-//! The JSON schema of a tool, as far as a provider accepts it.
+//! The JSON schema of a tool, as far as a provider takes it.
 
 mod keywords;
 mod limits;
@@ -23,7 +23,7 @@ use plain::plain;
 use crate::message::Attributes;
 use crate::tool::Tool;
 
-/// The part of JSON schema that a provider accepts.
+/// The part of JSON schema that a provider takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// All of it.
@@ -37,7 +37,7 @@ pub(super) enum Taken {
     Listed,
 }
 
-/// A view of a tool's schema in the form that a provider accepts.
+/// A view of a tool's schema in the form that a provider takes.
 pub(super) struct Schema<'a> {
     pub(super) tool: &'a Tool,
     pub(super) taken: Taken,

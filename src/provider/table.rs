@@ -317,7 +317,7 @@ pub(super) const LITELLM: Row = Row {
     ..named("litellm", COMPATIBLE)
 };
 
-/// It renders its own templates, which accept any order. It has no field for a choice of tools.
+/// It renders its own templates, which take any order. It has no field for a choice of tools.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,

@@ -1,4 +1,4 @@
-//! The names of tools as a provider accepts them.
+//! The names of tools as a provider takes them.
 
 use std::borrow::Cow;
 

@@ -41,7 +41,7 @@
 //! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
 //!   its data. Reasoning of another format, or without a signature, is left out, since the API
 //!   refuses it. (Servers with this format that don't sign get their reasoning back.)
-//! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
+//! - A call id is written in the letters that the API takes, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, both in the call and in its result.
 //! - Pictures are written if they are base64 data in JPEG, PNG, GIF or WebP, an address, or a file
 //!   id; documents if they are base64 data in PDF or in any `text/` type, an address, or a file id.

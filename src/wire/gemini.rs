@@ -138,9 +138,9 @@ impl Contents<'_> {
         self
     }
 
-    /// Marks calls that Gemini did not make, so that Gemini 3 accepts them.
+    /// Marks calls that Gemini did not make, so that Gemini 3 takes them.
     ///
-    /// Gemini 3 returns 400 if the first call of an answer has no signature. Calls that another
+    /// Gemini 3 answers 400 if the first call of an answer has no signature. Calls that another
     /// model made, or that were recorded without their signatures, have none. For them Google
     /// documents the signature `skip_thought_signature_validator`, which this writes on the first
     /// call of each answer without a signature of its own. A prompt that was composed for Gemini,

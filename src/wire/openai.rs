@@ -42,7 +42,7 @@
 //! # What stands for what
 //!
 //! - A user message of plain text is a string, parts are a list. Base64 data become a `data:` URL;
-//!   a file stored at the provider is named by its id. OpenAI accepts only PDF here; the format can
+//!   a file stored at the provider is named by its id. OpenAI takes only PDF here; the format can
 //!   carry any file, so any file is sent.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
 //! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
@@ -128,7 +128,7 @@ impl Messages<'_> {
 
     /// Writes reasoning as `reasoning_content`, as DeepSeek and many others do.
     ///
-    /// DeepSeek returns 400 if an answer with tool calls comes back without the field, so such an
+    /// DeepSeek answers 400 if an answer with tool calls comes back without the field, so such an
     /// answer always has it, even if its reasoning is empty.
     #[must_use]
     pub fn reasoning_content(mut self) -> Self {

@@ -144,7 +144,7 @@ pub(super) fn is_passing(word: &str) -> bool {
 }
 
 /// Returns whether an error of this kind is permanent, even if the status is that of a transient
-/// one: OpenAI returns 429 if the credit is used up.
+/// one: OpenAI answers 429 if the credit is used up.
 pub(super) fn is_final(word: &str) -> bool {
     FINAL.contains(&word)
 }

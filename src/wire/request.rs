@@ -504,7 +504,7 @@ impl<'a> Request<'a> {
     ///
     /// let history = Snapshot::from_messages([Message::user("The weather?")]);
     /// let prompt = Composer::new().for_provider(Provider::OpenAi).compose_all(&history, &[])?;
-    /// let tools = [Tool::new("weather.v2", "The weather of a city.")]; // Gemini accepts the dot
+    /// let tools = [Tool::new("weather.v2", "The weather of a city.")]; // Gemini takes the dot
     /// let request = Request::new(&prompt).model("m").tools(&tools);
     ///
     /// let body = serde_json::to_value(&request)?;
@@ -518,8 +518,8 @@ impl<'a> Request<'a> {
         own.or_else(|| self.tools.iter().find(|tool| is_same_tool(name, tool.name())))
     }
 
-    /// Returns the request with tool names that the provider accepts; `None` if it accepts the
-    /// original ones.
+    /// Returns the request with tool names that the provider takes; `None` if it takes the original
+    /// ones.
     fn renamed(&self) -> Option<Self> {
         let rule = self.provider()?.row().tool_names;
         let is_taken = |tool: &Tool| tool.name().is_empty() || rule.allow(tool.name());
@@ -614,7 +614,7 @@ impl Serialize for Request<'_> {
     }
 }
 
-/// A prompt is the `messages` of Chat Completions, which most servers accept.
+/// A prompt is the `messages` of Chat Completions, which most servers take.
 ///
 /// If the prompt is for a provider of another format, serialising it is an error: send a
 /// [`Request`] instead. To store messages, write [them](Prompt::to_messages), not the prompt.

@@ -120,7 +120,7 @@ impl<P: Pieces> FormatStream<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider returned an error or
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error or
     /// failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if the piece can't be
     /// read, is out of order, or belongs to a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {

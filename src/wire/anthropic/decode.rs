@@ -44,9 +44,9 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider returned an error, or stopped
-/// before anything was said; the error does not repeat its text, which may quote the request.
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error, or
+/// stopped before anything was said; the error does not repeat its text, which may quote the
+/// request. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;

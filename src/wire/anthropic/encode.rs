@@ -282,7 +282,7 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns a call id in the letters that the API accepts. Other providers use dots and colons.
+/// Returns a call id in the letters that the API takes. Other providers use dots and colons.
 fn accepted(id: &str) -> Cow<'_, str> {
     let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(is_accepted) {

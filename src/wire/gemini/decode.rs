@@ -42,10 +42,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider returned an error, blocked the
-/// prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with
-/// the path to what can't be read. This includes several candidates: choose one, and pass its
-/// `content`.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error,
+/// blocked the prompt, or stopped before anything was said.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. This includes
+/// several candidates: choose one, and pass its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
     let mut body = Fields::of(named(unlisted(top.parse(json)?), top)?, top)?;
@@ -147,7 +147,7 @@ pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     Ok(first)
 }
 
-/// Wraps a single object in `parts` into a list: the API accepts both.
+/// Wraps a single object in `parts` into a list: the API takes both.
 fn one_is_a_list(fields: &mut Fields) {
     if let Some(part @ Value::Object(_)) = fields.get("parts").cloned() {
         fields.put("parts", Value::Array(vec![part]));
@@ -429,7 +429,7 @@ pub(super) fn camel_fields(value: Value, at: At) -> Result<Fields> {
 }
 
 /// Converts the names of an object's fields to camel case, as the API writes them. Google's Python
-/// client prints them in snake case, and the API accepts both.
+/// client prints them in snake case, and the API takes both.
 pub(super) fn camel(value: Value) -> Value {
     match value {
         Value::Object(fields) if fields.keys().any(|key| key.contains('_')) => {

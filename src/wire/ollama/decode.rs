@@ -44,7 +44,7 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the server returned an error;
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the server answered with an error;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if it says that it is not done;
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if it is not such a response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {

@@ -44,9 +44,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider returned an error, or stopped
-/// before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if it is
-/// not such a response, or has more than one choice (read the message of the one that you want).
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error, or
+/// stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path,
+/// if it is not such a response, or has more than one choice (read the message of the one that you
+/// want).
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(unlisted(top.parse(json)?), top)?;
@@ -182,7 +183,7 @@ fn function(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
 }
 
 fn part(value: Value, at: At) -> Result<Part> {
-    // Some servers accept plain strings in a list.
+    // Some servers take plain strings in a list.
     if let Value::String(text) = value {
         return Ok(Part::text(text));
     }
@@ -223,7 +224,7 @@ fn bare(source: Source, media_type: Option<String>, mut fields: Fields) -> Media
 
 fn image(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("image_url")? {
-        // Mistral accepts just the address.
+        // Mistral takes just the address.
         Value::String(url) => Fields::of(serde_json::json!({ "url": url }), fields.at)?,
         object => Fields::of(object, fields.at.key("image_url"))?,
     };
@@ -239,7 +240,7 @@ fn is_address(data: &str) -> bool {
 
 fn audio(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("input_audio")? {
-        // Mistral accepts just the data, or an address.
+        // Mistral takes just the data, or an address.
         Value::String(data) => {
             let (source, media_type) = if is_address(&data) || data.starts_with("data:") {
                 from_url(data)
@@ -270,7 +271,7 @@ fn file(mut fields: Fields) -> Result<Part> {
     let (source, media_type) = match (inner.text("file_id")?, inner.text("file_data")?) {
         (Some(id), None) => (Source::FileId(id), None),
         (None, Some(data)) => match from_url(data) {
-            // Base64 without a prefix; OpenRouter accepts an address here.
+            // Base64 without a prefix; OpenRouter takes an address here.
             (Source::Url(data), _) if !is_address(&data) => (Source::Base64(data), None),
             from_url => from_url,
         },

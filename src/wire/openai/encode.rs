@@ -74,7 +74,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the name, if the provider takes one, in the letters that OpenAI accepts.
+    /// Returns the name, if the provider takes one, in the letters that OpenAI takes.
     fn name<'n>(&self, name: Option<&'n str>) -> BorrowedValue<'n> {
         let is_refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
         match name.filter(|name| self.row.names && !name.is_empty()) {

@@ -154,7 +154,7 @@ fn is_signed(thought: &Value) -> bool {
     thought["signature"].as_str().is_some_and(|signature| !signature.is_empty())
 }
 
-/// Removes thoughts whose end did not arrive: Claude accepts none without a signature.
+/// Removes thoughts whose end did not arrive: Claude takes none without a signature.
 pub(super) fn without_unsigned(message: &mut Attributes) {
     if let Some(Value::Array(list)) = message.get_mut(THOUGHTS) {
         list.retain(|block| block["type"] != "thinking" || is_signed(block));

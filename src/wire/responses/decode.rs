@@ -45,8 +45,8 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider returned an error, failed, was
-/// cancelled, or stopped before anything was said;
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error,
+/// failed, was cancelled, or stopped before anything was said;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the response is queued or in
 /// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if it is not a response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
