@@ -29,7 +29,6 @@ struct Assembler<'a> {
     has_summed: bool,
     /// The position of the provider's own compaction that begins the history.
     compacted: Option<u64>,
-    /// The positions of pinned records that are sent before the window, ascending.
     passed: Vec<u64>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,

@@ -281,7 +281,6 @@ impl CountedBudget {
         Ok(Attempt { draft, tokens: total, units })
     }
 
-    /// Returns the error for a prompt that can't fit.
     fn exceeded(
         &self,
         needed: usize,
@@ -316,7 +315,6 @@ fn named(pinned: &Pinned) -> String {
     format!(", pinned messages ({}) included,", names.join(", "))
 }
 
-/// The number of pins that an error names by position.
 const NAMED: usize = 16;
 
 fn leaves_out(draft: &Draft) -> bool {

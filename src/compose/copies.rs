@@ -15,11 +15,9 @@ pub(super) struct Copies {
     /// The index of the copy that is probably wanted next: prompts ask in the order of the one
     /// before.
     next: usize,
-    /// The new copies of this prompt.
     added: Vec<KnownCopy>,
 }
 
-/// A record, and its copy.
 pub(super) struct KnownCopy {
     /// The very record, not its position: a deleted conversation begins again at 0, with other
     /// messages.
@@ -48,7 +46,6 @@ impl Change {
 }
 
 impl Copies {
-    /// Begins the next prompt.
     pub(super) fn begin(&mut self) {
         self.next = 0;
         self.added.clear();

@@ -24,7 +24,6 @@ pub(super) struct Counts {
     /// The count of the summary, by a hash of it.
     summary: Option<(u64, usize)>,
     shared: Vec<Shared>,
-    /// The counts of repairs, by tool name.
     repairs: BTreeMap<String, usize>,
     tools: Option<(Arc<[Tool]>, Option<Provider>, usize)>,
     /// The oldest position used since [`forget_unasked`](Self::forget_unasked).
@@ -106,7 +105,6 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of a message that is not a record.
     pub(super) fn shared(
         &mut self,
         message: &Arc<Message>,

@@ -1,6 +1,5 @@
 //! The form of a record in a prompt, before it is cut.
 
-/// The part of a message that is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClearedPart {
     Result,

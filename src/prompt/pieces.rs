@@ -56,7 +56,6 @@ impl Pieces {
         self.len
     }
 
-    /// Appends unchanged records.
     #[inline]
     pub(crate) fn share(&mut self, places: Range<usize>) {
         self.len += places.len();

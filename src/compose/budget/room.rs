@@ -25,7 +25,6 @@ pub(super) struct TokenRoom<'a> {
     /// The most room for history, independent of what else this prompt sends. A unit of more than
     /// half of it may be left out alone.
     whole: usize,
-    /// The tokens that are left for history in this prompt.
     left: usize,
     /// The newest unit, by its head, and its tokens.
     newest: Option<(usize, usize)>,
@@ -50,7 +49,6 @@ struct Walk {
     place: Option<Start>,
     /// The last place visited there; its level depends on what comes before it.
     last: Option<(usize, u64)>,
-    /// True if the number of units ended the walk.
     is_counted_out: bool,
 }
 

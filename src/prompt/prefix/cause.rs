@@ -114,7 +114,6 @@ impl<'a> Difference<'a> {
         [&self.now, &self.then].iter().any(|it| matches!(it.origin, Some(Origin::Joined(_))))
     }
 
-    /// Returns whether only one of the two has a notice here.
     fn has_one_notice(&self) -> bool {
         let [now, then] = [&self.now, &self.then].map(|it| it.origin == Some(Origin::Notice));
         now != then

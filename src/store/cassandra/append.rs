@@ -17,7 +17,6 @@ use crate::store::common::{
 };
 use crate::store::payloads::Payloads;
 
-/// An encoded append.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) payloads: &'a Payloads,
@@ -64,7 +63,6 @@ impl<'a> Batch<'a> {
         ids.chain(self.with.slots.iter().map(|change| slot_place(&change.name))).collect()
     }
 
-    /// Checks the expectations about a conversation.
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));

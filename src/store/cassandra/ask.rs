@@ -38,7 +38,6 @@ pub(super) struct Client {
     pub(super) watch: Watch,
 }
 
-/// The consistency of a read of a conversation.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Consistency {
     /// Sees every acknowledged change.

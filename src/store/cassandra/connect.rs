@@ -66,7 +66,6 @@ async fn connect(options: &CassandraOptions, addresses: &str, nodes: &[&str]) ->
     session.map_err(|error| failure::unreachable(addresses, error))
 }
 
-/// Returns the store over this session, and creates missing tables.
 async fn store(
     options: CassandraOptions,
     session: Arc<Session>,

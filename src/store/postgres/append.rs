@@ -287,7 +287,7 @@ fn extend(tables: &Tables, begins: bool) -> String {
 #[derive(Default)]
 struct State {
     known: Option<Appended>,
-    /// 0..0` if there is no conversation.
+    /// `0..0` if there is no conversation.
     positions: Range<u64>,
     incarnation: Option<Incarnation>,
     slots: Vec<(Vec<u8>, SlotVersion)>,

@@ -35,7 +35,6 @@ pub(super) fn limits() -> Limits {
 }
 
 impl ScriptCall<'_> {
-    /// Makes the change in one step, or returns why it can't be made.
     pub(super) async fn make(
         &self,
         operation: &'static str,

@@ -58,12 +58,10 @@ impl Verdict {
         matches!(self, Self::InDoubt | Self::Silent)
     }
 
-    /// Returns whether the operation needs new connections.
     pub(super) fn leads_nowhere(&self) -> bool {
         matches!(self, Self::Elsewhere | Self::Silent)
     }
 
-    /// Returns the reason of the retry.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Refused | Self::NotYet => "the server is not ready",

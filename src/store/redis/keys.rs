@@ -60,7 +60,6 @@ impl Keys {
         self.of_shard(shard, "expiring")
     }
 
-    /// Returns a key that is unique to one change.
     pub(super) fn token(&self, shard: u8) -> String {
         self.of_shard(shard, &format!("done:{}", MemoryId::random()))
     }

@@ -35,7 +35,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Returns the next ids of all shards, in order: up to `n`, and at least one if there is one.
+    /// Returns up to `n` of the next ids of all shards, and at least one if there is one.
     async fn page(
         &self,
         prefix: &str,

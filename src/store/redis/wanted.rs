@@ -7,7 +7,6 @@ use redis::{Pipeline, pipe};
 use super::keys::Keys;
 use crate::memory::{MemoryId, Read};
 
-/// The entries and slots that a read wants.
 pub(super) struct Wanted<'a> {
     /// The keys of the state, the log, the slots and their versions.
     keys: [String; 4],

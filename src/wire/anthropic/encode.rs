@@ -59,7 +59,6 @@ impl MessageFormat for Options {
 impl ForProvider for Options {}
 impl Marks for Options {}
 
-/// The content of one message.
 struct Said<'s> {
     role: &'static str,
     is_result: bool,

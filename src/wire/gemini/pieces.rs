@@ -13,7 +13,6 @@ const DEEPEST: usize = 90;
 #[derive(Debug, Default)]
 pub(super) struct Arguments(Value);
 
-/// One step of a path.
 enum Step {
     Key(String),
     Index(usize),

@@ -32,7 +32,6 @@ struct Call {
 /// Counts the braces of growing arguments, so that each byte is read once.
 #[derive(Debug, Default)]
 struct Braces {
-    /// The number of bytes read.
     seen: usize,
     depth: usize,
     in_text: bool,

@@ -43,7 +43,6 @@ fn field(key: &str) -> &'static str {
     FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
 }
 
-/// Adds a piece of a field.
 pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> Result<()> {
     let mut slot = match into.entry(key) {
         Entry::Vacant(slot) => {

@@ -22,7 +22,6 @@ impl<'a> Body<'a> {
         Self { fields: Object::default(), extra, joined: Vec::new() }
     }
 
-    /// Returns whether the application adds a field with this name.
     pub(super) fn has_extra(&self, name: &str) -> bool {
         self.extra.contains_key(name)
     }

@@ -78,7 +78,6 @@ fn is_custom(call: &ToolCall) -> bool {
     kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
 }
 
-/// Returns an input message.
 fn message<'s>(
     role: &'static str,
     content: BorrowedValue<'s>,
@@ -115,7 +114,6 @@ fn output<'s>(
     }
 }
 
-/// Returns input content.
 fn content<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> BorrowedValue<'s> {
     blocks::written(content, block, ("input_text", Joins::Nothing), sent, losses)
 }

@@ -15,7 +15,6 @@ use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type};
 
 pub(super) struct CallKind {
     call: &'static str,
-    /// The name of the tool.
     tool: &'static str,
     /// The field with what it asks for; empty if that is the whole item.
     asks: &'static str,
