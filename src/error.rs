@@ -194,8 +194,8 @@ pub enum ErrorKind {
         /// charged for it.
         sent: bool,
     },
-    /// A slot is not as the caller expected: it has another version, exists or does not. Nothing
-    /// was changed.
+    /// A slot is not as the caller expected: it has another version, it exists already, or it does
+    /// not exist. Nothing was changed.
     SlotConflict,
     /// The conversation that the caller has seen no longer exists: it was deleted, or what was seen
     /// of it was cleared or evicted. Nothing was changed.
