@@ -38,6 +38,7 @@ struct Shown {
 }
 
 impl Inspector {
+    /// Returns an inspector without prompts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

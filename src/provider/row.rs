@@ -120,6 +120,7 @@ pub struct Row {
     /// text like others.
     #[serde(default)]
     pub refusals: bool,
+    /// The images that a user may send as data.
     #[serde(default)]
     pub images: Images,
     /// True if the models look at media at any public address.
@@ -217,6 +218,7 @@ impl Row {
         Ok(Self { name: Name::of(name)?, ..provider.row() })
     }
 
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.name.as_str()
     }

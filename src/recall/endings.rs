@@ -40,6 +40,7 @@ impl Endings {
         Self::Own(name, Arc::new(rule))
     }
 
+    /// Returns a word, which must be in lower case, without its ending.
     pub fn strip<'a>(&self, word: &'a str) -> Cow<'a, str> {
         match self {
             Self::Light => light(word),

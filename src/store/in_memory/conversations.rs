@@ -83,8 +83,8 @@ impl Conversations {
         self.remove_if(key, |_| true).is_some()
     }
 
-    /// Removes a conversation if it is `wanted`. It is returned, so that no lock is held while it is
-    /// dropped.
+    /// Removes a conversation if it is `wanted`. It is returned, so that no lock is held while it
+    /// is dropped.
     fn remove_if(
         &self,
         key: &Key,
