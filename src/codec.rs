@@ -1,11 +1,11 @@
-//! Messages as bytes, in an envelope that says which version of the format they are in.
+//! Messages as bytes, in an envelope with the version of the format.
 //!
 //! | | one message | several |
 //! |---|---|---|
 //! | [`Codec::Json`] | `{"v":1,"message":{"role":"user","content":"hi"}}` | `{"v":1,"messages":[…]}` |
 //! | `Codec::Bincode` | `B1 01`, then a list of one | `B1 01`, then a list |
 //!
-//! JSON is for people, other systems and databases that can look into it; bincode is smaller and
+//! JSON is for people, other systems and databases that can query it; bincode is smaller and
 //! faster. [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
 //!
 //! ```
@@ -26,34 +26,34 @@
 //!
 //! # Without bincode
 //!
-//! Version 2 of bincode works, and nobody maintains it any more: [RUSTSEC-2025-0141] says so, and
-//! tools that look for advisories repeat it. Its feature, `bincode`, is on by default, and can be
-//! switched off:
+//! Version 2 of bincode works, but is unmaintained: [RUSTSEC-2025-0141] says so, and audit tools
+//! report it. Its feature, `bincode`, is on by default, and can be switched off:
 //!
 //! ```toml
 //! memory-prompt = { version = "0.1", default-features = false }
 //! ```
 //!
-//! Then there is `Codec::Json` alone, and bytes in bincode are an error that names the feature. So
-//! whoever has stored bincode reads it with [`decode`] and writes it as JSON before they switch it
-//! off. If bincode ever fails, the format stays: it is little-endian varints, a page of code.
+//! Then there is only `Codec::Json`, and bytes in bincode are an error that names the feature. If
+//! you have stored bincode, read it with [`decode`] and write it as JSON before you switch it off.
+//! If bincode ever stops working, the format can still be read: it is little-endian varints, a page
+//! of code.
 //!
 //! [RUSTSEC-2025-0141]: https://rustsec.org/advisories/RUSTSEC-2025-0141
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - What a released version has written can be read by every later one.
-//! - In JSON, fields and kinds that this version does not know are kept and written again. What
-//!   only the envelope holds is ignored.
-//! - No input makes a decoder panic, and none makes it allocate more than 256 times the length of
-//!   the input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes
-//!   about what it is long; 256 is for tens of thousands of the emptiest objects there can be.)
+//! - In JSON, unknown fields and kinds are kept and written again. Unknown fields of the envelope
+//!   itself are ignored.
+//! - No input makes a decoder panic, or allocate more than 256 times the length of the input plus 2
+//!   MiB, even if every length in the input is false. (Real conversations take about their own
+//!   length; 256 is for tens of thousands of the emptiest possible objects.)
 //!
-//! # What an error tells
+//! # What an error contains
 //!
-//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field
-//! it is. Never what was said: no error here, nor its causes, quotes a text, a number or an unknown
-//! name, so that errors can go where conversations must not.
+//! What is wrong and where: the line and column in JSON, the byte in bincode, and the known field.
+//! Never any content: neither an error here nor its causes quote a text, a number or an unknown
+//! name, so errors can go where conversations must not.
 //!
 //! # Numbers
 //!
@@ -71,17 +71,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use envelope::{Envelope, Version};
 
-/// The version of the envelope that is written, and the last one that can be read.
+/// The version of the envelope that is written, and the latest that can be read.
 const VERSION: u8 = 1;
 
 /// The first byte of bincode: a continuation byte in UTF-8, so no text begins with it.
 const MAGIC: u8 = 0xB1;
 
-/// A way to write messages. They are read by [`decode`], whatever they were written in.
+/// The format in which messages are written. [`decode`] reads every format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
-    /// JSON: a person can read it, and a database can query it.
+    /// JSON: people can read it, and databases can query it.
     #[default]
     Json,
     /// [bincode](https://docs.rs/bincode/2): smaller and faster. With the feature `bincode`, which
@@ -96,7 +96,7 @@ impl Codec {
     /// # Errors
     ///
     /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than
-    /// 100 levels, or, for JSON, code put a known field among the extra ones or a known part into
+    /// 100 levels or, for JSON, code put a known field among the extra ones or a known part into
     /// [`Part::Other`](crate::message::Part::Other).
     pub fn encode(self, message: &Message) -> Result<Vec<u8>> {
         match self {
@@ -124,12 +124,12 @@ impl Codec {
     }
 }
 
-/// Reads one message, in whichever codec it was written.
+/// Reads one message in any codec.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they
-/// hold more or less than one message. The error says where, and does not quote what is there.
+/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged or of a later version, or if they
+/// contain more or less than one message. The error says where, and does not quote anything.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
     let mut messages = decode_all(bytes)?;
     match messages.pop() {
@@ -139,8 +139,8 @@ pub fn decode(bytes: &[u8]) -> Result<Message> {
     }
 }
 
-/// Reads any number of messages, in whichever codec they were written, by
-/// [`encode_all`](Codec::encode_all) or [`encode`](Codec::encode).
+/// Reads any number of messages in any codec, written by [`encode_all`](Codec::encode_all) or
+/// [`encode`](Codec::encode).
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ fn unknown_version(version: u64) -> Error {
               an envelope as it must be"
             .to_owned(),
         later @ 1..=255 => format!("this is version {later}; versions up to {VERSION} can be read"),
-        // So large a number is hardly a version of this format.
+        // Such a large number is probably not a version of this format.
         _ => format!("this is a later version; versions up to {VERSION} can be read"),
     })
 }
@@ -184,7 +184,7 @@ enum Written<'a> {
     All { v: u8, messages: &'a [&'a Message] },
 }
 
-/// The hint for JSON that has no envelope, and so is likely somebody's own.
+/// The hint for JSON without an envelope, which probably comes from another program.
 const BARE: &str = "messages without an envelope are read with serde_json, as `Message` or \
                     `Vec<Message>`; with one they are {\"v\":1,\"messages\":[..]}";
 
@@ -199,7 +199,7 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
         return Err(codec(format!("this is a list, and an envelope is an object: {BARE}")));
     }
     let envelope = serde_json::from_str::<Envelope>(text).map_err(|error| {
-        // Whatever else is wrong: an envelope of another version is an error of its version.
+        // Check the version first: if it is another one, that is the error.
         match version(text) {
             Some(other) if other != u64::from(VERSION) => unknown_version(other),
             _ => codec(error.to_string()).with_source(error),

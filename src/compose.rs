@@ -1,8 +1,8 @@
 //! The composer: a pure function from history, temporaries and configuration to a [`Prompt`].
 //!
-//! It makes prompts and reads no memory: [`MemoryPrompt`](crate::MemoryPrompt) is the thin shell
-//! around it that does, and [`Prompt`] is what both return. Nothing here does I/O, takes a lock,
-//! reads a clock or logs, so whoever brings their own I/O uses it alone:
+//! The composer reads no memory: [`MemoryPrompt`](crate::MemoryPrompt) is the thin shell around it
+//! that does, and both return a [`Prompt`]. Nothing here does I/O, takes a lock, reads a clock or
+//! logs. An application with its own I/O can use the composer alone:
 //!
 //! ```
 //! use memory_prompt::record::Snapshot;
@@ -72,7 +72,7 @@ use system::System;
 #[derive(Clone, Default)]
 pub struct Composer {
     system: Option<Arc<Message>>,
-    /// Unset: the last 10, or with a token budget everything that fits.
+    /// `None`: the last 10, or with a token budget everything that fits.
     window: Option<Window>,
     limit: Option<CountedBudget>,
     truncate: Option<Truncate>,
@@ -84,14 +84,14 @@ pub struct Composer {
     tools: Option<Arc<[Tool]>>,
     pins: bool,
     summary: bool,
-    /// Unset: four times what the window reads.
+    /// `None`: four times as many as the window reads.
     reach: Option<usize>,
 }
 
 /// The place of temporary messages in a prompt.
 ///
-/// Wherever that is, they split no tool group, and a temporary tool result that answers a call at
-/// the end of the history stands directly behind it.
+/// Temporaries never split a tool group, and a temporary tool result that answers a call at the end
+/// of the history is sent directly behind that call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -99,39 +99,37 @@ pub enum Placement {
     /// Behind everything else, so that a provider's cached prefix survives them.
     #[default]
     End,
-    /// Right before the last user message; at the end where the history sends none.
+    /// Right before the last user message; at the end if the history has none.
     BeforeLastUser,
     /// Right after the system message, before the history.
     AfterSystem,
 }
 
-/// The temporary messages of a prompt.
 #[derive(Clone, Copy)]
 pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
-    /// The note of a turn about other turns, and the position before which it stands.
+    /// The note of a turn about other turns, and the position before which it is sent.
     note: Option<(&'a Arc<Message>, u64)>,
-    /// The position of the first record that stands behind them; none if they stand behind all.
+    /// The position of the first record behind them; `None` if they are at the end.
     before: Option<u64>,
-    /// The position at which the running turn begins, whose question is sent wherever that is.
+    /// The position at which the running turn begins. Its question is always sent.
     turn: Option<u64>,
-    /// The tokens that the budget keeps free for recall, and those that are left of them.
+    /// The tokens that the budget keeps free for recall, and how many of these are left.
     kept_free: usize,
     still_free: usize,
-    /// The tools of a turn, in place of the composer's.
+    /// The tools of a turn, which replace the composer's.
     tools: Option<&'a Arc<[Tool]>>,
 }
 
-/// All that one prompt is drafted from.
+/// The inputs of one draft.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
-    /// Pins and the summary, which are sent beside the window.
+    /// Pins and the summary.
     extras: &'a Extras,
-    /// The rule by which the history is cleared, where it is.
     clearing: Clearing<'a>,
-    /// The places of the question that is not cut.
+    /// The places of the question, which is not cut.
     spared: &'a [usize],
     temporaries: Temporaries<'a>,
 }
@@ -149,35 +147,32 @@ impl<'a> Temporaries<'a> {
         }
     }
 
-    /// Returns these temporaries with tokens kept free in the budget, of which so many are used.
+    /// Keeps these tokens free in the budget, of which `used` are used already.
     pub(crate) fn with_free(self, kept_free: usize, used: usize) -> Self {
         Self { kept_free, still_free: kept_free.saturating_sub(used), ..self }
     }
 
-    /// Returns the temporaries of a turn that begins at this position: they stay where its first
-    /// prompt had them, behind what was there before the position `before`.
+    /// Returns the temporaries of a turn that begins at this position. They stay where the turn's
+    /// first prompt had them: behind the records before `before`.
     pub(crate) const fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
         Self { before: Some(before), turn: Some(turn), ..Self::last(messages) }
     }
 
-    /// Returns these temporaries with the note of a turn.
     pub(crate) const fn with_note(self, note: Option<(&'a Arc<Message>, u64)>) -> Self {
         Self { note, ..self }
     }
 
-    /// Returns these temporaries with the tools of a turn, if it has some.
     pub(crate) fn with_tools(self, tools: &'a Arc<[Tool]>) -> Self {
         Self { tools: Some(tools).filter(|tools| !tools.is_empty()), ..self }
     }
 }
 
-/// The outcome of [`Composer::compose`]: a prompt, or the demand for more records.
+/// The outcome of [`Composer::compose`]: a prompt, or a request for more records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.
     Ready(Prompt),
-    /// The snapshot does not reach back far enough: read this many of the newest records and
-    /// compose again.
+    /// The snapshot is too short: read this many of the newest records, and compose again.
     ReadMore(usize),
 }
 
@@ -188,7 +183,7 @@ impl Composer {
         Self::default()
     }
 
-    /// Sets the system message, which then takes the place of the memory's.
+    /// Sets the system message, which replaces the memory's.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(Arc::new(Message::system(text)));
@@ -215,7 +210,7 @@ impl Composer {
         self.window(Window::last(n))
     }
 
-    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set,
+    /// Bounds the tokens of the whole prompt. A window that is set bounds it too; if none is set,
     /// the budget alone decides how much of the history is sent.
     #[must_use]
     pub fn max_tokens(
@@ -227,7 +222,7 @@ impl Composer {
         self
     }
 
-    /// Takes the token budget away.
+    /// Removes the token budget.
     #[must_use]
     pub fn no_max_tokens(mut self) -> Self {
         self.limit = None;
@@ -241,7 +236,7 @@ impl Composer {
         self
     }
 
-    /// Sends every message as long as it is.
+    /// Sends every message at full length.
     #[must_use]
     pub fn no_truncate(mut self) -> Self {
         self.truncate = None;
@@ -262,9 +257,9 @@ impl Composer {
         self
     }
 
-    /// Names the provider that the prompt is for: nothing is sent then that it refuses. See
-    /// [`Provider`] for what that is, and for what is done about it. Where an answer in the window
-    /// holds its own compaction, the history begins there: see
+    /// Names the provider that the prompt is for, so that nothing is sent that it refuses. See
+    /// [`Provider`] for the rules of each, and how prompts are adapted to them. If an answer in the
+    /// window holds the provider's own compaction, the history begins there: see
     /// [`Row::compacts`](crate::provider::Row::compacts).
     ///
     /// ```
@@ -287,16 +282,16 @@ impl Composer {
         self.provider
     }
 
-    /// Goes back to a prompt that is for no provider in particular.
+    /// Goes back to a prompt for no particular provider.
     #[must_use]
     pub fn no_provider(mut self) -> Self {
         self.provider = None;
         self
     }
 
-    /// Sets the tools that the model can call: a token budget counts their definitions, the report
-    /// says where they broke the cached prefix, and a [`Request`](crate::wire::Request) of the
-    /// prompt sends them.
+    /// Sets the tools that the model can call. A token budget counts their definitions, the report
+    /// says if they broke the cached prefix, and a [`Request`](crate::wire::Request) of the prompt
+    /// sends them.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -332,7 +327,7 @@ impl Composer {
         self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
-    /// Returns the budget, with pictures counted as the provider does that was named.
+    /// Returns the budget, with pictures counted by the rule of the named provider.
     fn counted_budget(&self) -> Option<CountedBudget> {
         let limit = self.limit.clone()?;
         let Some(provider) = self.provider else { return Some(limit) };
@@ -340,7 +335,7 @@ impl Composer {
         Some(CountedBudget { counter, ..limit })
     }
 
-    /// Returns the counter of the budget, and the tokens that it has for a prompt.
+    /// Returns the counter of the budget, and its tokens for the prompt.
     pub(crate) fn budget(&self) -> Option<(&Arc<dyn TokenCounter>, usize)> {
         self.limit.as_ref().map(|limit| (&limit.counter, limit.budget.available()))
     }
@@ -350,7 +345,7 @@ impl Composer {
         self.window.unwrap_or(unset)
     }
 
-    /// Composes a prompt from a snapshot of the newest records, or says how many more it takes.
+    /// Composes a prompt from a snapshot of the newest records, or asks for more of them.
     ///
     /// ```
     /// use memory_prompt::compose::Composition;
@@ -378,9 +373,8 @@ impl Composer {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for positions behind the snapshot's end,
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) if a processor failed, and
     /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::FailOnRepair`];
-    /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the
-    /// counter returns; with a provider named also
-    /// [`ErrorKind::Provider`](crate::ErrorKind::Provider).
+    /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and any error of
+    /// the counter; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(
         &self,
         mut snapshot: Snapshot,
@@ -389,22 +383,22 @@ impl Composer {
         self.compose_with(&mut snapshot, Temporaries::last(temporaries), None)
     }
 
-    /// Composes a prompt from a snapshot that holds all there is.
+    /// Composes a prompt from a snapshot that holds the whole conversation.
     ///
     /// # Errors
     ///
-    /// As [`compose`](Self::compose).
+    /// Same as [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
         let whole = Snapshot { start: snapshot.oldest_row(), ..snapshot.clone() };
         match self.compose(whole, temporaries)? {
             Composition::Ready(prompt) => Ok(prompt),
-            // Never asked for by a history that holds all there is.
+            // A complete snapshot never needs more.
             Composition::ReadMore(_) => Err(Error::invalid("compose", "the snapshot has a gap")),
         }
     }
 
-    /// Composes a prompt, for temporaries of any place, with what earlier prompts of the
-    /// conversation counted and cut. The prompt takes the records of the snapshot.
+    /// Composes a prompt with the counts and copies of earlier prompts of the conversation. The
+    /// prompt takes the records out of the snapshot.
     pub(crate) fn compose_with(
         &self,
         snapshot: &mut Snapshot,
@@ -412,7 +406,7 @@ impl Composer {
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
         snapshot.check()?;
-        // The number of records before the history that are not sent.
+        // The number of unsent records before the history.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
         let ready = |draft, records: &mut Records| {
             let prompt = Prompt::new(draft, records);
@@ -424,12 +418,12 @@ impl Composer {
             Err(NotReady::ReadMore(_)) => false,
             Err(NotReady::Failed(_)) => true,
         };
-        // A system record that begins the history is the system message, if the prompt reaches back
-        // to it: so a prompt that leaves out this one record at most is drafted once more without
-        // it among the records.
+        // If a system record begins the history and the prompt reaches back to it, it is the system
+        // message. So a prompt that leaves out at most this one record is drafted again without it
+        // among the records.
         if self.system.is_none() && snapshot.system.is_none() && reaches_back() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
-                // Only the first row was not read, and it may be that record.
+                // Only the first row is unread, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
             }
             if let Some(mut with_system) = system::first_as_system(snapshot) {
@@ -448,8 +442,7 @@ impl Composer {
         }
         match draft {
             Ok(draft) => Ok(ready(draft, &mut snapshot.records)),
-            // `n` counts records; rows that can't be read take up places in a read too, so they are
-            // added.
+            // `n` counts records. A read also counts rows that can't be parsed, so they are added.
             Err(NotReady::ReadMore(n)) => {
                 let missing = n.saturating_sub(snapshot.records.len()).max(1);
                 Ok(Composition::ReadMore(snapshot.rows().saturating_add(missing)))
@@ -458,7 +451,7 @@ impl Composer {
         }
     }
 
-    /// Drafts a prompt of this snapshot: chooses what is sent, and takes it.
+    /// Chooses what is sent, and drafts the prompt.
     fn draft(
         &self,
         snapshot: &Snapshot,
@@ -489,8 +482,8 @@ impl Composer {
         Ok(case.drafted(system, choice, cache.map(|cache| &mut cache.copies))?)
     }
 
-    /// Returns the bound on the number of messages. There is none with a summary, since the window
-    /// then reaches back to it.
+    /// Returns the bound on the number of messages. With a summary there is none, since the window
+    /// then reaches back to the summary.
     fn message_room(&self, extras: &Extras) -> MessageRoom {
         let window = self.effective_window();
         MessageRoom::new(window.most().filter(|_| extras.summary.is_none()), window.half())
@@ -500,7 +493,6 @@ impl Composer {
         self.tools.as_ref()
     }
 
-    /// Returns the tools that the model can call.
     fn tools_of<'a>(&'a self, temporaries: Temporaries<'a>) -> Option<&'a Arc<[Tool]>> {
         temporaries.tools.or(self.tools.as_ref())
     }
@@ -512,13 +504,12 @@ impl Composer {
 }
 
 impl Case<'_> {
-    /// Returns the form in which a record is sent that stands in this place.
     fn form(&self, place: usize, record: &Record<'_>) -> Form {
         let whole = self.spared.binary_search(&place).is_ok();
         Form { whole, cleared: self.clearing.of(record) }
     }
 
-    /// Assembles what was chosen, and shapes it for the provider.
+    /// Assembles the choice, and shapes the draft for the provider.
     fn drafted(
         self,
         system: System,
@@ -526,7 +517,7 @@ impl Case<'_> {
         copies: Option<&mut Copies>,
     ) -> Result<Box<Draft>> {
         let composer = self.composer;
-        // A processor may decide otherwise the next time, so its copies are not remembered.
+        // A processor may decide differently next time, so its copies are not kept.
         let remembers = match &composer.truncate {
             Some(truncate) => !truncate.has_processor(),
             None => composer.clear.is_some(),
@@ -541,7 +532,7 @@ impl Case<'_> {
 }
 
 impl fmt::Debug for Composer {
-    /// Says how it is configured; of the system message only how long it is.
+    /// Shows the settings, but of the system message only its length.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Composer")
             .field("system_bytes", &self.system.as_ref().map(|system| system.text().len()))
@@ -564,10 +555,10 @@ impl fmt::Debug for Composer {
 /// The place of a record that is not among the newest ones.
 const NOWHERE: usize = usize::MAX;
 
-/// The number of records that a prompt with a token budget reads at first.
+/// How many records a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;
 
-/// Returns the tokens of a whole message, by which clearing is decided.
+/// Returns the tokens of the whole message, which decide whether it is cleared.
 fn count_whole(
     counter: &dyn TokenCounter,
     record: Record<'_>,

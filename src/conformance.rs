@@ -1,29 +1,29 @@
-//! The contract as a kit of tests, for every backend: those of this crate and your own.
+//! The contract as a test kit for every backend: this crate's and your own.
 //!
 //! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is
-//! one named test, and one macro expands them all for a backend. What a backend must bring is a
-//! [`Fixture`]; what else it can do, it says by implementing more traits and naming their groups:
+//! one named test, and one macro generates them all for a backend. A backend needs a [`Fixture`].
+//! For further abilities, implement more traits and name their groups:
 //!
 //! | group | the fixture | its laws |
 //! |---|---|---|
 //! | `memory` | [`Fixture`] | one conversation: order, batches, snapshots, eviction, any text … |
 //! | `store` | [`StoreFixture`] | many conversations: ids, deleting, purging |
-//! | `ids` | [`Fixture`] | appends that are recognised by an id |
+//! | `ids` | [`Fixture`] | appends with an id |
 //! | `slots` | [`Fixture`] | slots, single records, incarnations |
-//! | `times` | [`Fixture`] | messages that bring their times |
+//! | `times` | [`Fixture`] | messages with their own times |
 //! | `media` | [`Fixture`] | pictures and documents, wherever their bytes are kept |
 //! | `moving` | [`StoreFixture`] | prefixes, `info`, restoring, importing, copying |
 //! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
 //! | `damage` | [`DamageFixture`] | rows that can't be read |
 //! | `faults` | [`FaultFixture`] | errors at any moment |
 //! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks |
-//! | `shared_slots` | as `shared` | the same, of slots and ids |
-//! | `slot_faults` | as `faults` | the same, of slots and ids |
-//! | `asynchronous_ids` | as `asynchronous` | the same, of slots and ids |
+//! | `shared_slots` | as `shared` | the same, for slots and ids |
+//! | `slot_faults` | as `faults` | the same, for slots and ids |
+//! | `asynchronous_ids` | as `asynchronous` | the same, for slots and ids |
 //!
-//! A memory of five methods names `memory`; `ids`, `slots`, `times`, `media` and the last three
-//! rows are for memories that keep such things. An async backend names its groups in
-//! [`conformance_async!`](crate::conformance_async!).
+//! A minimal memory, with only the five required methods, names `memory`; `ids`, `slots`, `times`,
+//! `media` and the last three rows are for memories with these abilities. An async backend names
+//! its groups in [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -51,11 +51,11 @@
 //! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
 //! ```
 //!
-//! A backend that can't hold any text as an id, since it makes a file name or a key of it, says in
-//! [`Fixture::takes`] what it holds.
+//! If a backend can't hold any text as an id, for example because it makes file names of ids,
+//! implement [`Fixture::takes`].
 //!
-//! A backend that needs a server is given the attribute that its tests should have, so that a plain
-//! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
+//! If a backend needs a server, pass the attribute that its tests should have. A plain `cargo test`
+//! then shows what did not run, and `cargo test -- --include-ignored` runs it:
 //!
 //! ```text
 //! memory_prompt::conformance!(
@@ -67,16 +67,15 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `MEMORY_PROMPT_LAWS` | a file; each law that held adds a line `backend<TAB>law` | none |
+//! | `MEMORY_PROMPT_LAWS` | a file to which each law that held adds a line `backend<TAB>law` | none |
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
 //! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | [`Fixture::CASES`] |
 
-// The kit is test code in a library's clothes: a law that does not hold panics, and that is its
-// result.
+// The kit is test code in a library: if a law does not hold it panics, and that is its result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-// The laws are there for the macros, and to be called one by one. What they say, the contracts say,
-// so the index of the documentation need not.
+// The laws are for the macros, and can be called one by one. They restate the contracts, so the
+// documentation does not list them.
 #[cfg(feature = "tokio")]
 #[doc(hidden)]
 pub mod asynchronous;
@@ -117,31 +116,30 @@ pub use countdown::Countdown;
 use crate::memory::ChatMemory;
 use crate::store::ChatMemoryStore;
 
-/// A backend under test, with a place of its own for its data: what other fixtures do, it does not
-/// see.
+/// A backend under test, with its own place for data, which other fixtures do not see.
 pub trait Fixture: Sized + Send + Sync + 'static {
-    /// The backend's name, for people and for counting.
+    /// The backend's name, for messages and for counting.
     const BACKEND: &'static str;
 
-    /// The number of lists of operations that are tried, unless the environment says.
+    /// How many lists of operations are tried, unless the environment sets another number.
     const CASES: u32 = 32;
 
-    /// Returns a new place with nothing in it.
+    /// Returns a new, empty place.
     fn new() -> Self;
 
-    /// Returns the conversation under this id; the same one each time that the id is the same.
+    /// Returns the conversation under this id: the same one for the same id.
     ///
     /// # Panics
     ///
-    /// If it can't be opened: a fixture fails as a test does, so `unwrap` is right here.
+    /// If it can't be opened: a fixture fails like a test, so `unwrap` is right here.
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory>;
 
-    /// Returns whether the backend can hold this text as an id; it holds any unless this is
-    /// written. The laws ask [`memory`](Self::memory) for no other one, and a [`StoreFixture`]'s
-    /// store must refuse the others, as [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    /// Returns whether the backend can hold this text as an id; the default is `true`. The laws ask
+    /// [`memory`](Self::memory) for no other ids, and the store of a [`StoreFixture`] must refuse
+    /// the others with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
-    /// Up to 64 ASCII letters, digits, blanks inside and `:` must be taken: such are the laws'
-    /// own.
+    /// It must accept up to 64 ASCII letters, digits, spaces inside and `:`, since the laws use
+    /// such ids.
     fn takes(&self, id: &str) -> bool {
         let _ = id;
         true
@@ -154,7 +152,7 @@ pub trait StoreFixture: Fixture {
     fn store(&self) -> Arc<dyn ChatMemoryStore>;
 }
 
-/// A backend whose data outlives the process, and can be used from several.
+/// A backend whose data outlive the process and can be used by several.
 pub trait SharedFixture: Fixture {
     /// Returns what another process needs to know to find this place.
     fn address(&self) -> String;
@@ -164,17 +162,17 @@ pub trait SharedFixture: Fixture {
     fn attach(address: &str) -> Self;
 }
 
-/// A backend whose rows the tests can get at, behind its back.
+/// A backend whose rows the tests can change directly.
 pub trait DamageFixture: Fixture {
-    /// Puts these bytes in the place of the payload of the record at `position`, or of the system
-    /// message.
+    /// Replaces the payload of the record at `position`, or of the system message, with these
+    /// bytes.
     fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]);
 }
 
 /// A backend that can be made to fail.
 pub trait FaultFixture: Fixture {
-    /// Lets the next `steps` steps succeed and each one after them fail; what a step is, is the
-    /// backend's business. `None` lets everything succeed.
+    /// Lets the next `steps` steps succeed and each one after them fail. The backend decides what a
+    /// step is. `None` lets everything succeed.
     fn fail_after(&self, steps: Option<u64>);
 }
 
@@ -191,7 +189,7 @@ pub fn shared_law<F: SharedFixture>(name: &str, path: &str, law: fn(&F, &str)) {
     if let Ok(address) = std::env::var(shared::WRITE_TO) {
         shared::write(&F::attach(&address));
     } else {
-        // The path of a test begins with the crate, its name for the harness does not.
+        // The path of a test begins with the crate; its name for the harness does not.
         law(&F::new(), path.split_once("::").map_or(path, |(_, path)| path));
         count(F::BACKEND, name);
     }
@@ -199,7 +197,7 @@ pub fn shared_law<F: SharedFixture>(name: &str, path: &str, law: fn(&F, &str)) {
 
 fn count(backend: &str, law: &str) {
     if let Some(file) = std::env::var_os("MEMORY_PROMPT_LAWS") {
-        // One write, so that the lines of tests that run at the same time do not mix.
+        // One write, so that lines of concurrent tests are not mixed.
         let line = format!("{backend}\t{law}\n");
         let file = OpenOptions::new().append(true).create(true).open(file);
         file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the laws are counted");
@@ -210,10 +208,10 @@ fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Every law of the named groups as a test, in a module of this name.
+/// Generates every law of the named groups as a test, in a module of this name.
 ///
-/// `conformance!(name: Fixture, [groups])`, with attributes for each test in front of the name. The
-/// groups are described in the [module](mod@crate::conformance).
+/// `conformance!(name: Fixture, [groups])`, with attributes for the tests in front of the name. The
+/// [module](mod@crate::conformance) describes the groups.
 #[macro_export]
 macro_rules! conformance {
     ($(#[$attribute:meta])* $name:ident: $fixture:ty, [$($group:ident),+ $(,)?]) => {

@@ -1,16 +1,16 @@
-//! One opaque error: what kind, which operation, and the cause.
+//! One opaque error type with a kind, an operation, and a cause.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::SystemTime;
 
-/// The result of everything here that can fail.
+/// The result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// An error names its [kind](Self::kind), the [operation](Self::operation) that failed and what
-/// about it was wrong; the cause, where there is one, is its [`source`](StdError::source).
+/// An error names its [kind](Self::kind), the [operation](Self::operation) that failed, and what
+/// was wrong; the cause, if there is one, is its [`source`](StdError::source).
 ///
 /// ```
 /// use memory_prompt::{ErrorKind, Truncate};
@@ -30,7 +30,7 @@ struct Repr {
     provider_message: Option<String>,
 }
 
-/// The rest of a turn that failed: [`Error::remains`].
+/// What a failed turn has left behind: see [`Error::remains`].
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -51,26 +51,26 @@ struct Repr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remains {
-    /// Nothing is stored, and no tool has run that is not repeatable: the same question can be
-    /// asked again.
+    /// Nothing is stored, and no tool ran that must not be repeated: ask the same question again.
     Nothing,
-    /// A tool has run that is not repeatable, so the question, the calls and their results are
-    /// stored. To ask again stores the question twice; another question goes on from there.
+    /// A tool ran that must not be repeated, so the question, the calls and their results are
+    /// stored. Asking again would store the question twice; ask another question, which continues
+    /// from there.
     Stored,
-    /// A tool may have run, and the turn is not stored, but its slot was written. Where other calls
-    /// of it [wait](crate::MemoryPrompt::waiting) for a person, it goes on once they are decided.
-    /// Else, where it is among the [unfinished](crate::MemoryPrompt::unfinished) ones, it can be
-    /// [adopted](crate::MemoryPrompt::adopt) and run on; where it is not, it was stored after all.
+    /// A tool may have run, and the turn is not stored, but its checkpoint was written. If other
+    /// calls of it [wait](crate::MemoryPrompt::waiting) for a person, the turn continues once they
+    /// are decided. Otherwise, if it is among the [unfinished](crate::MemoryPrompt::unfinished)
+    /// turns, it can be [adopted](crate::MemoryPrompt::adopt) and continued; if not, it was stored
+    /// after all.
     Unfinished,
-    /// Nobody knows: whether the turn or its slot was stored after all, or what became of a tool
-    /// over a memory that keeps no slot of it. The
-    /// [unfinished](crate::MemoryPrompt::unfinished) turns and the end of the conversation tell,
-    /// once the memory can be read.
+    /// The outcome is unknown: whether the turn or its checkpoint was stored after all, or whether
+    /// a tool ran over a memory without slots. The [unfinished](crate::MemoryPrompt::unfinished)
+    /// turns and the end of the conversation show it, once the memory can be read.
     Unknown,
 }
 
-/// A provider's word for an error: one to 40 ASCII letters, digits, `_`, `.` and `-`. What is
-/// longer or holds a blank is a sentence, which may quote what the provider was sent.
+/// A provider's code for an error: one to 40 ASCII letters, digits, `_`, `.` and `-`. Anything
+/// longer or with a space is a sentence, which may quote the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Code {
     letters: [u8; Self::LONGEST],
@@ -80,7 +80,7 @@ pub struct Code {
 impl Code {
     const LONGEST: usize = 40;
 
-    /// Returns the word; `None` if it is none.
+    /// Returns the code; `None` if the text is not one.
     pub(crate) fn of(word: &str) -> Option<Self> {
         let is_letter = |c: u8| c.is_ascii_alphanumeric() || b"_.-".contains(&c);
         if word.is_empty() || !word.bytes().all(is_letter) {
@@ -91,7 +91,7 @@ impl Code {
         Some(Self { letters, length: word.len() })
     }
 
-    /// Returns the word.
+    /// Returns the code as text.
     pub fn as_str(&self) -> &str {
         let letters = self.letters.get(..self.length).unwrap_or_default();
         std::str::from_utf8(letters).unwrap_or_default()
@@ -122,34 +122,34 @@ impl PartialEq<&str> for Code {
     }
 }
 
-/// What came of a call on which somebody else has decided.
+/// The outcome of a call that another process or person has already decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decided {
-    /// It was approved. It runs, or nobody has said yet what came of it.
+    /// It was approved. It is running, or its outcome is not recorded yet.
     Approved,
     /// It was approved and has run: its result is known.
     Ran,
     /// It was refused, or closed without being run.
     Refused,
-    /// It was approved, and its outcome is not known.
+    /// It was approved, and its outcome is unknown.
     OutcomeUnknown,
-    /// Its turn is no more there: it was forgotten, or the conversation was cleared or evicted.
+    /// Its turn no longer exists: it was forgotten, or the conversation was cleared or evicted.
     Gone,
 }
 
-/// The kind of an [`Error`]: what a program can act on.
+/// The kind of an [`Error`], for programs to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value that makes no sense was given, for example a limit of 0. Nothing was changed.
+    /// An invalid value was given, for example a limit of 0. Nothing was changed.
     Invalid,
     /// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair): a tool call
     /// without its result, or a result without its call.
     ToolGroup,
-    /// With a [`Provider`](crate::Provider) named: a message that it refuses and that can't be
-    /// repaired, or with [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) may
-    /// not be.
+    /// With a [`Provider`](crate::Provider) named: a message that the provider refuses and that
+    /// can't be repaired, or must not be because of
+    /// [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair).
     Provider,
     /// The truncation processor failed.
     Truncate,
@@ -159,7 +159,7 @@ pub enum ErrorKind {
     Budget {
         /// The tokens that must be sent.
         needed: usize,
-        /// The tokens that there are.
+        /// The tokens that are available.
         budget: usize,
     },
     /// The conversation ends elsewhere than the caller expected: others have appended, or it was
@@ -167,74 +167,73 @@ pub enum ErrorKind {
     Conflict {
         /// The position at which the caller expected to append.
         expected: u64,
-        /// The position at which the conversation stands.
+        /// The position at which the conversation ends.
         actual: u64,
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
-    /// A provider answered an error in place of a message, or stopped an answer before anything was
-    /// said. What it says about it is in the body that the caller has: it may quote the request.
+    /// A provider answered with an error instead of a message, or stopped an answer before anything
+    /// was said. The details are in the body, which the caller has: they may quote the request.
     Refused {
-        /// The provider's word for it: `overloaded_error`, `SAFETY`.
+        /// The provider's code: `overloaded_error`, `SAFETY`.
         code: Option<Code>,
-        /// The HTTP status that the body names, whatever the response itself had: only a transport
-        /// knows that, and says it here.
+        /// The HTTP status in the body, not that of the response, which only a transport knows; a
+        /// transport puts that here.
         status: Option<u16>,
-        /// True if the same request may be answered later: the provider is overloaded or failed,
-        /// a limit of the rate is reached, the model wrote a call that could not be read.
+        /// True if the same request may succeed later: the provider is overloaded or failed, a rate
+        /// limit is reached, or the model wrote a call that could not be parsed.
         retryable: bool,
     },
-    /// An answer that is not whole: one that is still queued or being written, or a stream that
-    /// ended before the provider said why it stops. What can be kept of a stream is what its
-    /// `broken` gives.
+    /// An incomplete answer: it is still queued or being written, or its stream ended before the
+    /// provider said why it stops. A stream's `broken` returns what can be kept.
     Unfinished,
-    /// A model's server could not be reached, or nothing of an answer came: the connection broke,
-    /// or the time was up.
+    /// A model's server could not be reached, or nothing of an answer arrived: the connection
+    /// broke, or the time was up.
     Unanswered {
-        /// True if the server may have had the request: then it may have answered it, and
+        /// True if the server may have received the request: then it may have answered it, and
         /// charged for it.
         sent: bool,
     },
-    /// A slot is not what the caller expected: of another version, there or not there. Nothing was
-    /// changed.
+    /// A slot is not as the caller expected: it has another version, it exists already, or it does
+    /// not exist. Nothing was changed.
     SlotConflict,
-    /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it
-    /// was cleared or evicted. Nothing was changed.
+    /// The conversation that the caller has seen no longer exists: it was deleted, or what was seen
+    /// of it was cleared or evicted. Nothing was changed.
     Forgotten,
-    /// A model failed: the cause is what it said.
+    /// A model failed; the cause is its error.
     Model,
-    /// Another question of this [`Conversation`](crate::conversation::Conversation) is being
-    /// answered, or another request of the same [id](crate::Turn::with_id), or another call of the
-    /// turn is being run whose call is decided on. Nothing was changed.
+    /// This [`Conversation`](crate::conversation::Conversation) is already answering another
+    /// question or another request with the same [id](crate::Turn::with_id), or it is running
+    /// another call of the turn whose call was decided. Nothing was changed.
     Busy {
-        /// The time when the other turn was written to its slot, where it was.
+        /// The time when the other turn was written to its slot, if it was.
         since: Option<SystemTime>,
     },
-    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet.
+    /// Another owner has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet.
     /// Nothing was changed.
     Adopted,
-    /// The call waits for approval no more: somebody else has decided, so. Nothing was changed.
+    /// The call no longer waits for approval: this was already decided elsewhere. Nothing was
+    /// changed.
     Decided(Decided),
-    /// There is such a conversation already. Nothing was changed.
+    /// A conversation under this id exists already. Nothing was changed.
     Exists,
-    /// The wire format in question can't express it, or the memory or store does not do it; the
-    /// error then names the method that is to be written for it. Nothing was changed.
+    /// The wire format can't express it, or the memory or store does not support it; the error then
+    /// names the method to implement. Nothing was changed.
     Unsupported,
-    /// The place where the memory is kept failed, or could not be reached. The operation changed
-    /// nothing, unless its own documentation says otherwise.
+    /// The memory's storage failed, or could not be reached. The operation changed nothing, unless
+    /// its own documentation says otherwise.
     Storage,
-    /// The connection broke, or the time was up, after a change had been sent and before the answer
-    /// came: the change is done whole or not at all, and nobody here knows which.
+    /// The connection broke, or the time was up, after a change had been sent and before its answer
+    /// came. The change is made whole or not at all; its outcome is unknown.
     ///
-    /// To append once and once only, give the append an
-    /// [id](crate::memory::Append::with_id) and repeat it: what was done is not done again. A
-    /// position that is expected is less: a [`Conflict`](Self::Conflict) may come from an append of
-    /// somebody else.
+    /// To append exactly once, give the append an [id](crate::memory::Append::with_id) and repeat
+    /// it: if it was made, it is not made again. An expected position is a weaker guard: a
+    /// [`Conflict`](Self::Conflict) may come from another writer's append.
     Unacknowledged,
 }
 
 impl Error {
-    /// Returns an error of this kind in this operation. The message is lower-case and has no full
+    /// Creates an error of this kind in this operation. The message is lower-case and has no full
     /// stop.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory) and
@@ -250,7 +249,7 @@ impl Error {
         }))
     }
 
-    /// Returns the same error with its cause.
+    /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
@@ -261,7 +260,7 @@ impl Error {
         Self::new(ErrorKind::Invalid, operation, message)
     }
 
-    /// Returns the words of the same error if it is about a field of something that was read.
+    /// Returns the text of this error for a field of something larger that was read.
     pub(crate) fn in_field(&self, field: &str) -> String {
         format!("{}: `{field}`: {}", self.0.operation, self.0.message)
     }
@@ -272,24 +271,23 @@ impl Error {
         self
     }
 
-    /// Returns what is left of the turn, where a [`Conversation`](crate::Conversation) was asked a
-    /// question and failed with this error; `None` for all other errors. A turn that was
-    /// [run](crate::Conversation::run) is with its caller, who can run it again.
+    /// Returns what a failed turn has left behind, if a [`Conversation`](crate::Conversation) was
+    /// asked a question and failed with this error; `None` for all other errors. A turn that was
+    /// [run](crate::Conversation::run) is still the caller's, who can run it again.
     pub fn remains(&self) -> Option<Remains> {
         self.0.remains
     }
 
-    /// Returns the same error with the words of the provider.
     pub(crate) fn with_provider_message(mut self, message: Option<&str>) -> Self {
         self.0.provider_message = message.map(str::to_owned);
         self
     }
 
-    /// Returns what the provider says about an error that it [answered](ErrorKind::Refused), in its
-    /// own words, where it says something.
+    /// Returns the provider's own text of an error that it [returned](ErrorKind::Refused), if there
+    /// is one.
     ///
-    /// It may quote what it was sent: messages, names, keys. So it stands in no `Display`, no
-    /// `Debug` and no span, and whoever writes it to a log decides that.
+    /// It may quote the request: messages, names, keys. So it is in no `Display`, no `Debug` and no
+    /// span; decide yourself whether to log it.
     pub fn provider_message(&self) -> Option<&str> {
         self.0.provider_message.as_deref()
     }
@@ -299,22 +297,22 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the HTTP status with which a service answers whose request failed so.
+    /// Returns the HTTP status with which a service should answer if its request failed with this
+    /// error.
     ///
     /// | status | kinds |
     /// |---|---|
-    /// | 400 | `Invalid`: what was asked makes no sense |
-    /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: load the page anew |
-    /// | 409 | `Busy`, `Adopted`, `Decided`: somebody else does it, or has done it |
+    /// | 400 | `Invalid`: the request is invalid |
+    /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: reload the page |
+    /// | 409 | `Busy`, `Adopted`, `Decided`: it is being done, or was done, elsewhere |
     /// | 413 | `Budget`: the question is too large |
-    /// | 502 | `Model`, `Codec`, `Refused` unless it may be answered later |
-    /// | 503 | `Refused` that may be answered later, `Storage`, `Unacknowledged` |
+    /// | 502 | `Model`, `Codec`, `Refused` unless retryable |
+    /// | 503 | `Refused` if retryable, `Storage`, `Unacknowledged` |
     /// | 504 | `Unanswered`, `Unfinished`: the model took too long, or its answer broke off |
-    /// | 500 | all others: the service is set up wrongly |
+    /// | 500 | all others: the service is configured wrongly |
     ///
     /// With [`Display`](fmt::Display), which quotes no message and names no conversation, it is a
-    /// whole answer. The status that the provider itself gave is in
-    /// [`Refused`](ErrorKind::Refused).
+    /// complete response. The provider's own status is in [`Refused`](ErrorKind::Refused).
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -334,7 +332,7 @@ impl Error {
             Why::Refused { .. } | Why::Storage | Why::Unacknowledged => 503,
             Why::Unanswered { .. } | Why::Unfinished => 504,
             Why::ToolGroup | Why::Provider | Why::Truncate | Why::Count | Why::Unsupported => 500,
-            _ => 409, // somebody else was faster
+            _ => 409, // another request was faster
         }
     }
 

@@ -1,10 +1,10 @@
-//! Shows prompts: each message with its position, origin and tokens, all that was left out and why,
-//! and the part that a provider's cache holds.
+//! Shows prompts: each message with its position, origin and tokens, everything that was left out
+//! and why, and the part that a provider's cache has.
 //!
 //! An [outline](Outline) is for a terminal, and shows the beginnings of the texts. A page, with the
-//! feature `inspect`, shows all of them; of one that was cut both ends, and between them a mark in
-//! the place where so many bytes are not sent. It is one file, which fetches no address, runs no
-//! script, and reads well in print, in the dark, with a keyboard and with a screen reader.
+//! feature `inspect`, shows whole texts; for a cut text, both ends with a mark that says how many
+//! bytes were not sent. The page is one file without scripts or external addresses, and works in
+//! print, in dark mode, with a keyboard and with a screen reader.
 //!
 //! ```
 //! # #[cfg(feature = "inspect")]

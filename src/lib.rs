@@ -1,6 +1,6 @@
-//! Composes what a language model is sent: the last messages of any chat memory, in whole tool
-//! groups, shortened without breaking a character, under one system message, with temporary
-//! messages for one use.
+//! Composes what is sent to a language model: the last messages of any chat memory, in whole tool
+//! groups, shortened without splitting a character, under one system message, with temporary
+//! messages for a single use.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate, wire};
@@ -15,7 +15,7 @@
 //! prompt.add(Message::tool("call_1", "weather", "sunny, 21 °C"))?;
 //! prompt.add_temporary(Message::user("Today is Friday."));
 //!
-//! let built = prompt.build()?; // temporaries are spent here, and only if this is Ok
+//! let built = prompt.build()?; // temporaries are used up here, and only if this is Ok
 //! assert_eq!(built.len(), 5);
 //! assert_eq!(built[0].text(), "You are a terse assistant.");
 //! assert_eq!(built[4].text(), "Today is Friday.");
@@ -30,22 +30,22 @@
 //!
 //! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
 //! [truncation](Truncate), [token budgets](Budget), the system message,
-//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
-//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
+//! [temporaries](compose::Placement), and the rules of a [provider](Provider). It keeps
+//! conversations in a memory of your choice, and lists in a [`Report`] what it left out and why.
 //!
 //! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
-//! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
-//! ever said. What comes out shares its messages with the memory. A build that fails changes
-//! nothing.
+//! [`Prompt`]. It writes nothing, changes no stored message, and its cost depends on what is sent,
+//! not on the length of the conversation. The prompt shares its messages with the memory. A build
+//! that fails changes nothing.
 //!
-//! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
-//! their own I/O.
+//! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it can be used alone, with your own
+//! I/O.
 //!
-//! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
-//! [`Conversation`], which asks the model and runs the tools that it is handed.
+//! On top of that are the [`Turn`], which stores a question and everything that follows it as one
+//! unit, and the [`Conversation`], which calls your model and runs your tools.
 //!
-//! It plans nothing for an agent, and writes no [`summary`] itself: a model that you hand over
-//! writes it. Only `Transport` repeats a request that failed.
+//! It does no planning for agents, and writes no [`summary`] itself: your model writes it. Only
+//! `Transport` retries failed requests.
 //!
 //! # Where things are
 //!
@@ -53,16 +53,16 @@
 //! |---|---|
 //! | talk to a model, with tools and a memory | [`Conversation`], and `Transport` with the feature `ureq` or `reqwest` |
 //! | write a request for a client of your own, and read its answer or its stream | [`wire`] |
-//! | know which window to take | [windows and caches](guide::windows) |
+//! | choose a window | [windows and caches](guide::windows) |
 //! | run a tool loop that stores a whole turn or nothing | [`turn`] |
 //! | let a model read what its prompt does not show | [`recall::tools`] |
-//! | know what was left out, cut and repaired | [`Report`] and [`report`] |
+//! | see what was left out, cut and repaired | [`Report`] and [`report`] |
 //! | keep conversations in a database | [`store`] |
 //! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
 //! | build in async code | `MemoryPrompt::new_async`, with the feature `async` |
 //! | keep settings in a configuration file | [settings](guide::settings) |
 //! | store messages yourself | [`codec`] |
-//! | read about one subject after the other | [`guide`] |
+//! | read about one subject at a time | [`guide`] |
 //!
 //! # Words
 //!
@@ -73,47 +73,47 @@
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
 //! | tool group | an ai message with calls and the results that answer them: indivisible |
-//! | turn | a question, which is a user message or several in a row, and all that follows up to the next one |
+//! | turn | a question, which is a user message or several in a row, and everything that follows up to the next one |
 //! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
 //! | [`summary`] | a text that stands for all records before a position |
 //! | [`recall`] | which older records are quoted because they fit the question |
 //! | temporary | a message for the next build only; never stored |
-//! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
+//! | [`Prompt`] | the composed messages, and the [`Report`] of everything that was done to them |
 //!
 //! # Crate features
 //!
 //! Only `bincode` is on by default. A feature adds items and changes nothing else.
 //!
-//! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but nobody
-//!   maintains that crate any more. Without it messages are stored as JSON alone.
+//! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but that
+//!   crate is unmaintained. Without it, messages are stored only as JSON.
 //! - **`bpe`** adds [`token::Bpe`](token/struct.Bpe.html), exact token counts for OpenAI's
-//!   vocabularies o200k and cl100k, which it compiles in. Without it [`token::Estimate`] is within
+//!   vocabularies o200k and cl100k, which it compiles in. Without it, [`token::Estimate`] is within
 //!   15 % of o200k on ordinary text.
 //! - **`tokenizers`** adds [`token::HuggingFace`](token/struct.HuggingFace.html), exact token
-//!   counts by a `tokenizer.json` of yours.
-//! - **`schemars`** adds `Tool::takes`: what a tool takes, as a type of yours says it.
+//!   counts with your own `tokenizer.json`.
+//! - **`schemars`** adds `Tool::takes`: a tool's parameters from a Rust type.
 //! - **`sqlite`** adds [`SqliteStore`](struct.SqliteStore.html): conversations in one durable file,
 //!   which any SQLite tool can query.
 //! - **`postgres`** adds [`PostgresStore`](struct.PostgresStore.html): conversations in a
-//!   PostgreSQL database, through poolers too; **`postgres-tls`** reaches it by TLS.
+//!   PostgreSQL database, also through poolers; **`postgres-tls`** adds TLS.
 //! - **`redis`** adds [`RedisStore`](struct.RedisStore.html): conversations on a Redis server or a
-//!   Redis Cluster; **`redis-tls`** reaches it by TLS.
+//!   Redis Cluster; **`redis-tls`** adds TLS.
 //! - **`cassandra`** adds [`CassandraStore`](struct.CassandraStore.html): conversations in Apache
-//!   Cassandra, beyond one machine.
+//!   Cassandra, on as many machines as needed.
 //! - **`async`** adds [`AsyncChatMemory`](trait.AsyncChatMemory.html),
 //!   [`AsyncChatMemoryStore`](trait.AsyncChatMemoryStore.html) and `MemoryPrompt::new_async`, for
 //!   any executor.
 //! - **`tokio`** adds [`adapt`](adapt/index.html): async memories in blocking code, and blocking
 //!   ones in async code.
-//! - **`tracing`** lets stores and conversations tell what they do, in spans and events without
+//! - **`tracing`** lets stores and conversations report what they do, in spans and events without
 //!   text: see [`store`] and [`conversation`](conversation/index.html#spans).
 //! - **`ureq`** adds [`Transport`](transport/index.html): a model behind HTTP, for blocking code;
 //!   **`reqwest`** for async code on tokio.
 //! - **`inspect`** adds [`Prompt::html`] and [`inspect::Inspector`]: prompts as a page to look at.
 //! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and
-//!   stores as tests, for backends of your own.
+//!   stores as tests for your own backends.
 //!
-//! Rust 1.88 or later; 1.89 with `sqlite` or `cassandra`, whose drivers ask for it.
+//! Rust 1.88 or later; 1.89 with `sqlite` or `cassandra`, whose drivers require it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // each item's features, in the documentation
 
@@ -200,7 +200,7 @@ pub use turn::Turn;
 #[doc(inline)]
 pub use window::Window;
 
-/// The parts of a [`Report`]: all that a build did to the history.
+/// The parts of a [`Report`]: everything that a build did to the history.
 pub mod report {
     pub use crate::prompt::{
         Adaptation, Adapted, Break, Cleared, Fate, Fingerprint, Gap, LeftOut, Moved,
@@ -209,7 +209,7 @@ pub mod report {
     };
 }
 
-/// Guides: a page for each subject, with code that is compiled and run.
+/// Guides: one page per subject, with code that is compiled and run.
 #[cfg(any(doc, doctest))]
 pub mod guide {
     #[doc = include_str!("../docs/architecture.md")]
@@ -229,7 +229,7 @@ pub mod guide {
     #[cfg(feature = "ureq")]
     #[doc = include_str!("../docs/http.md")]
     pub mod http {}
-    // The first definition of a link holds: here the module, elsewhere the file it names.
+    // The first definition of a link counts: here the module, elsewhere the file that it names.
     #[doc = "[recall]: crate::guide::recall\n"]
     #[doc = include_str!("../docs/pins.md")]
     pub mod pins {}
@@ -252,7 +252,7 @@ pub mod guide {
     pub mod windows {}
 }
 
-/// The README's code, so that it compiles and holds.
+/// The README's code, so that it compiles and its assertions hold.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

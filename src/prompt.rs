@@ -1,7 +1,7 @@
-//! The prompt that a build returns: the messages, shared, beside the report.
+//! The prompt that a build returns: shared messages and a report.
 //!
-//! The module `compose` makes it, and `prompt` reads a memory for that. Here is what comes out, and
-//! what can be asked of it.
+//! The module `compose` makes prompts, and `memory_prompt` reads a memory for that. This module
+//! holds the result and its methods.
 
 mod fate;
 mod media;
@@ -27,14 +27,14 @@ pub use report::{
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
-/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request
-/// that failed is sent again with the same prompt.
+/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: to retry a
+/// failed request, send the same prompt again.
 ///
-/// As JSON it is the `messages` of Chat Completions, which most servers speak; for a prompt that is
-/// for a provider of another format that is an error, and a [`Request`](crate::wire::Request) is
-/// what it is sent.
-/// To store messages write [them](Self::to_messages), in JSON or with a
-/// [`Codec`](crate::codec::Codec): that keeps what no provider is sent.
+/// As JSON, a prompt is the `messages` of Chat Completions, which most servers take. If the prompt
+/// is for a provider of another format, serialising it is an error: send a
+/// [`Request`](crate::wire::Request) instead. To store messages, write [them](Self::to_messages),
+/// in JSON or with a [`Codec`](crate::codec::Codec): that keeps the parts that are never sent to a
+/// provider.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -49,21 +49,20 @@ pub use report::{
 /// ```
 #[derive(Clone)]
 pub struct Prompt {
-    /// Boxed, so that it is made in its place and moved as a pointer from then on.
+    /// Boxed, so that it is built in place and only a pointer is moved.
     draft: Box<Draft>,
 }
 
-/// A prompt in the making, and then what it holds.
+/// A prompt in the making; later the contents of the [`Prompt`].
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    /// The records that were read; none until the prompt is done.
+    /// The records that were read; empty until the prompt is done.
     records: Records,
     pub(crate) pieces: Pieces,
     pub(crate) cacheable: usize,
     pub(crate) report: Report,
     /// True if the reach of the window back to a summary decides where the history begins.
     pub(crate) by_reach: bool,
-    /// The position of the record that is the system message.
     pub(crate) system_record: Option<u64>,
     tools: Option<Arc<[Tool]>>,
 }
@@ -78,36 +77,35 @@ pub enum Origin {
     History(u64),
     /// The history: a truncated copy of the record at this position.
     Truncated(u64),
-    /// The history: a copy of the record at this position, in which something is cleared.
+    /// The history: a copy of the record at this position, with something cleared.
     Cleared(u64),
-    /// The summary of what was said before.
+    /// The summary of earlier messages.
     Summary,
-    /// The answer to a call whose result nobody recorded.
+    /// The answer to a call for which no result was recorded.
     Repair,
-    /// A note of the user, for this prompt alone, that results have arrived further up.
+    /// A user message, for this prompt only, that says that results have arrived further up.
     Note,
-    /// A notice, in the user's name, that earlier messages are not shown: see
+    /// A user message that says that earlier messages are not shown: see
     /// [`Notice`](crate::compose::Notice).
     Notice,
     /// A temporary message.
     Temporary,
-    /// The history: a copy of the record at this position, changed as the provider demands.
+    /// The history: a copy of the record at this position, changed to satisfy the provider.
     Adapted(u64),
-    /// Several neighbours as one message, as the provider demands, with the position of the first
-    /// record among them; `None` if none of them is one.
+    /// Several neighbouring messages joined to satisfy the provider, with the position of the first
+    /// record among them; `None` if none of them is a record.
     Joined(Option<u64>),
-    /// A message that the provider demands in this place, and that nobody said.
+    /// A message that the composer added because the provider needs one in this place.
     Added,
 }
 
 impl Origin {
-    /// Returns whether it is for this prompt only.
     pub(crate) const fn is_passing(self) -> bool {
         matches!(self, Self::Temporary | Self::Note)
     }
 
-    /// Returns the position of the record that is sent, itself or a copy of it; of several that
-    /// were joined, that of the first.
+    /// Returns the position of the record that is sent, itself or as a copy; of joined messages,
+    /// that of the first record.
     pub(crate) fn position(self) -> Option<u64> {
         match self {
             Self::History(position)
@@ -127,7 +125,7 @@ impl Origin {
 }
 
 impl Prompt {
-    /// Returns the prompt of this draft; takes the records of which it was made.
+    /// Turns a draft into a prompt, and takes the records out of the snapshot.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
         *records = mem::take(of);
@@ -135,13 +133,11 @@ impl Prompt {
         Self { draft }
     }
 
-    /// Returns the same prompt, whose report names what a temporary message quotes.
     pub(crate) fn with_recalled(mut self, recalled: Vec<Recalled>) -> Self {
         self.draft.report.recalled = recalled;
         self
     }
 
-    /// Returns the same prompt, whose report says why nothing is recalled, and what failed.
     pub(crate) fn with_recall_outcome(
         mut self,
         nothing: Option<NothingRecalled>,
@@ -154,13 +150,11 @@ impl Prompt {
         self
     }
 
-    /// Returns the same prompt, whose report names temporaries that were dropped before it.
     pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
         self.draft.report.dropped_temporaries = roles;
         self
     }
 
-    /// Returns the same prompt, for a model that can call these tools.
     #[inline]
     pub(crate) fn with_tools(mut self, tools: Option<&Arc<[Tool]>>) -> Self {
         if let Some(tools) = tools {
@@ -171,8 +165,8 @@ impl Prompt {
         self
     }
 
-    /// Returns the tools that the prompt was composed for: those that a model can call, and whose
-    /// definitions its tokens count.
+    /// Returns the tools that the prompt was composed for: the model can call them, and the
+    /// prompt's tokens include their definitions.
     pub fn tools(&self) -> &[Tool] {
         self.draft.tools.as_deref().unwrap_or_default()
     }
@@ -187,8 +181,8 @@ impl Prompt {
         self.len() == 0
     }
 
-    /// Returns the messages, in order. It goes forward only: who wants them from the end takes
-    /// [`get`](Self::get), or collects the references.
+    /// Returns an iterator over the messages, in order. It only goes forward: to go backward, use
+    /// [`get`](Self::get), or collect the references.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.draft.pieces.iter(&self.draft.records)
@@ -205,21 +199,21 @@ impl Prompt {
         items.map(|item| (item.origin(), item.borrowed()))
     }
 
-    /// Returns the system message, which is the first where there is one.
+    /// Returns the system message, which is always the first message, if there is one.
     pub fn system(&self) -> Option<&Message> {
         self.get(0).filter(|message| message.is_system())
     }
 
-    /// Returns the cacheable boundary: the number of first messages that the next prompt will send
-    /// again, in the same place and byte for byte, as long as neither the window moves nor the
-    /// boundary of what is [cleared](crate::Clear).
+    /// Returns the cacheable boundary: how many of the first messages the next prompt will send
+    /// again, in the same place and byte for byte, unless the window or the boundary of
+    /// [clearing](crate::Clear) moves.
     ///
-    /// Temporaries, and results of the newest calls of which some may still come, are not
-    /// cacheable, nor is what stands behind them. Once something else was said behind a call, a
-    /// result that comes all the same changes the prompt where the call stands, once:
-    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
-    /// alternate, a message at the end that a later one may be joined to is not cacheable either. A
-    /// provider's cache mark belongs at this boundary.
+    /// Temporaries are not cacheable, nor are results of the newest calls while some are missing,
+    /// nor is anything behind these. If a result arrives after other messages have followed its
+    /// call, the prompt changes at the call, once: [`Break::LateResult`]. For a
+    /// [`Provider`](crate::Provider) that wants user and model to alternate, a last message that a
+    /// later one may be joined to is not cacheable either. Put a provider's cache mark at this
+    /// boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {
         self.draft.cacheable
@@ -243,7 +237,7 @@ impl Index<usize> for Prompt {
     ///
     /// # Panics
     ///
-    /// If there is no such message, as a slice does; [`Prompt::get`] does not.
+    /// If there is no such message, like a slice; [`Prompt::get`] does not panic.
     #[expect(clippy::panic, reason = "the contract of Index")]
     fn index(&self, i: usize) -> &Message {
         match self.get(i) {
@@ -264,8 +258,7 @@ impl<'a> IntoIterator for &'a Prompt {
 }
 
 impl PartialEq for Prompt {
-    /// Returns whether equal messages stand in equal places with equal reports, whatever they
-    /// share.
+    /// Compares messages, places and reports, but not what is shared.
     fn eq(&self, other: &Self) -> bool {
         self.cacheable() == other.cacheable()
             && self.report() == other.report()
@@ -274,7 +267,7 @@ impl PartialEq for Prompt {
 }
 
 impl fmt::Debug for Prompt {
-    /// Says what was done, not what was said: logs are no place for conversations.
+    /// Shows what was done, not what was said, since conversations don't belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
             .field("messages", &self.len())

@@ -1,17 +1,17 @@
-//! Providers, as data: a row each.
+//! Providers as data: one row each.
 //!
-//! # Adding one
+//! # Adding a provider
 //!
-//! 1. Find out what it refuses and which fields it wants back: its reference, its clients, public
-//!    reports of its errors, recorded traffic. Say where each fact is from.
-//! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
-//!    and its variant here: in [`Provider`] and in the list `named!`.
-//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside: write it
+//! 1. Find out what it refuses and which fields it takes back: from its reference, its clients,
+//!    public reports of its errors, recorded traffic. Note the source of each fact.
+//! 2. Write its row in `provider/table.rs`, as the differences from a similar provider, and add its
+//!    variant here: in [`Provider`] and in the list `named!`.
+//! 3. Teach the strict checkers of `tests/provider` what it refuses, from an outside view: write it
 //!    in `validators.rs`, call that in `wrong.rs`, and name it in `PROVIDERS`. The laws of
 //!    `tests/wire/provider_rules.rs` then hold for it.
-//! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
+//! 4. Put one of its answers, and the request that follows, into `tests/wire/golden`.
 //!
-//! A server that only one application knows needs none of this: [`Provider::custom`].
+//! A server that only one application uses needs none of this: see [`Provider::custom`].
 
 mod definition;
 mod hosted;
@@ -53,10 +53,10 @@ pub(crate) use schema::{CHOICES, over_limits};
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};
 
-/// The provider that a prompt is for: the composer then sends nothing that it refuses with
-/// status 400.
+/// The provider that a prompt is for: the composer then sends nothing that the provider refuses
+/// with status 400.
 ///
-/// By family; the [row](Self::row) of each says what differs.
+/// The table is by family; the [row](Self::row) of each provider has its differences.
 ///
 /// | | OpenAI chat | OpenAI Responses | Anthropic | Gemini | Mistral, strict templates | Ollama |
 /// |---|---|---|---|---|---|---|
@@ -65,7 +65,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a first message that is not the user's | refused by DeepSeek, vLLM, llama.cpp, Google's server | - | refused | refused where it calls a tool | refused | - |
 /// | two messages of one side in a row | - | - | joined by the provider | - | refused | - |
 /// | a user message right behind a tool result | - | - | - | - | refused | - |
-/// | blank text | - | - | refused, white space too | refused where it is all there is | refused in answers | - |
+/// | blank text | - | - | refused, white space too | refused if there is nothing else | refused in answers | - |
 /// | an answer that ends in reasoning | - | refused | refused | - | - | - |
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
@@ -75,61 +75,61 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | refused by DeepSeek | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
 /// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
-/// | arguments that are no JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
-/// | another provider's fields | refused by those that check, as Groq | refused | refused | refused | refused | - |
+/// | arguments that are not a JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
+/// | another provider's fields | refused by servers that validate, such as Groq | refused | refused | refused | refused | - |
 ///
 /// # What the composer does about it
 ///
 /// A window that opens in the middle of a turn is sent with the question of that turn before it, as
-/// [`starting_with_user`](crate::Window::starting_with_user) does. A window that cuts nothing off
-/// leaves nothing out for that: where the conversation itself begins with an answer (a greeting, an
-/// agent that nobody asked), or has no user message at all, a user message
-/// `(start of the conversation)` is put before it. Where that would be all there is to send, and no
-/// system message stands before it, the build is an error.
+/// with [`starting_with_user`](crate::Window::starting_with_user). A window that cuts nothing off
+/// leaves nothing out for that: if the conversation itself begins with an answer (a greeting, an
+/// agent that starts by itself), or has no user message at all, a user message
+/// `(start of the conversation)` is put before it. If that would be the only message, and there is
+/// no system message before it, the build is an error.
 ///
-/// All else is repaired in copies, and each repair is in the [`Report`](crate::Report):
+/// Everything else is repaired in copies, and each repair is in the [`Report`](crate::Report):
 ///
-/// - A user message that is blank becomes `(empty message)`, a silent tool result `(no output)`; an
-///   answer that says nothing is left out, and so are blank texts beside others.
-/// - Neighbours of one side become one message, their texts as paragraphs of one text, media as
-///   parts; for Anthropic and Gemini answers with calls that stand side by side do, with all
-///   results behind.
+/// - A blank user message becomes `(empty message)`, an empty tool result `(no output)`; an answer
+///   that says nothing is left out, and so are blank texts next to others.
+/// - Neighbouring messages of one side become one message, their texts as paragraphs of one text,
+///   media as parts; for Anthropic and Gemini, neighbouring answers with calls do, followed by all
+///   results.
 /// - A system message among the records stays in its place for OpenAI, Azure, xAI and Ollama, and
 ///   is left out for the others.
-/// - Between a tool result and a user message stands an answer, `(no answer)`.
+/// - An answer, `(no answer)`, is put between a tool result and a user message.
 /// - Call ids that would collide, are too long or empty, or have another form than the provider's,
-///   are replaced, at the call and its result alike. Where only some characters are not allowed in
-///   an id, the writer puts `_` in their place on the wire (`call.1` as `call_1`): the prompt keeps
-///   the id, and that is no repair and no line in the report.
-/// - Names of tools that were called under another provider's rule are replaced: by what is allowed
-///   of the name, and letters that stand for the whole of it, the same in every prompt.
-/// - A call that Gemini did not make is marked as one, with the signature that Google's reference
-///   names for it.
-/// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
+///   are replaced, both in the call and in its result. If only some characters are not allowed in
+///   an id, the writer replaces them with `_` on the wire (`call.1` as `call_1`): the prompt keeps
+///   the id, and the report does not list a repair.
+/// - Names of tools that were called under another provider's rule are replaced by the allowed part
+///   of the name and letters that stand for the whole, the same in every prompt.
+/// - A call that Gemini did not make gets the signature that Google's reference names for such
+///   calls.
+/// - If the model was cut off within arguments, they are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
-///   its own), or that its format has no place for (a picture that a model made), is left out;
-///   media of a user or a result, and what a user said, become a placeholder.
-/// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it,
-///   the white space at its end is left out. An answer that is marked as a `prefix`, for Mistral
-///   and `DeepSeek`, is left alone.
-/// - A blank user message beside another one that it would be joined to is left out.
+///   its own), or that the provider's format has no place for (a picture that a model made), is
+///   left out. Media of a user message or a result, and a user's own words, become a placeholder.
+/// - A user message, `(continue)`, is put behind an answer at the end; if the model would continue
+///   that answer, the white space at its end is left out instead. An answer that is marked as a
+///   `prefix`, for Mistral and `DeepSeek`, is not changed.
+/// - A blank user message next to one that it would be joined to is left out.
 ///
-/// Reasoning is never edited. Behind the last text or call of an answer, where it is refused, it is
-/// left out.
+/// Reasoning is never edited. If a provider refuses reasoning behind the last text or call of an
+/// answer, that reasoning is left out.
 ///
-/// Temporaries are never dropped, nor is a word of theirs changed: one that is blank is an error,
-/// and so is a tool result that answers no call, or an answer at the end that would be refused.
-/// Where neighbours must be one message, a temporary may become a paragraph or part of its
-/// neighbour; its call ids follow the rule too.
+/// Temporaries are never dropped, and their words never changed: a blank one is an error, and so is
+/// a tool result without its call, or an answer at the end that would be refused. If neighbours
+/// must be one message, a temporary may become a paragraph or part of its neighbour; its call ids
+/// follow the rule too.
 ///
-/// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) every repair is an
+/// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair), every repair is an
 /// error of kind [`Provider`](crate::ErrorKind::Provider) instead, which names the message and the
 /// rule; only temporaries may still be joined to their neighbours. With
-/// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
-/// business, and the other rules hold.
+/// [`ToolGroups::Off`](crate::window::ToolGroups::Off), the caller is responsible for calls and
+/// results, and the other rules hold.
 ///
-/// If a rule depends on the model, the stricter side is taken unless [`model`](Self::model)
-/// names it.
+/// If a rule depends on the model, the stricter version holds unless [`model`](Self::model) names
+/// the model.
 ///
 /// # Pictures and documents
 ///
@@ -146,20 +146,20 @@ pub(crate) use server::{KeyHeader, Server};
 /// it; an older one gives way. Nothing is made smaller. To give way is no repair, and is no error
 /// where those are.
 ///
-/// # What only one provider understands
+/// # Fields that only one provider understands
 ///
-/// An answer remembers who gave it ([`wire::answer`](crate::wire::answer)), and its private fields
-/// go back to that one alone, and to its family: Anthropic, Bedrock and Vertex are one for Claude.
-/// A row says [which fields](PrivateFields) a provider takes back; one that no row lists goes to
-/// nobody, unless a view is asked for all of them
+/// An answer remembers its provider ([`wire::answer`](crate::wire::answer)), and its private fields
+/// are sent back only to that provider and its family: Anthropic, Bedrock and Vertex are one for
+/// Claude. A row says [which fields](PrivateFields) a provider takes back. A field that no row
+/// lists is never sent, unless a view is asked for all of them
 /// ([`verbatim`](crate::wire::openai::Messages::verbatim)). Answers that were stored without their
-/// origin go to those who list their fields.
+/// origin are sent to providers that list their fields.
 ///
 /// # Sources
 ///
 /// The providers' references and clients' sources, and public reports of the errors, as of 2026;
-/// for Mistral its own `mistral-common` validator and the chat templates that it publishes, which
-/// vLLM and llama.cpp run.
+/// for Mistral its own `mistral-common` validator and its published chat templates, which vLLM and
+/// llama.cpp run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::large_enum_variant, reason = "it is `Copy`, and few are ever held")]
 #[non_exhaustive]
@@ -186,7 +186,7 @@ pub enum Provider {
     /// Gemini on Google's Vertex AI.
     #[doc(alias = "VertexAI")]
     Vertex,
-    /// Google's server for OpenAI's format.
+    /// Google's OpenAI-compatible server.
     GoogleOpenAi,
     /// Mistral's API.
     Mistral,
@@ -207,28 +207,28 @@ pub enum Provider {
     LiteLlm,
     /// Ollama's own API, which takes nearly everything.
     Ollama,
-    /// vLLM, with a chat template that takes most orders, as newer ones do: not a late system
+    /// vLLM, with a chat template that takes most orders, as newer ones do: but not a late system
     /// message, nor a prompt without a user message.
     #[doc(alias = "VLLM")]
     Vllm,
     /// The server of llama.cpp, with such a template.
     #[doc(alias = "llama.cpp")]
     LlamaCpp,
-    /// Any other server that speaks OpenAI's format: what all of them take, and no private field.
+    /// Any other server of OpenAI's format: only what all of them take, and no private fields.
     OpenAiCompatible,
-    /// A server that runs the model's own chat template, as vLLM, llama.cpp and LM Studio do, where
-    /// the template wants user and model to alternate, and refuses all else.
+    /// A server that runs the model's own chat template, such as vLLM, llama.cpp and LM Studio, if
+    /// the template wants user and model to alternate and refuses everything else.
     ///
     /// | family | as it is | what to change in a [`Row`] |
     /// |---|---|---|
-    /// | Mistral and Mixtral from v0.3, Ministral, Devstral, Magistral | taken | |
+    /// | Mistral and Mixtral from v0.3, Ministral, Devstral, Magistral | works | |
     /// | Mistral 7B v0.1 and v0.2, Gemma 1 and 2 | no system message | [`system`](Row::system) |
-    /// | Llama 2, Gemma 3 and 3n | taken without tools | |
+    /// | Llama 2, Gemma 3 and 3n | works without tools | |
     /// | Llama 3.1 to 3.3 | one call an answer | [`parallel_calls`](Row::parallel_calls) |
     /// | Qwen, Phi, DeepSeek, Granite | need none of this | [`Vllm`](Self::Vllm) or [`LlamaCpp`](Self::LlamaCpp) |
     ///
-    /// The templates of Gemma 1 to 3n, Llama 2 and Mistral's first two know no tools at all: a
-    /// tool group is refused by them, or dropped without a word, whatever its order.
+    /// The templates of Gemma 1 to 3n, Llama 2 and Mistral's first two have no tools at all: they
+    /// refuse a tool group in any order, or drop it silently.
     ///
     /// ```
     /// use memory_prompt::provider::Row;
@@ -248,7 +248,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Returns the provider that this row describes: a gateway, a proxy, a server of one's own.
+    /// Returns the provider that this row describes: a gateway, a proxy, a server of your own.
     ///
     /// ```
     /// use memory_prompt::Provider;
@@ -263,13 +263,13 @@ impl Provider {
         Self::Custom(row)
     }
 
-    /// Returns the provider for one of its models. A [request](crate::wire::Request) of a prompt
-    /// that is composed for it names that model (of at most 95 bytes), and so do the rules that
-    /// depend on it: Claude's
-    /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8
-    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature
-    /// and take the detail of a picture, and those before 2.5 can't fetch media from an address.
-    /// Without a model, the stricter side is taken; of addresses it is that of later models.
+    /// Returns the provider with one of its models. A [request](crate::wire::Request) of a prompt
+    /// that is composed for it names that model (of at most 95 bytes), and some rules depend on it:
+    /// Claude from 4.6 on refuses an answer at the end of a prompt, and older ones continue it;
+    /// from 4.8 on a prompt may begin with an answer; Gemini from 3 on refuses calls without a
+    /// signature and takes the detail of a picture, and models before 2.5 can't fetch media from an
+    /// address. Without a model, the stricter rules hold, except for addresses, for which those of
+    /// later models hold.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -289,30 +289,28 @@ impl Provider {
         Self::Custom(self.row().for_model(model))
     }
 
-    /// Returns the name of the model, where one was named.
     pub(crate) fn named_model(&self) -> Option<&str> {
         if let Self::Custom(row) = self { row.model() } else { None }
     }
 
-    /// Returns the provider that has this name of its own.
+    /// Returns the provider with this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::NAMED.iter().copied().find(|named| named.row().name() == name)
     }
 
-    /// Returns the format that this provider speaks.
+    /// Returns the format of this provider.
     pub const fn format(self) -> Format {
         self.row().format
     }
 }
 
-/// Writes, from one list of the providers with a name of their own, all that goes through them.
+/// Generates everything that iterates over the named providers from one list.
 ///
-/// A variant that the list lacks is an error of the compiler, since `row` does not match it then.
+/// A variant that is missing from the list is a compiler error, since `row` then does not match it.
 macro_rules! named {
     ($($variant:ident: $row:ident,)*) => {
         impl Provider {
-            /// The providers that have a name of their own. Their order is kept nowhere: rows that
-            /// are stored name them.
+            /// The providers with names. Their order is not stored anywhere: stored rows name them.
             pub(crate) const NAMED: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the row that describes this provider.

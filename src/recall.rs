@@ -1,8 +1,8 @@
-//! Recall: older messages that fit the question, sent beside the window.
+//! Recall: older messages that fit the question, sent as excerpts next to the window.
 //!
-//! A window keeps what is new. [`MemoryPrompt::recall`](crate::MemoryPrompt::recall) searches all
-//! that the window does not send for the words of the newest question, and adds what fits as
-//! excerpts, for this prompt alone:
+//! A window sends the newest messages. [`MemoryPrompt::recall`](crate::MemoryPrompt::recall)
+//! searches all messages that the window does not send for the words of the newest question, and
+//! adds the best matches as excerpts to this prompt only:
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Recall};
@@ -26,45 +26,46 @@
 //!
 //! # How it searches
 //!
-//! By words (BM25), the same for every memory. Case and [endings](Endings) do not matter. Scripts
-//! without spaces, and Korean, are searched by pairs of characters; identifiers by their parts too;
-//! a language whose endings are not known by groups of four letters too. A day that the question
-//! names (`2023-11-01`, "1 November", "last Tuesday") is searched among the days on which messages
-//! were written, beside its words; it is counted from the day on which the question was asked.
+//! The search is by words (BM25), and works the same for every memory. It ignores case and
+//! [endings](Endings). Scripts without spaces, and Korean, are searched by pairs of characters;
+//! identifiers also by their parts; languages whose endings are unknown also by groups of four
+//! letters. If the question names a day (`2023-11-01`, "1 November", "last Tuesday"), messages
+//! written on that day are found too. Relative days count from the day on which the question was
+//! asked.
 //!
-//! The words of a message's neighbours count for it as far as messages side by side speak of the
-//! same in this conversation: that is measured by the words that they share, down to nothing if
-//! notes stand in no order. A long message leans less on its neighbours than a short one.
+//! The words of neighbouring messages count for a message too, as far as neighbours share a topic
+//! in this conversation. That is measured by the words that they share, and falls to nothing if the
+//! messages are notes in no order. A long message leans less on its neighbours than a short one.
 //!
-//! Words find no meaning: what was said in other words is found only by its neighbours, and a
-//! question that chains facts finds the first of them. Embeddings, or a search of your own, add
-//! what they find as [`Candidates`].
+//! Words have no meaning here: a message that uses other words is found only through its
+//! neighbours, and a question that chains facts finds only the first of them. Embeddings, or a
+//! search of your own, can add what they find as [`Candidates`].
 //!
-//! Of each message so much is quoted that there is room for several: all of a short one, of a long
-//! one the passages that were asked for.
+//! Each message is quoted only so far that several have room: a short one whole, a long one by the
+//! passages that match the question.
 //!
-//! [Truncation](crate::Truncate) and its processors do not see what is quoted: whoever must keep
-//! something from the model for good evicts it.
+//! [Truncation](crate::Truncate) and its processors do not see the excerpts. To keep something from
+//! the model for good, evict it from the memory.
 //!
 //! A [`Turn`](crate::Turn) that reads through [`next`](crate::Turn::next), and so a conversation,
-//! recalls once: for its question, before the model is asked first. The excerpts stay in all of its
-//! prompts, unless it grows so much that the budget has no room for both.
+//! recalls once: for its question, before the model is first asked. The excerpts stay in all
+//! prompts of the turn, unless the turn grows so much that the budget has no room for both.
 //!
-//! System messages, those of the application's own kind, and tool results unless
-//! [asked for](Recall::tool_results) are never searched. Days are those of UTC. Of a question with
-//! very many words those at its beginning and at its end are searched for, 128 in all.
+//! Recall never searches system messages, the application's own messages, or tool results (unless
+//! [asked for](Recall::tool_results)). Days are in UTC. Of a very long question, 128 words are
+//! searched for, taken from its beginning and its end.
 //!
 //! If nothing is recalled, the [report](crate::Report::nothing_recalled) says why.
 //!
 //! # The index
 //!
-//! The words of each message as numbers, without text, grown by what is new with each prompt. A
-//! [`Recall`] and its clones share the indexes of all conversations that they searched, up to a
-//! [bound](Recall::keep_at_most). What is sent is read from the memory each time, so what was
-//! evicted, cleared or deleted is never recalled.
+//! The index holds the words of each message as numbers, without text. Each prompt adds the new
+//! messages to it. A [`Recall`] and its clones share the indexes of all conversations that they
+//! searched, up to a [bound](Recall::keep_at_most). The text that is sent is read from the memory
+//! each time, so messages that were evicted, cleared or deleted are never recalled.
 //!
-//! So a prompt with recall does not cost only what it sends: it looks at each word that was ever
-//! said, and the first one of a process reads the whole conversation once.
+//! A prompt with recall therefore costs more than what it sends: each search looks at every word of
+//! the conversation, and the first search in a process reads the whole conversation once.
 
 mod dates;
 mod endings;
@@ -93,9 +94,9 @@ pub(crate) use search::{GROUP, Search};
 use crate::error::Result;
 use crate::memory::MemoryId;
 
-/// The settings of [recall](self), and the indexes that were made by them.
+/// The settings of [recall](self), and the indexes that were built with them.
 ///
-/// A clone shares the indexes: give clones to the prompts of a store.
+/// Clones share the indexes, so give clones to all prompts of a store.
 #[derive(Clone)]
 pub struct Recall {
     tokens: usize,
@@ -112,20 +113,20 @@ pub struct Recall {
     indexes: Arc<Mutex<Indexes>>,
 }
 
-/// A search of the application's own, whose results are recalled too: embeddings, or the full-text
-/// search of a store. `examples/recall_embeddings.rs` shows one.
+/// A search of the application whose hits are recalled too: embeddings, or the full-text search of
+/// a store. `examples/recall_embeddings.rs` shows one.
 pub trait Candidates: Send + Sync {
     /// Returns up to `n` messages of this conversation that fit the query.
     ///
-    /// It is called while a prompt is built, so it should not take long; in async code it must not
-    /// block: search before, and give [`Recall::candidates`] the list. Positions that the memory
-    /// does not hold, or that are sent anyway, are passed over, and so is what
-    /// [fits too little](Recall::least_fit).
+    /// This is called while a prompt is built, so it should be fast. In async code it must not
+    /// block: run the search earlier, and give [`Recall::candidates`] the list. Positions that the
+    /// memory does not hold, or that are sent anyway, are ignored, and so are hits that
+    /// [fit too little](Recall::least_fit).
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from searching. The prompt is built without it, and its
-    /// [report](crate::Report::candidates_failed) says so.
+    /// Any error that stops the search. The prompt is then built without candidates, and its
+    /// [report](crate::Report::candidates_failed) contains the error.
     fn candidates(&self, id: &MemoryId, query: &str, n: usize) -> Result<Vec<Candidate>>;
 }
 
@@ -136,8 +137,8 @@ impl<C: Candidates + ?Sized> Candidates for Arc<C> {
     }
 }
 
-/// Candidates that were found already, for this question alone: by an async search, before the
-/// prompt is built.
+/// Candidates that were found before the prompt is built, for this question only: for example by an
+/// async search.
 #[deny(clippy::missing_trait_methods)]
 impl Candidates for Vec<Candidate> {
     fn candidates(&self, _: &MemoryId, _: &str, _: usize) -> Result<Vec<Candidate>> {
@@ -145,17 +146,17 @@ impl Candidates for Vec<Candidate> {
     }
 }
 
-/// A message that a search of the application's own has found.
+/// A message that a search of the application found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// Its position.
     pub position: u64,
-    /// Its fit, from 0 to 1, as a cosine is. One that is offered twice counts as it fits best.
+    /// Its fit, from 0 to 1, like a cosine. If a message is offered twice, the better fit counts.
     pub fit: f32,
 }
 
 impl Recall {
-    /// Returns a search by words: up to 500 tokens of excerpts.
+    /// Returns a search by words, with up to 500 tokens of excerpts.
     pub fn words() -> Self {
         Self {
             tokens: 500,
@@ -173,30 +174,30 @@ impl Recall {
         }
     }
 
-    /// Recalls at most so many tokens, by the prompt's counter, or by
+    /// Recalls at most this many tokens, counted by the prompt's counter, or by
     /// [`Estimate`](crate::token::Estimate) if it has none.
     ///
-    /// If the prompt has a [budget](crate::Budget), so many are [kept free](Self::keep_free) in
-    /// it, at most half of it.
+    /// If the prompt has a [budget](crate::Budget), this many tokens are
+    /// [kept free](Self::keep_free) in it, but at most half of it.
     #[must_use]
     pub fn tokens(mut self, tokens: usize) -> Self {
         (self.tokens, self.characters) = (tokens, usize::MAX);
         self
     }
 
-    /// Recalls at most so many characters.
+    /// Recalls at most this many characters.
     #[must_use]
     pub fn characters(mut self, characters: usize) -> Self {
         (self.tokens, self.characters) = (usize::MAX, characters);
         self
     }
 
-    /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it,
-    /// as it does unless told [otherwise](Self::no_keep_free): the window gets the rest, whatever
-    /// is found. What must be sent goes before it: no build fails for what is kept free, and
-    /// nothing is cut for it.
+    /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it.
+    /// This is the default; [`no_keep_free`](Self::no_keep_free) turns it off. The window gets the
+    /// rest of the budget, whether or not anything is found. Messages that must be sent come first:
+    /// no build fails and nothing is cut because of this reserve.
     ///
-    /// It says nothing if the prompt has no budget, or where recall is bounded by
+    /// This has no effect if the prompt has no budget, or if recall is bounded by
     /// [characters](Self::characters).
     #[must_use]
     #[doc(alias = "share")]
@@ -205,7 +206,7 @@ impl Recall {
         self
     }
 
-    /// Recalls only what finds room in what the window leaves of the budget: nothing, once the
+    /// Recalls only what fits into the room that the window leaves in the budget: nothing, once the
     /// window fills it.
     #[must_use]
     pub fn no_keep_free(mut self) -> Self {
@@ -213,14 +214,14 @@ impl Recall {
         self
     }
 
-    /// Searches for this, and not for the newest message of the user.
+    /// Searches for this text instead of the newest message of the user.
     #[must_use]
     pub fn query(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// Sets the rule by which words lose their endings, and begins with indexes of its own.
+    /// Sets the rule that removes the endings of words, and starts new indexes.
     #[must_use]
     pub fn endings(mut self, endings: Endings) -> Self {
         self.endings = endings;
@@ -228,9 +229,9 @@ impl Recall {
         self
     }
 
-    /// Recalls tool results too, with their calls, and begins with indexes of its own. Unless set
-    /// they are not: what a tool said would speak with the user's voice. Of a call with no result
-    /// behind it, or with more than 16, what the model said with it is recalled alone.
+    /// Recalls tool results too, with their calls, and starts new indexes. This is off by default,
+    /// because a tool's text would then be quoted in the user's voice. If a call has no result, or
+    /// more than 16, only what the model said with it is recalled.
     #[must_use]
     pub fn tool_results(mut self) -> Self {
         self.tool_results = true;
@@ -238,55 +239,55 @@ impl Recall {
         self
     }
 
-    /// Sets how many messages before and behind a hit may come with it, the nearest first, where
-    /// nothing that fits better needs the room; 1 unless set, at most 16.
+    /// Sets how many messages before and after a hit may come with it, the nearest first, if no
+    /// better hit needs the room. The default is 1, the maximum 16.
     #[must_use]
     pub fn neighbours(mut self, n: u32) -> Self {
         self.neighbours = n.min(16);
         self
     }
 
-    /// Sets the most characters of a message that are quoted, at least 4; 1,200 unless set. Of a
-    /// message that is longer, or that would leave no room for others, it is the passages with most
-    /// of what was asked for.
+    /// Sets the most characters that are quoted of one message, at least 4. The default is 1,200.
+    /// If a message is longer, or would leave no room for others, its passages with the best
+    /// matches are quoted.
     #[must_use]
     pub fn passage(mut self, characters: usize) -> Self {
         self.passage = characters.max(4);
         self
     }
 
-    /// Recalls nothing whose score is below this; 0.03 unless set, and no number (NaN) counts as 0.
+    /// Recalls only messages with at least this score. The default is 0.03; NaN counts as 0.
     ///
-    /// A score is the part of the question's weight that a message has, its neighbours' words
-    /// counted in part: about 0 where it has its commonest words alone, 1 where it has all that is
-    /// known, and more where it has words side by side as the question has them. Words that stand
-    /// nowhere do not count, so a high score alone does not say that a message answers. The
-    /// [report](crate::Report::recalled) shows it. With 0.15 less is quoted behind a hit that fits
-    /// much better than all others.
+    /// A score is the part of the question's weight that a message has, plus a part of its
+    /// neighbours' words: about 0 if it has only the commonest words of the question, 1 if it has
+    /// all that are known, and more if words follow each other as in the question. Words that no
+    /// message has do not count, so a high score alone does not mean that a message answers the
+    /// question. The [report](crate::Report::recalled) shows the scores. With 0.15, fewer messages
+    /// are quoted after a hit that fits much better than all others.
     ///
-    /// Unless it is 0 or less, nothing is recalled either where what is found may as well be
-    /// chance: the words of the question that the best messages have must be so rare that together
-    /// they tell one message from most others, and in a conversation of 40 messages and more the
-    /// best must stand out from what all of them score. "Yes, please." recalls nothing. What was
-    /// written on a day that the question names is recalled in any case.
+    /// Unless this is 0 or less, nothing is recalled either if the hits may be chance: the
+    /// question's words in the best messages must be rare enough to tell one message from most
+    /// others, and in a conversation of 40 or more messages the best score must stand out from all
+    /// scores. "Yes, please." recalls nothing. Messages written on a day that the question names
+    /// are recalled in any case.
     #[must_use]
     pub fn least_score(mut self, score: f32) -> Self {
         self.least = if score.is_nan() { 0.0 } else { score };
         self
     }
 
-    /// Recalls no [candidate](Self::candidates) that fits less than this; 0.1 unless set, and no
-    /// number (NaN) counts as that. One that fits 0 or less is never recalled.
+    /// Recalls only [candidates](Self::candidates) with at least this fit. The default is 0.1; NaN
+    /// counts as the default. A candidate with a fit of 0 or less is never recalled.
     #[must_use]
     pub fn least_fit(mut self, fit: f32) -> Self {
         self.least_fit = if fit.is_nan() { 0.1 } else { fit };
         self
     }
 
-    /// Recalls what this search finds too. A message's rank is the sum of two parts: its score by
-    /// words in parts of the best score, and its fit in parts of the best fit. So it does not
-    /// matter whether fits are large or small, only how they differ. A list of [`Candidate`]s is
-    /// one, that finds the same whatever is asked:
+    /// Recalls the hits of this search too. The rank of a message is the sum of two parts: its
+    /// score by words divided by the best score, and its fit divided by the best fit. So only the
+    /// differences between fits matter, not their size. A list of [`Candidate`]s is also such a
+    /// search, with the same hits for every question:
     ///
     /// ```
     /// use memory_prompt::recall::Candidate;
@@ -295,7 +296,7 @@ impl Recall {
     /// let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
     /// prompt.add(Message::user("Ada adopted three kittens."))?;
     /// prompt.add(Message::user("Were there any felines?"))?;
-    /// let found = vec![Candidate { position: 0, fit: 0.8 }]; // by a search of yours, async perhaps
+    /// let found = vec![Candidate { position: 0, fit: 0.8 }]; // from your own search
     /// let prompt = prompt.recall(Recall::words().candidates(found));
     /// assert_eq!(prompt.preview()?.report().recalled[0].position, 0);
     /// # Ok::<(), memory_prompt::Error>(())
@@ -306,11 +307,11 @@ impl Recall {
         self
     }
 
-    /// Bounds the memory that indexes take: the ones that were not used for longest go first. 256
-    /// MiB unless set. The one in use stays, however large it is.
+    /// Bounds the memory of the indexes: those unused for longest are dropped first. The default is
+    /// 256 MiB. The index in use stays, however large it is.
     ///
-    /// It is a bound of the indexes, so it holds for all clones that share them, those made before
-    /// too.
+    /// The bound belongs to the indexes, so it holds for all clones that share them, including
+    /// earlier ones.
     #[must_use]
     pub fn keep_at_most(self, bytes: usize) -> Self {
         self.indexes.lock().keep_at_most(bytes);
@@ -322,17 +323,16 @@ impl Recall {
         self.indexes.lock().bytes
     }
 
-    /// Forgets the index of a conversation: for one that was deleted, and is not asked again.
+    /// Forgets the index of a conversation, for example after the conversation was deleted.
     pub fn forget(&self, id: &MemoryId) {
         self.indexes.lock().remove(id);
     }
 
-    /// Returns how many tokens are kept free for it.
     pub(crate) fn kept_free(&self) -> usize {
         if self.keep_free && self.tokens < usize::MAX { self.tokens } else { 0 }
     }
 
-    /// Begins with indexes of its own: those of other rules are of no use.
+    /// Starts new indexes, since those of other rules are of no use.
     fn forget_indexes(&mut self) {
         let most = self.indexes.lock().most;
         self.indexes = Indexes::at_most(most);
@@ -340,7 +340,7 @@ impl Recall {
 }
 
 impl fmt::Debug for Recall {
-    /// Says how it is configured; of a query only how long it is.
+    /// Shows the settings, but of a query only its length.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recall")
             .field("tokens", &self.tokens)

@@ -1,39 +1,41 @@
-//! Many conversations by id: the [`ChatMemoryStore`] contract, and the places to keep them.
+//! Many conversations by id: the [`ChatMemoryStore`] contract, and the backends that keep them.
 //!
 //! | store | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | always there | tests, and one process |
 //! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool |
 //! | `RedisStore` | `redis`, with TLS `redis-tls` | several machines that share conversations; TTL; a Redis Cluster |
-//! | `PostgresStore` | `postgres`, with TLS `postgres-tls` | where the application's data already lives |
+//! | `PostgresStore` | `postgres`, with TLS `postgres-tls` | applications whose data is already there |
 //! | `CassandraStore` | `cassandra` | conversations beyond one machine |
 //!
 //! Once an append has returned, it survives:
 //!
 //! - in memory: nothing that ends the process;
-//! - SQLite: a power cut; or a crash of the process alone, and ten to fifty times faster, with
-//!   `Durability::Process`;
-//! - Redis: what the server's settings say. That is a crash of the server with `appendonly yes` and
-//!   `appendfsync always`, all but the last second or two with `everysec`, and the loss of a
-//!   machine if its replica had it, which `replicas` waits for;
-//! - PostgreSQL: what a commit survives, a crash of the server's machine, and its loss where there
-//!   is a synchronous standby;
+//! - SQLite: a power cut; with `Durability::Process` only a crash of the process, but ten to fifty
+//!   times faster;
+//! - Redis: as much as the server's settings guarantee. With `appendonly yes` and
+//!   `appendfsync always` that is a crash of the server, with `everysec` a crash minus the last
+//!   second or two; and the loss of a machine if its replica has the append, which `replicas` waits
+//!   for;
+//! - PostgreSQL: what a commit survives: a crash of the server's machine, and its loss if there is
+//!   a synchronous standby;
 //! - Cassandra: the loss of any minority of replicas; a power cut of all of them with
 //!   `commitlog_sync: batch` or `group`.
 //!
 //! # What an operator sees
 //!
-//! A store on a network has `ping`, which asks the server for an answer, and `figures`:
-//! connections, operations under way, retries. With the feature `tracing` each operation is a span
-//! `store` of the target `memory_prompt::store` with the fields `backend` and `operation`, and in
-//! it are the events `done`, `failed` (with the `kind` of the error), `dropped`, `retry` (with the
-//! `reason`), `reconnect` and `lost race`. **No text is told**: no message, no slot, no words of an
-//! error; and no id, since ids name people. To find a conversation in the log, put a span of your
-//! own around what you ask for.
+//! A network store has `ping`, which waits for an answer of the server, and `figures`: connections,
+//! operations under way, retries. With the feature `tracing`, each operation is a span `store` of
+//! the target `memory_prompt::store` with the fields `backend` and `operation`, and in it are the
+//! events `done`, `failed` (with the `kind` of the error), `dropped`, `retry` (with the `reason`),
+//! `reconnect` and `lost race`. **No text is logged**: no message, no slot, no error text; and no
+//! id, since ids may identify people. To find a conversation in the log, open a span of your own
+//! around your calls.
 //!
 //! # A store and its memories
 //!
-//! A store hands out memories; a prompt takes any of them, and another one at run time:
+//! A store hands out memories. A prompt takes any of them, and can switch to another one at run
+//! time:
 //!
 //! ```
 //! use memory_prompt::{InMemoryStore, MemoryPrompt, Message};
@@ -120,79 +122,80 @@ use crate::record::{Incarnation, Slot, Snapshot};
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
-/// them on your store by one macro.
+/// This section is for implementers. Each sentence is a test; one macro of the feature
+/// `conformance` runs all of them on your store.
 ///
-/// - **A memory** is handed out for any id, at no cost: nothing is written before the first append,
-///   so asking for a memory creates no conversation. Two memories for one id are one conversation.
-/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the
-///   bytes. An id that the backend can't hold is refused when the memory is asked for.
-/// - **A conversation exists** from its first append on, even if that was a system message alone,
-///   and until it is deleted or purged. One that was cleared or evicted still exists: its positions
-///   go on.
-/// - **Ids are listed** in an order of the backend's own that does not change. An id that exists
-///   all the while is listed once, whatever else comes and goes.
+/// - **A memory** can be asked for under any id, at no cost: nothing is written before the first
+///   append, so asking for a memory creates no conversation. Two memories for one id are one
+///   conversation.
+/// - **Ids** are opaque: ids that differ in any one byte are different conversations. If the
+///   backend can't hold an id, asking for its memory is an error.
+/// - **A conversation exists** from its first append on, even if that was only a system message,
+///   until it is deleted or purged. After a clear or an eviction it still exists, and its positions
+///   continue.
+/// - **Ids are listed** in a fixed order that the backend chooses. An id that exists during the
+///   whole listing is listed once, even if others come and go.
 /// - **Delete** forgets a conversation and its positions. Memories that were handed out for it stay
 ///   usable: the next append begins a new conversation at 0.
-/// - **An incarnation** is one life of a conversation: after a clear, and after a delete and a new
-///   beginning, it is another one, and none that there was before.
-/// - **Purge** deletes the conversations to which nothing was appended since a time, and no other:
-///   not one that is appended to meanwhile.
+/// - **An incarnation** is one life of a conversation. After a clear, and when a deleted
+///   conversation begins again, it is a new one that never existed before.
+/// - **Purge** deletes the conversations without an append since a given time, and no others; a
+///   conversation that is appended to during the purge stays.
 ///
-/// Four methods are required. The others have defaults. Those that can't be made of the four return
-/// an error that names the method to write.
+/// Four methods are required. The others have defaults; those that can't be built from the four
+/// return an error that names the method to implement.
 ///
-/// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text
-/// as an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores
-/// behind `dyn`.
+/// Every store of this crate also has an inherent method [`memory`](InMemoryStore::memory), which
+/// takes any text as an id and returns the store's own kind of memory, behind an `Arc` too. The
+/// method of this trait is for stores behind `dyn`.
 pub trait ChatMemoryStore: Debug + Send + Sync {
     /// Returns the memory of the conversation under this id.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the store can't hold such an id.
+    /// [`ErrorKind::Invalid`] if the store can't hold such an id.
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>>;
 
     /// Returns the next `n` ids after this one, or the first `n`.
     ///
-    /// `after` need not exist (any more). Fewer than `n` are returned only at the end, and `n = 0`
-    /// returns none.
+    /// `after` need not exist (any more). Fewer than `n` ids are returned only at the end, and
+    /// `n = 0` returns none.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed.
+    /// [`ErrorKind::Storage`] if the store failed.
     fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
 
-    /// Forgets the conversation under this id; returns whether there was one.
+    /// Deletes the conversation under this id; returns whether there was one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed.
+    /// [`ErrorKind::Storage`] if the store failed.
     fn delete(&self, id: &MemoryId) -> Result<bool>;
 
     /// Deletes each conversation that was last active before this time; returns how many.
     ///
-    /// Activity is an append by the clock of whoever appended, whatever
-    /// [times](crate::memory::Append::with_times) its messages have; of a system message and of
-    /// slots too, even if nothing changes by it. [Closing](crate::memory::Append::closing) an
-    /// import sets it back. Reading, evicting and clearing are none, and so is a question that
-    /// waits for its answer: leave conversations the time that a turn, or somebody's approval, may
-    /// take.
+    /// Activity is an append, by the clock of the process or server that appends, not by the
+    /// [times](crate::memory::Append::with_times) of its messages. An append of only a system
+    /// message or slots counts too, even if it changes nothing.
+    /// [Closing](crate::memory::Append::closing) an import sets the activity back. Reading,
+    /// evicting and clearing do not count, nor does a question that waits for its answer: allow for
+    /// the time that a turn, or an approval, may take.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed. Some conversations may
-    /// then be deleted and others not yet, but none by half.
+    /// [`ErrorKind::Storage`] if the store failed. Some conversations may then be deleted and
+    /// others not yet, but none is half deleted.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
 
     /// Returns the next `n` ids that begin with this text, after this one, or the first `n` of
     /// them.
     ///
-    /// As [`ids`](Self::ids), in the same order. The default lists all ids and looks at each.
+    /// The order is that of [`ids`](Self::ids). The default lists all ids and compares each.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed.
+    /// [`ErrorKind::Storage`] if the store failed.
     fn ids_with_prefix(
         &self,
         prefix: &str,
@@ -217,21 +220,21 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed, and
-    /// [`ErrorKind::Unsupported`] unless the method is written.
+    /// [`ErrorKind::Storage`] if the store failed, and [`ErrorKind::Unsupported`] if the method is
+    /// not implemented.
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         let _ = id;
         Err(unsupported("info"))
     }
 
     /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
-    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`:
-    /// what lies beside the records of many conversations, without reading those.
+    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`.
+    /// This reads the slots of many conversations without their records.
     ///
-    /// They come in the order of [`ids`](Self::ids), and those of one conversation in that of the
-    /// bytes of their names. The slot after which it goes on need not exist (any more). Fewer than
-    /// `n` are returned only at the end. The default asks each conversation; one whose memory keeps
-    /// no slots has none.
+    /// The order is that of [`ids`](Self::ids), and within a conversation that of the bytes of the
+    /// names. The slot after which the list continues need not exist (any more). Fewer than `n` are
+    /// returned only at the end. The default asks each conversation; a memory without slots has
+    /// none.
     ///
     /// ```
     /// use memory_prompt::memory::{Append, Expected};
@@ -252,7 +255,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed.
+    /// [`ErrorKind::Storage`] if the store failed.
     fn slots_with_prefix(
         &self,
         prefix: &str,
@@ -284,17 +287,18 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         }
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
-    /// that begin meanwhile may stay.
+    /// Deletes the conversations whose ids begin with this text; returns how many there were.
+    /// Conversations that begin during the call may stay.
     ///
-    /// End the prefix where a part of the ids ends: `"user:1"` is a prefix of `"user:12:chat"` too,
-    /// `"user:1:"` is not. The default lists them and deletes them one by one.
+    /// Let the prefix end where a part of the ids ends: `"user:1"` is also a prefix of
+    /// `"user:12:chat"`, but `"user:1:"` is not. The default lists the conversations and deletes
+    /// them one by one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed: some conversations may
-    /// then be deleted and others not yet, but none by half. [`ErrorKind::Invalid`]
-    /// where the prefix is empty, which would delete everything.
+    /// [`ErrorKind::Storage`] if the store failed: some conversations may then be deleted and
+    /// others not yet, but none is half deleted. [`ErrorKind::Invalid`] if the prefix is empty,
+    /// which would delete everything.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
         let (mut deleted, mut after) = (0, None);
@@ -310,28 +314,27 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         }
     }
 
-    /// Begins a conversation under this id whose first record will have the position `start`: to go
-    /// on with one that was kept elsewhere. Its incarnation is this one, or a new one.
+    /// Begins a conversation under this id whose first record will have the position `start`, in
+    /// order to continue one that was kept elsewhere. It gets this incarnation, or a new one.
     ///
-    /// It holds nothing, and is active by the clock.
+    /// The conversation is empty, and its last activity is now.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Exists`] where there is a conversation under this id,
-    /// [`ErrorKind::Invalid`] where the store can't hold such an id or
-    /// position, [`ErrorKind::Storage`] where it failed, and
-    /// [`ErrorKind::Unsupported`] unless the method is written.
+    /// [`ErrorKind::Exists`] if there is a conversation under this id, [`ErrorKind::Invalid`] if
+    /// the store can't hold such an id or position, [`ErrorKind::Storage`] if it failed, and
+    /// [`ErrorKind::Unsupported`] if the method is not implemented.
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
         let _ = (id, start, incarnation);
         Err(unsupported("restore"))
     }
 }
 
-/// The number of ids that are looked at at a time.
+/// How many ids a default method reads at once.
 const PAGE: usize = 256;
 
-/// Returns where a list of slots begins: nothing is found, and the conversation after which it goes
-/// on, or in which, behind this name.
+/// Returns the start of a list of slots: an empty result, and the conversation after which the list
+/// continues, or in which it continues behind this name.
 fn from<'a>(
     prefix: &str,
     after: Option<(&MemoryId, &'a str)>,
@@ -340,7 +343,7 @@ fn from<'a>(
     (Vec::new(), after.map(|(id, _)| id.clone()), within.map(|(_, name)| name))
 }
 
-/// Returns the names of the first `n` of these slots that begin so and come after this one.
+/// Returns the first `n` slots whose names begin with `names` and come after `after`.
 fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>, n: usize) -> Vec<String> {
     let wanted = |name: &String| name.starts_with(names) && after.is_none_or(|it| **name > *it);
     slots.into_iter().map(|(name, _)| name).filter(wanted).take(n).collect()
@@ -353,7 +356,8 @@ fn slots_of(id: &MemoryId, snapshot: &Snapshot) -> impl Iterator<Item = (MemoryI
     slots.into_iter().map(|slot| (id.clone(), slot))
 }
 
-/// Refuses the prefix of all ids, which is more likely a variable that was not set.
+/// Refuses the empty prefix, which is more likely an unset variable than the wish to delete
+/// everything.
 fn check_prefix(prefix: &str) -> Result<()> {
     if prefix.is_empty() {
         let text = "an empty prefix would delete every conversation";
@@ -367,7 +371,6 @@ fn unsupported(method: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, method, text)
 }
 
-/// Returns the error of restoring a conversation that is there.
 fn exists(backend: &str, id: &MemoryId) -> Error {
     let text = format!("{backend}: there is a conversation {id:?} already");
     Error::new(ErrorKind::Exists, "restore", text)
@@ -375,8 +378,7 @@ fn exists(backend: &str, id: &MemoryId) -> Error {
 
 macro_rules! forward {
     ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
-        // A method that is added to the trait and forgotten here would lose the inner store's own
-        // version of it.
+        // A trait method that is forgotten here would bypass the inner store's own version of it.
         #[deny(clippy::missing_trait_methods)]
         impl<$($generic)*> ChatMemoryStore for $pointer {
             fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
@@ -426,8 +428,8 @@ macro_rules! forward {
     )*};
 }
 
-// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come
-// before that of the store itself, which takes any text.
+// Not for every `Arc<S>` and `Box<S>`: the trait's method `memory`, which takes an id, would be
+// preferred to the store's own, which takes any text.
 forward! {
     impl[S: ChatMemoryStore + ?Sized] for &S,
     impl['a] for Box<dyn ChatMemoryStore + 'a>,

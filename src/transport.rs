@@ -1,7 +1,7 @@
 //! A model behind HTTP, for every provider that needs no more than a key.
 //!
-//! [`Transport`] is a [`Model`], and in async code an [`AsyncModel`]: with a memory it is all that a
-//! chat needs.
+//! [`Transport`] is a [`Model`], and in async code an [`AsyncModel`]: together with a memory, it is
+//! all that a chat needs.
 //!
 //! ```no_run
 //! use memory_prompt::{Conversation, MemoryPrompt, Provider, Transport};
@@ -19,12 +19,12 @@
 //! # fn main() {}
 //! ```
 //!
-//! # Where it sends
+//! # Where requests go
 //!
 //! [`Transport::from_env`] takes address and key from the variables that the providers' own clients
-//! look at; [`new`](Transport::new) looks at none of them.
+//! use; [`new`](Transport::new) reads none of them.
 //!
-//! | provider | key | address | unless set |
+//! | provider | key | address | default |
 //! |---|---|---|---|
 //! | `OpenAi`, `OpenAiResponses` | `OPENAI_API_KEY` | `OPENAI_BASE_URL`, `OPENAI_API_BASE` | `https://api.openai.com/v1` |
 //! | `OpenAiCompatible`, `StrictTemplate` | the same, if there is one | the same | |
@@ -43,51 +43,52 @@
 //! | `LlamaCpp` | `LLAMA_API_KEY`, if there is one | | `http://localhost:8080/v1` |
 //! | a [custom](Provider::custom) row | | | |
 //!
-//! An address may end in `/v1` or not, in a slash or not, or be the whole path. Bedrock and Vertex
-//! take a log-in, and so another client.
+//! An address may end with or without `/v1` and a slash, or be the whole path. Bedrock and Vertex
+//! need a log-in, and so another client.
 //!
-//! # What it sends again
+//! # Retries
 //!
-//! A request that was answered with 408, 409, 425, 429 or 5xx, or with an error of that kind in a
-//! body of status 200, and one that never left: up to [two times](Transport::retries), after a
-//! pause that grows, or after what the server asks for in `retry-after`, or Google in its error.
-//! One that may have been answered is [not](Transport::repeat_unanswered): where the connection
-//! breaks or the time is up after it was sent, or somebody's time was up (504, 520, 524,
-//! `timeout_error`, `DEADLINE_EXCEEDED`). Nor is one of which something was shown.
+//! A request is retried if it was answered with 408, 409, 425, 429 or 5xx, or with an error of that
+//! kind in a body of status 200, or if it was never sent: up to [two times](Transport::retries),
+//! after an exponential backoff, or after the time that the server asks for in `retry-after`, or
+//! Google in its error. A request that may have been answered is
+//! [not](Transport::repeat_unanswered) retried: if the connection breaks or the time is up after it
+//! was sent, or a server reports a timeout (504, 520, 524, `timeout_error`, `DEADLINE_EXCEEDED`).
+//! Nor is one whose answer was already partly shown.
 //!
-//! # What goes wrong
+//! # Errors
 //!
-//! | kind | what |
+//! | kind | cause |
 //! |---|---|
-//! | [`Refused`](ErrorKind::Refused) | the server answered an error, or redirects; with its status and word |
+//! | [`Refused`](ErrorKind::Refused) | the server answered with an error, or a redirect; with its status and code |
 //! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came |
 //! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off or stopped coming |
-//! | [`Codec`](ErrorKind::Codec) | what came is no answer: no JSON, a page |
-//! | [`Invalid`](ErrorKind::Invalid) | no such request can be written; the prompt is for another provider |
+//! | [`Codec`](ErrorKind::Codec) | the response is not an answer: not JSON, or a web page |
+//! | [`Invalid`](ErrorKind::Invalid) | the request can't be written, or the prompt is for another provider |
 //!
-//! None of them holds a key or a text of a message. Where a server asks to wait longer than
-//! [allowed](Transport::longest_wait) the cause of the error is a [`RetryAfter`].
+//! No error contains a key or the text of a message. If a server asks to wait longer than
+//! [allowed](Transport::longest_wait), the source of the error is a [`RetryAfter`].
 //!
 //! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`,
-//! ureq writes down every byte in hexadecimal. Keep that target at `debug`.
+//! ureq logs every byte in hexadecimal. Keep that target at `debug`.
 //!
-//! Unless a [total time](Transport::total_timeout) is set, an answer may take as long as something
-//! comes.
+//! Unless a [total time](Transport::total_timeout) is set, an answer may take any time as long as
+//! data keep arriving.
 //!
-//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection too with
-//! reqwest, and with ureq when the next bytes come on it, or its time is up.
+//! An answer that is [stopped](crate::conversation::Stopper) ends at once. Its connection ends at
+//! once too with reqwest; with ureq it ends when the next bytes arrive, or when its time is up.
 //!
 //! # Two clients
 //!
-//! With the feature `ureq` it is a [`Model`] of blocking code; with `reqwest` an [`AsyncModel`] of
-//! async code on tokio, over a client of its own or [yours](Transport::over). What it sends, when
-//! it sends it again and what it makes of what comes is the same. To drop the future ends the
-//! request.
+//! With the feature `ureq` it is a [`Model`] for blocking code; with `reqwest` an [`AsyncModel`]
+//! for async code on tokio, over its own client or [yours](Transport::over). Both send the same
+//! requests, with the same retries, and read responses in the same way. Dropping the future ends
+//! the request.
 //!
-//! Its TLS is rustls with the cryptography of ring, and is installed for nobody else. A reqwest of
-//! yours that was built without TLS has it from then on, and no cryptography: `Client::new` panics
-//! unless its feature `rustls` is on, or `rustls::crypto::ring::default_provider()` was installed
-//! before.
+//! TLS is rustls with ring, which is not installed as the process's default. With this feature,
+//! your own reqwest, if it was built without TLS, has TLS too, but no cryptography provider:
+//! `Client::new` panics unless its feature `rustls` is on, or
+//! `rustls::crypto::ring::default_provider()` was installed before.
 //!
 //! [`AsyncModel`]: crate::conversation::AsyncModel
 //! [`Model`]: crate::conversation::Model
@@ -109,7 +110,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-/// The client of async code.
+/// The client for async code.
 #[cfg(feature = "reqwest")]
 pub use reqwest as driver;
 use rustls::pki_types::CertificateDer;
@@ -120,16 +121,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::provider::{Format, KeyHeader, Provider, Server};
 use crate::wire;
 
-/// The operation that errors name.
 const OPERATION: &str = "ask";
 
-/// Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and a request
-/// that meets that is lost.
+/// Servers close connections that were idle for two seconds (gunicorn) or five (uvicorn, node), and
+/// a request that is sent at that moment is lost.
 const IDLE: Duration = Duration::from_millis(1_500);
 
 /// A model behind HTTP: see the [module](self).
 ///
-/// A clone shares the connections.
+/// Clones share the connections.
 #[derive(Clone)]
 pub struct Transport {
     provider: Provider,
@@ -151,12 +151,12 @@ pub struct Transport {
     trusted: Vec<CertificateDer<'static>>,
     shape: Option<Arc<ShapeRequest>>,
     clients: Arc<Clients>,
-    /// The client of the application's.
+    /// The application's client.
     #[cfg(feature = "reqwest")]
     own: Option<reqwest::Client>,
 }
 
-/// The clients, each made when it is needed first.
+/// The clients, each made on first use.
 #[derive(Default)]
 struct Clients {
     #[cfg(feature = "ureq")]
@@ -165,7 +165,6 @@ struct Clients {
     reqwest: OnceLock<reqwest::Client>,
 }
 
-/// A request as it is sent.
 #[derive(Clone)]
 struct Request {
     url: String,
@@ -173,11 +172,11 @@ struct Request {
     body: Arc<[u8]>,
 }
 
-/// A function of the application's, which changes each request before it is sent.
+/// A function of the application that changes each request before it is sent.
 type ShapeRequest = dyn for<'a> Fn(wire::Request<'a>) -> wire::Request<'a> + Send + Sync;
 
-/// The time that a server asks to wait, where it is longer than
-/// [allowed](Transport::longest_wait): the [source](StdError::source) of the error.
+/// The time that a server asks to wait, if it is longer than [allowed](Transport::longest_wait):
+/// the [source](StdError::source) of the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfter(pub Duration);
 
@@ -190,8 +189,8 @@ impl fmt::Display for RetryAfter {
 impl StdError for RetryAfter {}
 
 impl Transport {
-    /// Asks this model of this provider, without a key, where the provider is unless
-    /// [told](Self::base_url). The environment is not looked at, but for its proxies.
+    /// Uses this model of this provider, without a key, at the provider's own address unless
+    /// [set](Self::base_url). No environment variables are read, except for proxies.
     pub fn new(provider: Provider, model: impl Into<String>) -> Self {
         Self {
             provider,
@@ -218,13 +217,13 @@ impl Transport {
         }
     }
 
-    /// Asks this model of this provider, with the key and the address that the environment holds
-    /// under the [provider's usual names](self#where-it-sends).
+    /// Uses this model of this provider, with the key and the address from the environment, under
+    /// the [provider's usual names](self#where-requests-go).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] names the variables if there is no key and the provider needs one,
-    /// or no address; also where one can't be used. [`ErrorKind::Unsupported`] where the provider
+    /// [`ErrorKind::Invalid`] names the variables if there is no key and the provider needs one, if
+    /// there is no address, or if one is malformed. [`ErrorKind::Unsupported`] if the provider
     /// needs a log-in.
     pub fn from_env(provider: Provider, model: impl Into<String>) -> Result<Self> {
         let found = |names: &[&str]| {
@@ -253,7 +252,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where it can't stand in a header.
+    /// [`ErrorKind::Invalid`] if it can't be in a header.
     pub fn key(mut self, key: &str) -> Result<Self> {
         let named = self.server.map_or(KeyHeader::Bearer, |server| server.key);
         let text = match named {
@@ -267,7 +266,7 @@ impl Transport {
         Ok(self)
     }
 
-    /// Sets the address: of a gateway, a server of one's own.
+    /// Sets the address, for example of a gateway or your own server.
     ///
     /// ```
     /// use memory_prompt::{Provider, Transport};
@@ -281,18 +280,18 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where it is no address, or holds a password.
+    /// [`ErrorKind::Invalid`] if it is not an address, or contains a password.
     pub fn base_url(mut self, address: &str) -> Result<Self> {
         self.base = Some(address::checked(address, self.provider.format())?);
         Ok(self.changed())
     }
 
-    /// Returns the address to which a request goes.
+    /// Returns the address to which requests are sent.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where none was set and the provider has none of its own;
-    /// [`ErrorKind::Unsupported`] where it needs a log-in.
+    /// [`ErrorKind::Invalid`] if none was set and the provider has no default;
+    /// [`ErrorKind::Unsupported`] if the provider needs a log-in.
     pub fn url(&self) -> Result<String> {
         let server = self.server()?;
         let base = self.base.as_deref().or(server.base).ok_or_else(|| {
@@ -305,11 +304,11 @@ impl Transport {
         Ok(address::join(base, &server, &path, is_events))
     }
 
-    /// Sends this header too, in place of one of that name which would be sent.
+    /// Adds a header, instead of one with the same name that would be sent.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where it is no header.
+    /// [`ErrorKind::Invalid`] if it is not a valid header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self> {
         let invalid = || Error::invalid("transport", "header: a name or value that is none");
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
@@ -319,7 +318,7 @@ impl Transport {
         Ok(self)
     }
 
-    /// Shapes each request: its limit of tokens, the choice of tools, cache marks, fields of the
+    /// Changes each request: its limit of tokens, the choice of tools, cache marks, fields of the
     /// provider.
     ///
     /// ```
@@ -329,8 +328,8 @@ impl Transport {
     ///     .shape(|it| it.max_tokens(2_000).cache_prefix().extra("temperature", 0.2));
     /// ```
     ///
-    /// Without it, Anthropic's models are given the 4,096 tokens that all of them have, since a
-    /// limit is required.
+    /// Without this, Anthropic's models get a limit of 4,096 tokens, which all of them support,
+    /// since a limit is required.
     #[must_use]
     pub fn shape(
         mut self,
@@ -340,41 +339,41 @@ impl Transport {
         self
     }
 
-    /// Asks for answers in one piece, for servers that can't stream.
+    /// Asks for answers without streaming, for servers that can't stream.
     #[must_use]
     pub fn no_stream(mut self) -> Self {
         self.stream = false;
         self
     }
 
-    /// Sets the time in which a connection comes about; 10 seconds unless set.
+    /// Sets how long connecting may take; 10 seconds unless set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect = timeout;
         self.changed()
     }
 
-    /// Sets the time in which an answer begins, once the request was sent; 5 minutes unless set: a
-    /// model that thinks, or does not stream, takes its time.
+    /// Sets how long the first byte of an answer may take after the request was sent; 5 minutes
+    /// unless set, since a model that thinks, or does not stream, takes its time.
     #[must_use]
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
         self.first_byte = timeout;
         self.changed()
     }
 
-    /// Sets the time after which an answer of which nothing more comes is given up; a minute unless
-    /// set. A comment that says that the server still works is something, so an answer may take
-    /// longer than any time but the [total](Self::total_timeout).
+    /// Sets how long an answer may pause before it is given up; a minute unless set. A comment that
+    /// shows that the server is still working counts as data, so an answer may take longer than any
+    /// time except the [total](Self::total_timeout).
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall = timeout;
         self.changed()
     }
 
-    /// Sets the time in which an answer has to be whole, with all that is sent
-    /// [again](self#what-it-sends-again); there is no such limit unless set. No pause is begun that
-    /// ends behind it. An answer that was not whole by then is an
-    /// [`Unfinished`](ErrorKind::Unfinished) one, and [kept](Self::keep_broken) like any other.
+    /// Sets how long an answer may take in total, including [retries](self#retries); there is no
+    /// such limit unless set. No retry is made whose pause would end later. An answer that was not
+    /// complete by then is [`Unfinished`](ErrorKind::Unfinished), and [kept](Self::keep_broken)
+    /// like any other.
     ///
     /// ```
     /// use std::time::Duration;
@@ -390,14 +389,14 @@ impl Transport {
         self
     }
 
-    /// Sets how often a request is sent [again](self#what-it-sends-again); twice unless set.
+    /// Sets how often a request is [retried](self#retries); twice unless set.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Sets the longest time that a server may ask to wait; a minute unless set. Where it asks for
+    /// Sets the longest time that a server may ask to wait; a minute unless set. If it asks for
     /// more, its error is returned at once.
     #[must_use]
     pub fn longest_wait(mut self, wait: Duration) -> Self {
@@ -405,29 +404,28 @@ impl Transport {
         self
     }
 
-    /// Sends also a request again that may have been answered, as long as nothing of the answer was
-    /// shown: it may be paid twice.
+    /// Also retries a request that may have been answered, as long as nothing of the answer was
+    /// shown: it may be billed twice.
     #[must_use]
     pub fn repeat_unanswered(mut self) -> Self {
         self.repeats_unanswered = true;
         self
     }
 
-    /// Takes an answer that breaks off for one that was interrupted: what was said is
-    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this it fails, and
-    /// nothing is stored.
+    /// Treats an answer that breaks off as interrupted: its text is
+    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this, the turn fails,
+    /// and nothing is stored.
     #[must_use]
     pub fn keep_broken(mut self) -> Self {
         self.keeps_broken = true;
         self
     }
 
-    /// Sends through this proxy, in place of the one that the environment may name
-    /// (`HTTPS_PROXY` and its like).
+    /// Uses this proxy, instead of the one in the environment (`HTTPS_PROXY` and the like).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where it is no address of a proxy.
+    /// [`ErrorKind::Invalid`] if it is not the address of a proxy.
     pub fn proxy(mut self, address: &str) -> Result<Self> {
         let invalid = || Error::invalid("transport", "proxy: what is no address");
         #[cfg(feature = "ureq")]
@@ -438,12 +436,12 @@ impl Transport {
         Ok(self.changed())
     }
 
-    /// Trusts servers whose certificates one of these signed (PEM), beside those that the system
-    /// trusts.
+    /// Trusts servers whose certificate was signed by one of these (PEM), in addition to those that
+    /// the system trusts.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if there is no certificate in it.
+    /// [`ErrorKind::Invalid`] if it contains no certificate.
     pub fn trust(mut self, pem: &[u8]) -> Result<Self> {
         let trusted: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
         if trusted.is_empty() {
@@ -453,7 +451,7 @@ impl Transport {
         Ok(self.changed())
     }
 
-    /// The same, whose connections are made again.
+    /// Drops the clients, so that connections are made with the new settings.
     fn changed(mut self) -> Self {
         self.clients = Arc::default();
         self
@@ -466,12 +464,12 @@ impl Transport {
         })
     }
 
-    /// The certificates of those whose signature counts.
+    /// Returns the trusted root certificates.
     fn roots(&self) -> Vec<CertificateDer<'static>> {
         let is_plain = self.url().is_ok_and(|url| url.starts_with("http://"));
         let mut roots = self.trusted.clone();
         if !is_plain || self.proxy.is_some() {
-            roots.extend(rustls_native_certs::load_native_certs().certs); // it takes some milliseconds
+            roots.extend(rustls_native_certs::load_native_certs().certs); // takes some milliseconds
         }
         roots
     }
@@ -481,7 +479,6 @@ impl Transport {
         Ok(Request { url, headers, body: Arc::from(self.body(ask)?) })
     }
 
-    /// The headers of a request.
     fn headers(&self, server: &Server) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let agent = concat!("memory-prompt/", env!("CARGO_PKG_VERSION"));
@@ -489,7 +486,7 @@ impl Transport {
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         if self.stream {
             headers.insert("accept", HeaderValue::from_static("text/event-stream, */*"));
-            // Packed, events may wait for one another.
+            // With compression, events may be held back until more arrive.
             headers.insert("accept-encoding", HeaderValue::from_static("identity"));
         }
         if self.provider.format() == Format::Anthropic {
@@ -509,7 +506,6 @@ impl Transport {
         headers
     }
 
-    /// The body of a request.
     fn body(&self, ask: &Asking<'_>) -> Result<Vec<u8>> {
         let asked = ask.prompt().report().provider;
         let is_same = |asked: Provider| {
@@ -537,7 +533,7 @@ impl Transport {
     }
 }
 
-/// Returns a time as the HTTP clients take it: a century where no clock counts so far.
+/// Returns a time that the HTTP clients accept: at most a century.
 fn limit(time: Duration) -> Duration {
     time.min(Duration::from_secs(100 * 365 * 86_400))
 }
@@ -551,7 +547,7 @@ fn missing(what: &str, provider: Provider, names: &[&str]) -> Error {
 }
 
 impl fmt::Debug for Transport {
-    /// Says whom it asks, and of keys and headers no more than that they are there.
+    /// Shows the address, but of keys and headers only whether they are set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = self.base.as_deref().map(|base| base.split('?').next().unwrap_or_default());
         f.debug_struct("Transport")

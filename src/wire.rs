@@ -1,30 +1,30 @@
 //! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
 //! answer as a [`Message`].
 //!
-//! | module | speaks | a request's |
+//! | module | format | a request's |
 //! |---|---|---|
-//! | [`openai`] | OpenAI Chat Completions and the servers that are compatible | `messages` |
+//! | [`openai`] | OpenAI Chat Completions and compatible servers | `messages` |
 //! | [`responses`] | OpenAI Responses | `instructions`, `input` |
 //! | [`anthropic`] | Anthropic's Messages | `system`, `messages` |
 //! | [`gemini`] | Google's `generateContent` | `systemInstruction`, `contents` |
 //! | [`ollama`] | Ollama's `/api/chat` | `messages` |
-//! | [`langchain4j`] | what LangChain4j leaves in a Java application's store | (a stored history) |
+//! | [`langchain4j`] | what LangChain4j stores for a Java application | (a stored history) |
 //!
-//! A [`Request`] is the whole body, in the words of the provider that the prompt is for. It is made
-//! of the parts of these modules; each has the same ones (a stored history has no answer and no
-//! stream):
+//! A [`Request`] is the whole body in the format of the provider that the prompt is for. It is
+//! built from the parts of these modules, which all have the same parts (except that a stored
+//! history has no answer and no stream):
 //!
-//! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
-//!   straight into `json!` or a request's body: no text is copied. Options of the provider are
-//!   methods of the view. [`Messages::of`](openai::Messages::of) makes one of
-//!   messages that no prompt holds;
-//! - `answer`, which reads a response into an [`Answer`]: the message that goes into memory, what
-//!   it cost and why it ended;
+//! - a view that borrows from the prompt and serialises as the provider's list, so that it can be
+//!   put into `json!` or a request's body without copying any text. The provider's options are
+//!   methods of the view. [`Messages::of`](openai::Messages::of) makes a view of messages that are
+//!   not in a prompt;
+//! - `answer`, which reads a response into an [`Answer`]: the message for the memory, its cost, and
+//!   the reason why it ended;
 //! - `Stream`, which assembles a streamed response into that same answer, without a runtime, and
-//!   tells what to show on the way;
-//! - `history`, which reads the messages of a request that somebody else wrote. System messages
-//!   that open it are joined to one; one further on stays in its place, and a memory to which all
-//!   of them are appended keeps the last.
+//!   returns events to show on the way;
+//! - `history`, which reads the messages of a request that another program wrote. System messages
+//!   at its beginning are joined into one; a later one stays in its place, and a memory to which
+//!   all of them are appended keeps the last.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
@@ -35,13 +35,13 @@
 //! let built = prompt.build()?;
 //! let body = json!({"model": "m", "messages": wire::openai::messages(&built)});
 //!
-//! // What the provider answers goes into memory as it is.
+//! // The provider's answer goes into memory unchanged.
 //! let response = r#"{"choices": [{"message": {"role": "assistant", "content": null, "tool_calls": [
 //!     {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}}]}"#;
 //! prompt.add(wire::openai::answer(response)?)?;
 //! prompt.add(Message::tool("call_1", "weather", "sunny, 21 °C"))?;
 //!
-//! // The next model may be another one.
+//! // The next model may be a different one.
 //! let built = prompt.build()?;
 //! let body = json!({"model": "n", "messages": wire::ollama::messages(&built)});
 //! assert_eq!(body["messages"][2]["content"], "sunny, 21 °C");
@@ -60,25 +60,25 @@
 //! assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Length, Some("max_tokens")));
 //! assert_eq!(answer.usage.output, Some(4));
 //!
-//! // An error is no answer, whatever status it came with.
+//! // An error is not an answer, even with status 200.
 //! let body = r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#;
 //! let error = anthropic::answer(body).unwrap_err();
 //! assert!(matches!(error.kind(), ErrorKind::Refused { retryable: true, .. }));
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! What is no answer is an error, and no empty message: of kind
-//! [`Refused`](crate::ErrorKind::Refused) if the provider answered an error, failed, or stopped
-//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) if the answer is not
-//! there yet; [`Codec`](crate::ErrorKind::Codec) if it can't be read. An answer that was cut
+//! Anything that is not an answer is an error, never an empty message: of kind
+//! [`Refused`](crate::ErrorKind::Refused) if the provider answered with an error, failed, or
+//! stopped before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) if the answer is
+//! not there yet; [`Codec`](crate::ErrorKind::Codec) if it can't be read. An answer that was cut
 //! short is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model
-//! had nothing to say, as Claude ends some turns behind a tool result, or for which a limit left no
+//! had nothing to say, as Claude ends some turns after a tool result, or for which a limit left no
 //! room: it is empty, and its `stop` is [`Stop::End`] or [`Stop::Length`].
 //!
 //! # Streams
 //!
-//! [`Frames`] cuts the bytes of a body into texts, `Stream` makes [`Event`]s of them, to be shown,
-//! and in the end the answer. Neither does I/O, so they stand in any loop that reads a body.
+//! [`Frames`] splits the bytes of a body into texts; `Stream` turns these into [`Event`]s to show,
+//! and finally into the answer. Neither does I/O, so they fit into any loop that reads a body.
 //!
 //! ```
 //! use memory_prompt::wire::{Event, Frames, Stop, openai};
@@ -87,14 +87,14 @@
 //! #     b"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n",
 //! #     b"\n: keep-alive\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo.\"},\"finish_reason\":",
 //! #     b"\"stop\"}]}\n\ndata: [DONE]\n\n"];
-//! let mut frames = Frames::sse(); // or of a provider, and so is a `wire::Stream`
+//! let mut frames = Frames::sse(); // or of a provider, like a `wire::Stream`
 //! let mut stream = openai::Stream::new();
 //! let mut shown = String::new();
 //! for bytes in body {
 //!     for data in frames.push(bytes) {
 //!         for event in stream.push(&data?)? {
 //!             if let Event::Text(piece) = event {
-//!                 shown += &piece; // What is shown is what is stored.
+//!                 shown += &piece; // What was shown is what is stored.
 //!             }
 //!         }
 //!     }
@@ -107,9 +107,9 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! A stream ends only where its format says so; one that breaks off before is never taken for
-//! whole. What can be kept of it is what `broken` gives: all text, the calls that are whole, no
-//! half call, and no reasoning without its signature.
+//! A stream ends only when its format says so; a stream that breaks off earlier is never treated as
+//! complete. `broken` returns what can be kept of it: all text and the complete calls, but no
+//! partial call, and no reasoning without its signature.
 //!
 //! ```
 //! use memory_prompt::wire::{Stop, ollama};
@@ -118,41 +118,41 @@
 //! stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#)?;
 //! let answer = if stream.has_ended() { stream.finish()? } else { stream.broken() };
 //! assert_eq!((&*answer.message.text(), answer.stop), ("Hel", Stop::Broken));
-//! assert!(!answer.is_empty()); // else it is no answer, and nothing to store
+//! assert!(!answer.is_empty()); // otherwise it is not an answer, and there is nothing to store
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! If a proxy sends a page in HTML or an empty body with status 200, nothing has come: then
-//! [`is_empty`](Answer::is_empty) is true of what `broken` gives.
+//! If a proxy sends an HTML page or an empty body with status 200, nothing has arrived: then
+//! [`is_empty`](Answer::is_empty) is true for the answer that `broken` returns.
 //!
 //! # What a format can't express
 //!
-//! Serialising never fails. A part that a provider has no place for (video, mostly) becomes a text
-//! such as `[video: not supported by this format]`; in an answer it is left out, for the text would
-//! be what the model has said, and so is a [`CustomMessage`](crate::message::CustomMessage).
-//! `strict` on a view refuses all of this beforehand, with an error of kind
-//! [`Unsupported`](crate::ErrorKind::Unsupported) that names the
-//! message and the part. Each module lists what is lost under *What is lost*; everything else comes
-//! back: `history` of a view's JSON equals the messages.
+//! Serialising never fails. A part that a provider has no place for (mostly video) becomes a text
+//! such as `[video: not supported by this format]`. In an answer it is left out instead, since the
+//! text would look like the model's own words; a [`CustomMessage`](crate::message::CustomMessage)
+//! is left out too. `strict` on a view refuses all of this in advance, with an error of kind
+//! [`Unsupported`](crate::ErrorKind::Unsupported) that names the message and the part. Each module
+//! lists under *What is lost* what does not come back. Everything else does: `history` of a view's
+//! JSON equals the messages.
 //!
-//! # What only one provider understands
+//! # Fields that only one provider understands
 //!
-//! Nothing that is read is lost silently. Signatures, ids, cache marks and whatever a format does
-//! not know are kept beside what they came with: under the format's own name in `extra`
-//! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
+//! Nothing that is read is lost silently. Signatures, ids, cache marks and fields unknown to a
+//! format are kept next to what they came with: under the format's own name in `extra`
+//! ([`ToolCall::extra`](crate::ToolCall::extra) and the like), in a
 //! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
-//! module's `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that
-//! format writes them again, and only for the [`Provider`] that gave them and says that it wants
-//! them back: a conversation outlives the model that began it, and another provider answers 400 to
-//! a foreign signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own
-//! `answer` leaves its name open, and [`Answer::given_by`] adds it. A part of an answer that only
-//! another provider understands is left out.
+//! module's `ATTRIBUTE` in its attributes, the only attribute that is sent to a provider. Only that
+//! format writes them again, and only for the [`Provider`] that gave them and takes them back: a
+//! conversation may outlive its first model, and another provider answers 400 to a foreign
+//! signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own `answer`
+//! leaves it open, and [`Answer::given_by`] adds it. A part of an answer that only another provider
+//! understands is left out.
 //!
-//! Decoders take any input: they return an error that names the place, such as
-//! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
-//! allocate more than the input is worth. No error repeats what the input says, but for the
-//! [`Code`] of a provider's error, such as `overloaded_error`: what else a provider says about it
-//! is in the body that the caller has, and may quote what it was sent.
+//! Decoders accept any input: they return an error that names the place, such as
+//! `messages[3].content[1].type: missing`, and never panic, recurse without bound, or allocate more
+//! than in proportion to the input. Errors never quote the input, except the [`Code`] of a
+//! provider's error, such as `overloaded_error`. The rest of a provider's error is in the body,
+//! which the caller has, and may quote the request.
 
 mod answer;
 pub mod anthropic;
@@ -196,10 +196,10 @@ pub use stream::FormatStream;
 pub use usage::Usage;
 pub use view::View;
 
-/// Reads a response of this provider, in the format that it speaks.
+/// Reads a response of this provider, in its format.
 ///
-/// The answer remembers who gave it: what only that provider understands goes back to that one
-/// alone.
+/// The answer remembers its provider: fields that only that provider understands are sent back only
+/// to it.
 ///
 /// ```
 /// use memory_prompt::{Provider, wire};
@@ -209,7 +209,7 @@ pub use view::View;
 /// let answer = wire::answer(Provider::Groq, body)?;
 /// assert_eq!((answer.provider, &*answer.message.text()), (Provider::Groq, "4"));
 ///
-/// // Groq itself refuses its `channel`.
+/// // Groq itself refuses its `channel` in a request.
 /// let list = [memory_prompt::Message::from(answer)];
 /// let sent = wire::openai::Messages::of(&list).for_provider(Provider::Groq);
 /// assert_eq!(serde_json::to_string(&sent)?, r#"[{"role":"assistant","content":"4"}]"#);
@@ -218,7 +218,7 @@ pub use view::View;
 ///
 /// # Errors
 ///
-/// Those of the format's own `answer`.
+/// The same as for the format's own `answer`.
 pub fn answer<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Answer> {
     let answer = match provider.format() {
         Format::OpenAi => openai::answer(json),
@@ -230,13 +230,13 @@ pub fn answer<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Answe
     Ok(answer.given_by(provider))
 }
 
-/// Reads the messages of a request to this provider, which somebody else wrote.
+/// Reads the messages of a request to this provider that another program wrote.
 ///
-/// They remember for whom they were written, as the answers of [`answer`](fn@answer) do.
+/// They remember that provider, like the answers of [`answer`](fn@answer).
 ///
 /// # Errors
 ///
-/// Those of the format's own `history`.
+/// The same as for the format's own `history`.
 pub fn history<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let mut messages = match provider.format() {
         Format::OpenAi => openai::history(json),
@@ -249,5 +249,5 @@ pub fn history<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Vec<
     Ok(messages)
 }
 
-/// The names of the formats, under which each keeps what no other understands.
+/// The names of the formats, under which each keeps its private fields.
 const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];

@@ -1,8 +1,9 @@
-//! Messages in bincode, behind the two bytes that say so.
+//! Messages in bincode, after two bytes that identify the format.
 //!
-//! bincode 2.0.1 is the last release that works (3.0.0 is an empty crate), and nobody maintains it.
-//! Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain
-//! serde data, and the encoding (little-endian varints) is a page of code.
+//! bincode 2.0.1 is the last working release (3.0.0 is an empty crate), and it is unmaintained.
+//! Nothing outside this file depends on it: if it must be replaced, the structure in
+//! `message/binary.rs` is plain serde data, and the encoding (little-endian varints) is a page of
+//! code.
 
 use bincode::config::standard;
 use bincode::de::read::Reader;
@@ -27,7 +28,7 @@ pub(super) fn write(messages: &[&Message]) -> Result<Vec<u8>> {
 pub(super) fn read(body: &[u8]) -> Result<Vec<Message>> {
     let mut rest = Rest(body);
     let messages = read_body(body.len(), &mut rest).map_err(|error| {
-        let at = body.len() - rest.0.len() + 2; // behind the magic and the version
+        let at = body.len() - rest.0.len() + 2; // after the magic and the version
         let (text, source) = match error {
             DecodeError::UnexpectedEnd { .. } => {
                 ("the bytes end too early".to_owned(), Some(error))
@@ -38,7 +39,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Message>> {
             DecodeError::Utf8 { inner } => {
                 (format!("a text is not UTF-8, before byte {at}: {inner}"), Some(error))
             }
-            // serde's own, which quotes the number.
+            // This is serde's own text, which quotes the number.
             DecodeError::OtherString(text) if text.starts_with("invalid value: integer") => {
                 (format!("there is no kind of this number, before byte {at}"), None)
             }
@@ -54,7 +55,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Message>> {
     }
 }
 
-/// The bytes that are not read yet, so that an error can say how far reading came.
+/// The unread bytes, so that an error can say how far reading got.
 struct Rest<'a>(&'a [u8]);
 
 impl Reader for Rest<'_> {
@@ -80,13 +81,13 @@ impl Reader for Rest<'_> {
     }
 }
 
-/// Reads the messages within a limit. bincode allocates what a length says before it looks whether
-/// so many bytes are there, and a failed allocation ends the process. It asks a limit first, where
-/// there is one.
+/// Reads the messages within a limit. bincode allocates what a length says before it checks whether
+/// that many bytes are there, and a failed allocation aborts the process. If there is a limit, it
+/// checks that first.
 ///
-/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read.
-/// So 8 times the input is enough for any honest one. The limit is a type, so there are a few of
-/// them, each 8 times the one before, and a lie can cost 64 times the input at most.
+/// The limit counts the size of numbers in memory: up to 8 bytes for one byte read. So 8 times the
+/// input is enough for any valid one. The limit is a type, so there are only a few, each 8 times
+/// the one before, and a false length can cost at most 64 times the input.
 fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeError> {
     macro_rules! first_that_fits {
         ($($bits:literal)*) => {
@@ -101,7 +102,7 @@ fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeE
     first_that_fits!(12 15 18 21 24 27 30 33 36)
 }
 
-/// Returns the limit of so many bits; 0, which fits nothing, where the address space ends before.
+/// Returns the limit of this many bits; 0, which allows nothing, if the address space is smaller.
 const fn limit(bits: u32) -> usize {
     if bits < usize::BITS { 1 << bits } else { 0 }
 }

@@ -1,5 +1,5 @@
-//! The envelope of JSON, read field by field, so that every error says what is wrong and none says
-//! what was said.
+//! Reads the JSON envelope field by field, so that every error says what is wrong and none quotes a
+//! message.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::message::{Message, refuse};
 
-/// The fields of an envelope, as far as this version knows them.
+/// The fields of an envelope that this version knows.
 #[derive(Default, serde::Deserialize)]
 #[serde(default, remote = "Self")] // the derived reader is called by the one below
 pub(super) struct Envelope {
@@ -19,7 +19,7 @@ pub(super) struct Envelope {
     pub(super) messages: Option<Vec<Message>>,
 }
 
-/// The version alone, of an envelope that may hold anything.
+/// Only the version of an envelope with any contents.
 #[derive(serde::Deserialize)]
 pub(super) struct Version {
     pub(super) v: u64,
@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for NumberVisitor {
     refuse!(bool odd_number text bytes null list object);
 }
 
-/// Reads the messages of an envelope; none if it says null.
+/// Reads the messages of an envelope; `None` for null.
 fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Message>>, D::Error> {
     from.deserialize_any(ListVisitor)
 }

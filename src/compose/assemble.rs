@@ -1,4 +1,4 @@
-//! Takes what was chosen: the system message, the history, and the temporaries.
+//! Assembles the choice: the system message, the history, and the temporaries.
 
 mod groups;
 mod pins;
@@ -22,14 +22,13 @@ use crate::window::{Fate, Matches};
 use groups::LastGroup;
 pub(super) use groups::no_result;
 
-/// A draft to which the parts of a prompt are added one by one.
+/// A draft to which the parts of a prompt are added in order.
 struct Assembler<'a> {
     case: Case<'a>,
     /// True once the summary is sent, or if there is none.
     has_summed: bool,
-    /// The position of the provider's own compaction, with which the history begins.
+    /// The position of the provider's own compaction that begins the history.
     compacted: Option<u64>,
-    /// The positions of pinned records that are sent before the window, ascending.
     passed: Vec<u64>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,
@@ -37,38 +36,35 @@ struct Assembler<'a> {
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
-    /// True if a message of the user is sent as a pin before the window.
+    /// True if a pinned user message is sent before the window.
     has_pinned_user: bool,
-    /// In a turn that has gone on behind its temporaries: the places where they stand for good.
+    /// For a turn that has gone on behind its temporaries: their fixed places.
     temporaries_at: Option<TemporariesAt>,
-    /// The place of the note of a turn.
     noted_at: Option<usize>,
-    /// The number of records from before the window that are sent, or dropped.
+    /// The number of records before the window that are sent or dropped.
     earlier: u64,
-    /// The group that was sent last, while nothing stands behind it: its missing results may yet be
-    /// among the temporaries.
+    /// The last group, while nothing is sent behind it: its missing results may be among the
+    /// temporaries.
     last_group: Option<LastGroup<'a>>,
-    /// The first group that is yet to be sent, and those that went with a compaction before it.
+    /// The next group to send, and the groups that were sent with a compaction before it.
     next_group: usize,
     with_compaction: Range<usize>,
 }
 
-/// The places of a turn's temporaries: they keep the place of its first prompt, though later rounds
-/// stand behind it.
+/// The places of a turn's temporaries: they stay where its first prompt had them, though later
+/// rounds follow.
 #[derive(Clone, Copy)]
 struct TemporariesAt {
     end: usize,
     last_user: Option<usize>,
 }
 
-/// A record that is sent, itself or a copy of it.
 struct Member<'a> {
     place: usize,
     record: Record<'a>,
     copy: Option<(Arc<Message>, Change)>,
 }
 
-/// Assembles the system message, what was chosen of the history, and the temporaries.
 pub(super) fn assemble<'a>(
     case: Case<'a>,
     system: System,
@@ -116,8 +112,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Adds the records of the window, and what is sent before them. Temporaries stand before the
-    /// record at their position, where they have one, and so does the note of a turn.
+    /// Adds the records of the window, and what is sent before them. Temporaries with a position,
+    /// and the note of a turn, are sent before the record at that position.
     fn history(&mut self) -> Result<()> {
         let Case { snapshot, temporaries, .. } = self.case;
         let records = &snapshot.records;
@@ -174,7 +170,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the position from which on the window covers everything.
+    /// Returns the position from which the window covers everything.
     fn first_position(&self) -> u64 {
         let snapshot = self.case.snapshot;
         match snapshot.records.get(self.choice.window_from) {
@@ -184,8 +180,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Adds what is sent before the window: pins, the summary, a notice, questions, and the groups
-    /// that late results take along.
+    /// Adds what is sent before the window: pins, the summary, a notice, questions, and groups with
+    /// a late result.
     fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
         let records = &self.case.snapshot.records;
         let front = mem::take(&mut self.choice.front);
@@ -207,8 +203,8 @@ impl<'a> Assembler<'a> {
         self.extras_before(pins, u64::MAX)
     }
 
-    /// Reports the records that are not sent: those before the position `first`, and those that
-    /// can't be read.
+    /// Reports the records that are not sent: those before the position `first`, and unreadable
+    /// ones.
     fn report_unsent(&mut self, first: u64) {
         let snapshot = self.case.snapshot;
         let covered = self.covered();
@@ -228,13 +224,14 @@ impl<'a> Assembler<'a> {
         report.unreadable.extend(lost.map(|row| row.position));
     }
 
-    /// Sends the provider's own compaction, with which the history begins, and its results. What is
-    /// sent of before it stands behind it, temporaries at the top too. Returns the next place.
+    /// Sends the provider's own compaction, with which the history begins, and its results.
+    /// Everything sent from before it goes behind it, even temporaries at the top. Returns the next
+    /// place.
     fn compaction(&mut self, place: usize) -> Result<usize> {
         let Some(record) = self.case.snapshot.records.get(place) else { return Ok(place) };
         let group = self.choice.matches.group_at(place);
         if group.is_some_and(|group| self.waits(group)) {
-            // Its results may be among the temporaries: nothing is put between.
+            // Its results may be among the temporaries: nothing may come between.
             self.compacted = Some(record.position());
             self.draft.report.compaction = self.compacted;
             return Ok(place);
@@ -248,14 +245,14 @@ impl<'a> Assembler<'a> {
         }
         self.close_calls()?;
         let is_sent = self.draft.pieces.len() > self.history_at;
-        // What a processor dropped stands for nothing.
+        // If the processor dropped it, it stands for nothing.
         self.compacted = is_sent.then_some(record.position());
         self.draft.report.compaction = self.compacted;
         self.history_at = self.draft.pieces.len();
         Ok(place + 1)
     }
 
-    /// Returns whether a group waits for results at the end of the history.
+    /// Returns whether a group at the end of the history has calls without results.
     fn waits(&self, group: usize) -> bool {
         let Some(group_of) = self.choice.matches.groups().get(group) else { return false };
         let mut behind = self.case.snapshot.records.cursor(group_of.head + 1);
@@ -263,7 +260,7 @@ impl<'a> Assembler<'a> {
         behind.peek().is_none() && self.choice.matches.unanswered(group).next().is_some()
     }
 
-    /// Says how much before the window, which opens at this position, is not shown.
+    /// Adds the notice, if messages before the window (which opens at this position) are not shown.
     fn notice(&mut self, first: u64, front: &[usize]) -> Result<()> {
         let oldest = self.case.snapshot.start.max(self.covered());
         let pins = &self.passed;
@@ -273,7 +270,7 @@ impl<'a> Assembler<'a> {
         let chosen = |place: &usize| {
             1 + matches.group_at(*place).map_or(0, |group| matches.answered(group) as u64)
         };
-        let in_front: u64 = front.iter().map(chosen).sum(); // at the most
+        let in_front: u64 = front.iter().map(chosen).sum(); // at most
         let notice = self.case.composer.notice_of(not_shown.saturating_sub(in_front));
         if let Some((count, message)) = notice {
             self.close_calls()?;
@@ -287,8 +284,8 @@ impl<'a> Assembler<'a> {
         self.case.composer.checks_groups()
     }
 
-    /// Shares the next records before the place `until`, as far as each is sent as it is, whatever
-    /// stands around it.
+    /// Shares the next records before the place `until`, while each is sent unchanged, regardless
+    /// of its neighbours.
     fn share_as_is(&mut self, rest: &mut Cursor<'_>, until: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
@@ -315,8 +312,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Sends or reports a record that is no call. With `unless_sent`, results whose group is not
-    /// sent are left out for that reason.
+    /// Sends or reports a record that has no calls. Results whose group is not sent are left out
+    /// for the reason `unless_sent`, if given.
     fn other(
         &mut self,
         place: usize,
@@ -355,7 +352,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Sends a system message among the records in its place where the provider takes that; else
+    /// Sends a system message among the records in its place if the provider takes that; else
     /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
         if self.case.composer.provider.is_some_and(|provider| provider.row().takes_late_system()) {
@@ -369,7 +366,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Sends one record that belongs to no group; false if the processor dropped it.
+    /// Sends one record outside of any group; `false` if the processor dropped it.
     fn message(&mut self, place: usize, record: Record<'a>) -> Result<bool> {
         let member = self.judge(place, record)?;
         match &member {
@@ -379,11 +376,11 @@ impl<'a> Assembler<'a> {
         Ok(member.is_some())
     }
 
-    /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
-    /// cleared; `None` if the processor dropped it.
+    /// Returns the record as it is sent: shared if unchanged, else a truncated or cleared copy;
+    /// `None` if the processor dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
         let form = self.case.form(place, &record);
-        // What is spared this time is cut the next time.
+        // A message that is spared this time is cut the next time.
         let remembers = !form.whole;
         if remembers
             && let Some(known) =
@@ -416,8 +413,9 @@ impl<'a> Assembler<'a> {
         self.draft.report.sent += 1;
     }
 
-    /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
-    /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
+    /// Leaves out a chosen record, since the processor dropped it or a part of its group. A record
+    /// before the window is counted in `earlier`, so that the report does not count it as `older`
+    /// too.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Reason) {
         self.earlier += u64::from(place < self.choice.window_from);
         self.leave_out(record, why);
@@ -430,7 +428,6 @@ impl<'a> Assembler<'a> {
 }
 
 impl Draft {
-    /// Begins a prompt with its system message.
     #[inline]
     pub(super) fn begin(snapshot: &Snapshot, system: System) -> Box<Self> {
         let mut draft = Box::<Self>::default();
@@ -444,7 +441,6 @@ impl Draft {
         draft
     }
 
-    /// Completes the report of a prompt that holds all its messages.
     pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
         if self.report.system == SystemSource::Temporary {
             self.cacheable = 0;
@@ -453,7 +449,6 @@ impl Draft {
         self
     }
 
-    /// Sends a copy in the place of a record.
     fn replace(&mut self, copy: &Arc<Message>, change: Change) {
         let report = &mut self.report;
         if report.truncated.is_empty() && report.cleared.is_empty() {
@@ -474,7 +469,7 @@ impl Draft {
     }
 }
 
-/// Returns whether a record is sent as it is, whatever stands around it.
+/// Returns whether a record is sent unchanged, regardless of its neighbours.
 fn sends_as_is(composer: &Composer, message: &Message) -> bool {
     let alone = match message {
         Message::User(_) => true,
@@ -487,7 +482,7 @@ fn sends_as_is(composer: &Composer, message: &Message) -> bool {
         && composer.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
 }
 
-/// Adds a line to a report, and makes room for more with the first one.
+/// Adds a line to a report, with room for more when it is the first.
 fn add<T>(lines: &mut Vec<T>, line: T) {
     if lines.is_empty() {
         lines.reserve(MORE);
@@ -495,5 +490,5 @@ fn add<T>(lines: &mut Vec<T>, line: T) {
     lines.push(line);
 }
 
-/// The number of changed messages for which room is made with the first one.
+/// How much room the first one reserves.
 const MORE: usize = 16;

@@ -16,25 +16,25 @@ use crate::truncate::Truncate;
 use crate::window::NotReady;
 use room::TokenRoom;
 
-/// A number of tokens that a prompt may have, and what gives way when it has more.
+/// A number of tokens for a prompt, with the rules for what gives way if it is exceeded.
 ///
 /// The budget bounds everything that is sent: tool definitions, system message, history,
-/// temporaries and what the provider adds for the reply. The question of the newest turn and the
-/// newest tool group or message get their room first. The others get what is left, from the newest
-/// back, so that the oldest leave first, and no more of them than the budget demands. Where
-/// question and newest group alone are too much, the build fails with [`ErrorKind::Budget`], which
-/// names the least budget that would do; where truncation is on, they are cut.
+/// temporaries, and what the provider adds for the reply. The question of the newest turn and the
+/// newest tool group or message get their room first. The rest goes to the others, newest first, so
+/// that the oldest are left out first, and only as many as needed. If question and newest group
+/// alone are too much, the build fails with [`ErrorKind::Budget`], which names the least budget
+/// that would do; if truncation is on, they are cut instead.
 ///
-/// Any other tool group or message that has more than half of all the room for history, and does
-/// not fit beside what is newer, is left out alone: one page that is too long does not silence
-/// everything before it. The [report](crate::Report::left_out) names it. Of a question in several
-/// messages the newest are sent, up to half of that room, before anything else that is left. If no
-/// tool group, message or question has more than half of what temporaries leave of it, a larger
-/// budget sends no less, unless the smaller one sends an older question in several messages before
-/// its window.
+/// Any other tool group or message that takes more than half of the room for history, and does not
+/// fit next to what is newer, is left out alone, so that one very long page does not push out
+/// everything before it. The [report](crate::Report::left_out) names it. If a question has several
+/// messages, the newest of them are sent before the rest of the history, up to half of the room. If
+/// no tool group, message or question takes more than half of the room that temporaries leave, a
+/// larger budget sends no less, unless the smaller one sends an older question in several messages
+/// before its window.
 ///
-/// What is kept free for [recall](crate::recall::Recall::keep_free) and a
-/// [notice](crate::compose::Notice) give way before a build fails, to what must be sent alone.
+/// The room kept free for [recall](crate::recall::Recall::keep_free) and a
+/// [notice](crate::compose::Notice) give way before a build fails, but only to what must be sent.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -53,7 +53,6 @@ pub struct Budget {
     cut_first: bool,
 }
 
-/// A budget with the counter that it is counted by.
 #[derive(Clone)]
 pub(super) struct CountedBudget {
     pub(super) budget: Budget,
@@ -67,10 +66,10 @@ impl Budget {
     }
 
     /// Returns the same budget with this many tokens kept free for the answer. Tool definitions
-    /// need no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
+    /// need no reserve, since [known ones](crate::MemoryPrompt::tools) are counted.
     ///
-    /// If the range of a [`stepped`](Self::stepped) budget ends above what is then left, each
-    /// build is an error.
+    /// If the range of a [`stepped`](Self::stepped) budget ends above what is left then, each build
+    /// is an error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
         Self { reserve: tokens, ..self }
@@ -79,31 +78,31 @@ impl Budget {
     /// Returns the same budget for a provider that caches prompts: the start of the history moves
     /// seldom, and then so far that the history has between `low` and `high` tokens.
     ///
-    /// In between prompts only grow at their end. The start is a pure function of the history, the
-    /// same in every process: of all places that leave between `low` and `high` tokens it is the
-    /// first one behind a multiple of the largest power of two, counted in positions, for that
-    /// place stays the same while the conversation moves past it. It does not matter at which
-    /// positions messages or tool groups begin. A move covers at least half of that range where
-    /// messages are of one size, and on average more; where they become much longer for good, a few
-    /// moves in between are shorter. `high = 2 * low` suits a cached price of 0.1. Leave room
-    /// between `high` and the budget for the system message and temporaries; where those need more,
+    /// Between two moves, prompts only grow at their end. The start is a pure function of the
+    /// history, the same in every process: of all places that leave between `low` and `high`
+    /// tokens, it is the first one behind a multiple of the largest power of two, counted in
+    /// positions, since that place stays the best for longest while the conversation grows. It does
+    /// not matter at which positions messages or tool groups begin. If messages are of one size, a
+    /// move covers at least half of the range, and on average more; if they become much longer for
+    /// good, a few moves are shorter. `high = 2 * low` suits a cached price of 0.1. Leave room
+    /// between `high` and the budget for the system message and temporaries; if those need more,
     /// the start moves for that one build.
     ///
-    /// Beside [`Clear`](crate::Clear) what is cleared counts less, and the start may move back for
-    /// it. Its [step](crate::Clear::step) should be a power of two, of at least as many messages as
-    /// fill `low` tokens: then the start hardly ever does.
+    /// Together with [`Clear`](crate::Clear), cleared messages count less, so the start may move
+    /// back. To make that rare, set its [step](crate::Clear::step) to a power of two, of at least
+    /// as many messages as fill `low` tokens.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the
-    /// budget without its reserve.
+    /// [`ErrorKind::Invalid`] if `low` is 0, if `high` is not above `low`, or if `high` is more
+    /// than the budget without its reserve.
     pub fn stepped(self, low: usize, high: usize) -> Result<Self> {
         let stepped = Self { range: Some((low, high)), ..self };
         stepped.check()?;
         Ok(stepped)
     }
 
-    /// Refuses a range that is out of order, or ends above the tokens that there are.
+    /// Refuses a range that is out of order, or ends above the available tokens.
     fn check(&self) -> Result<()> {
         let most = self.available();
         match self.range {
@@ -117,11 +116,11 @@ impl Budget {
     }
 
     /// Returns the same budget, for which truncation cuts long messages shorter, down to a
-    /// sixteenth of its limit, before any message is left out, and only as short as it takes. The
-    /// question that it otherwise [spares](crate::Truncate::sparing_question) is cut too.
+    /// sixteenth of its limit, before any message is left out, and only as short as needed. The
+    /// question that truncation otherwise [spares](crate::Truncate::sparing_question) is cut too.
     ///
-    /// Once a conversation has outgrown the budget for good, all its long texts stay cut to a
-    /// sixteenth, and each build tries every length on the way: it is for conversations that end.
+    /// Use it for conversations that end: once a conversation has outgrown the budget for good, all
+    /// its long texts stay cut to a sixteenth, and each build tries every length on the way.
     ///
     /// Without truncation this changes nothing.
     #[must_use]
@@ -148,7 +147,7 @@ impl fmt::Debug for CountedBudget {
 }
 
 impl CountedBudget {
-    /// Drafts the prompt that fits.
+    /// Drafts the largest prompt that fits.
     pub(super) fn fit(
         &self,
         case: Case<'_>,
@@ -159,7 +158,8 @@ impl CountedBudget {
             Tried::Fits(draft) => return Ok(draft),
             Tried::TooMuch(tokens) => tokens,
         };
-        // What comes first may need nothing before it where more fits, and less be enough.
+        // The first try may not be the least: a longer prompt may need no message put in front, so
+        // that a smaller budget suffices.
         let with = |tokens| {
             let budget = Budget { tokens, reserve: 0, ..self.budget };
             Self { budget, counter: Arc::clone(&self.counter) }
@@ -175,13 +175,13 @@ impl CountedBudget {
         Err(self.exceeded(least, case, cache)?)
     }
 
-    /// Drafts the prompt of texts that are cut shorter only where they must be.
+    /// Drafts the prompt, with texts cut shorter only if needed.
     fn fit_cutting(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
         let mut tried = self.fit_giving_way(case, cache)?;
         cache.counts.forget_unasked();
         let mut shorter = case.composer.truncate.clone();
-        // To make room for more of the history texts are cut down to a sixteenth; down to a single
-        // character where the prompt can't be sent otherwise.
+        // To make room for more history, texts are cut down to a sixteenth; if the prompt can't be
+        // sent otherwise, to a single character.
         let shortest = shorter.as_ref().map_or(0, Truncate::limit) / 16;
         let mut least = usize::MAX;
         let mut best = None;
@@ -199,8 +199,8 @@ impl CountedBudget {
             shorter = shorter.as_ref().and_then(Truncate::shorter);
             let Some(truncate) = &shorter else { break };
             let composer = Composer { truncate: shorter.clone(), ..case.composer.clone() };
-            // Nothing is spared any more, and texts that are cut shorter have other counts, which
-            // are not remembered.
+            // Nothing is spared any more. Texts that are cut shorter have other counts, which are
+            // not kept.
             let nothing = &mut ComposerCache::default();
             let case = Case { composer: &composer, spared: &[], ..case };
             tried = self.fit_giving_way(case, nothing)?;
@@ -213,8 +213,8 @@ impl CountedBudget {
         Ok(best.map_or(Tried::TooMuch(least), Tried::Fits))
     }
 
-    /// Drafts the prompt of as much as fits. What is kept free for recall gives way before anything
-    /// that must be sent, and then the notice: what it gives up goes to nothing older.
+    /// Drafts as much as fits. First the room kept for recall gives way, then the notice, but only
+    /// to what must be sent: older messages don't get that room.
     fn fit_giving_way(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
         let mut tried = self.fit_units(case, cache, usize::MAX)?;
         let is_kept_free = case.temporaries.still_free > 0;
@@ -230,7 +230,7 @@ impl CountedBudget {
         Ok(tried)
     }
 
-    /// Drafts the prompt of as many units of the history as fit, and of no more than these.
+    /// Drafts the prompt with as many units of the history as fit, at most `most`.
     fn fit_units(
         &self,
         case: Case<'_>,
@@ -250,15 +250,15 @@ impl CountedBudget {
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
-            // A note and what the provider demands count too, and are known only now. As many of
-            // the oldest units are left out for them as it takes, and no more: one by one, since
-            // with another one in front less may be demanded. The older messages of the question
-            // leave last, since they have their room first.
+            // Notes and messages that the provider demands count too, and are known only now. The
+            // oldest units are left out for them one by one, and no more than needed, since with
+            // another unit in front less may be demanded. The older messages of the question leave
+            // last, since they get their room first.
             most = most.min(units).saturating_sub(1).max(1);
         }
     }
 
-    /// Drafts a prompt of at most `most` units of the history, and counts all of it.
+    /// Drafts a prompt with at most `most` units of the history, and counts it.
     fn attempt(
         &self,
         case: Case<'_>,
@@ -281,7 +281,6 @@ impl CountedBudget {
         Ok(Attempt { draft, tokens: total, units })
     }
 
-    /// Returns the error for a prompt that does not fit, whatever is left out.
     fn exceeded(
         &self,
         needed: usize,
@@ -302,7 +301,7 @@ impl CountedBudget {
     }
 }
 
-/// Names what is pinned, as far as that is a few positions.
+/// Names the pinned positions, up to a few.
 fn named(pinned: &Pinned) -> String {
     let heads = pinned.groups.iter().map(PinnedGroup::head);
     let mut names: Vec<String> = heads.take(NAMED).map(|head| head.to_string()).collect();
@@ -316,24 +315,20 @@ fn named(pinned: &Pinned) -> String {
     format!(", pinned messages ({}) included,", names.join(", "))
 }
 
-/// The number of pins that an error names by their positions.
 const NAMED: usize = 16;
 
-/// Returns whether the budget has left something out.
 fn leaves_out(draft: &Draft) -> bool {
     let report = &draft.report;
     report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Reason::OverBudget)
 }
 
-/// The outcome of a draft within a budget.
 enum Tried {
     Fits(Box<Draft>),
-    /// The prompt does not fit: the least tokens that it had.
+    /// The prompt does not fit. Holds the fewest tokens that were tried.
     TooMuch(usize),
 }
 
 impl Tried {
-    /// Tries something else if this does not fit.
     fn or(self, other: impl FnOnce() -> Result<Self, NotReady>) -> Result<Self, NotReady> {
         let Self::TooMuch(least) = self else { return Ok(self) };
         Ok(match other()? {
@@ -343,7 +338,7 @@ impl Tried {
     }
 }
 
-/// A draft with all its tokens, and the number of units of the history that it was made of.
+/// A draft with its tokens, and the number of units of the history in it.
 struct Attempt {
     draft: Box<Draft>,
     tokens: usize,

@@ -1,4 +1,4 @@
-//! The counts and copies that one prompt keeps for the next one.
+//! The counts and copies that a prompt leaves for the next one.
 
 use super::copies::Copies;
 use super::counts::Counts;
@@ -6,16 +6,16 @@ use super::counts::Counts;
 /// The token counts and truncated copies of one conversation, so that the next prompt neither
 /// counts nor cuts them again.
 ///
-/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message
-/// that was found there, a cut copy to the very record in memory; both stay true as long as
-/// counter, truncation and clearing are the same, and whoever changes these begins a new one. A
-/// provider's prompt cache is something else.
+/// The cache changes no prompt, only its cost. A count belongs to a position and the message found
+/// there, a copy to the very record in memory. Both stay valid while counter, truncation and
+/// clearing stay the same; a change of these needs a new cache. This is unrelated to a provider's
+/// prompt cache.
 #[derive(Default)]
 pub(crate) struct ComposerCache {
     pub(super) counts: Counts,
-    /// The counts of whole messages, by which clearing is decided.
+    /// The counts of whole messages, which decide what is cleared.
     pub(super) whole: Counts,
     pub(super) copies: Copies,
-    /// The single positions that the last prompt has read: the next one reads them at once.
+    /// The positions that the last prompt read singly: the next one reads them at once.
     pub(crate) positions: Vec<u64>,
 }

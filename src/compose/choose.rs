@@ -1,5 +1,4 @@
-//! Chooses the part of the history that is sent, by the places of records among those that were
-//! read.
+//! Chooses the part of the history that is sent, by the places of records in the snapshot.
 
 use std::collections::BTreeMap;
 
@@ -15,62 +14,58 @@ use crate::window::{
     Fate, Matches, NotReady, ToolGroups, WindowStart, last_question, more, whole_groups,
 };
 
-/// The part of the history that is sent. Places count among the records that were read.
+/// The part of the history that is sent. Places are indexes into the records that were read.
 #[derive(Default)]
 pub(super) struct Choice<'a> {
-    /// The place from which on the window covers all records.
+    /// The place from which the window covers all records.
     pub(super) window_from: usize,
-    /// The place from which on it sends them: between the two stand tool results whose call is
-    /// older.
+    /// The place from which it sends them. Between the two are tool results whose call is older.
     pub(super) start: usize,
-    /// True if it covers what is before the first record, too.
+    /// True if it covers everything before the first record, too.
     pub(super) takes_all: bool,
-    /// The places that are sent before the window, in order: questions, and tool groups that a late
-    /// result takes along, by their calls.
+    /// The places that are sent before the window, in order: questions, and the calls of tool
+    /// groups with a late result in the window.
     pub(super) front: Vec<usize>,
-    /// Those of `front` that are questions.
+    /// The questions in `front`.
     pub(super) questions: Vec<usize>,
-    /// Tool groups, by their calls, and messages in the window that are left out.
+    /// Tool groups (by their calls) and messages in the window that are left out.
     pub(super) omitted: BTreeMap<usize, Reason>,
     pub(super) matches: Matches<'a>,
-    /// The position before which nothing was looked for, where something was missed.
+    /// If something was not found: the position before which nothing was searched.
     pub(super) search_ended: Option<u64>,
-    /// True if the history begins with the provider's own compaction of what was before it.
+    /// True if the history begins with the provider's own compaction of everything before it.
     pub(super) is_compacted: bool,
-    /// True if the budget and not the window decided where the history begins.
+    /// True if the budget, not the window, decided where the history begins.
     pub(super) is_full: bool,
 }
 
-/// A tool group, or a message that belongs to none.
+/// A tool group, or a message outside of any group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     /// The place of the message, or of the call of the group.
     pub(super) head: usize,
-    /// The place of its newest member, by which units are old or new.
+    /// The place of its newest member, which decides the order of units.
     pub(super) newest: usize,
-    /// The number of the group.
     pub(super) group: Option<usize>,
 }
 
-/// The decision about the next older unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     Taken,
-    /// It alone is left out.
+    /// Only this unit is left out.
     Omitted,
-    /// Neither it nor anything older is sent, for the budget is full.
+    /// The budget is full: this and all older units are left out.
     Ends,
-    /// Neither is, for the window has its number of messages.
+    /// The window has its number of messages: this and all older units are left out.
     WindowEnds,
 }
 
-/// The bound on how much of the history is sent.
 pub(super) trait Room {
-    /// Begins a walk from the newest unit back, with room kept for what is owed a place: the newest
-    /// unit, which comes first, and questions.
+    /// Begins a walk from the newest unit back, and keeps room for the units that must be sent: the
+    /// newest unit, which comes first in `owed`, and questions.
     fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
 
-    /// Decides on the next older unit. What is owed a place is always taken.
+    /// Decides on the next older unit. Owed units are always taken.
     fn fit(
         &mut self,
         records: &Records,
@@ -79,21 +74,22 @@ pub(super) trait Room {
         matches: &Matches<'_>,
     ) -> Result<Fit>;
 
-    /// Returns the place where the history begins, if the budget is full and all units that end
-    /// before `end` are too much.
+    /// Returns the place where the history begins, if the budget is full and no unit that ends
+    /// before `end` fits.
     fn start(&self, end: usize) -> usize {
         end
     }
 
     /// Returns how many messages of a question in several pieces are sent besides the newest unit
-    /// and the questions `owed`. With none of those it is owed a place itself, with one at least.
+    /// and the questions `owed`. If there are none of those, the question itself is owed a place,
+    /// with at least one message.
     fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize>;
 
-    /// Returns whether the room is a budget, which may be full long before the window is.
+    /// Returns whether the room is a token budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
 }
 
-/// A number of messages, or no bound at all.
+/// A maximum number of messages, or no bound.
 pub(super) struct MessageRoom {
     most: Option<usize>,
     half: usize,
@@ -105,7 +101,7 @@ impl MessageRoom {
         Self { most, half, taken: 0 }
     }
 
-    /// Takes a unit back that is left out for another reason.
+    /// Returns the room of a unit that was taken, since it is left out for another reason.
     pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
         self.taken -= unit.members(matches);
     }
@@ -141,41 +137,39 @@ impl Room for MessageRoom {
     }
 }
 
-/// A choice in the making.
 struct Choosing<'a, 'r> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     extras: &'a Extras,
     room: &'r mut dyn Room,
     choice: Choice<'a>,
-    /// The places of the newest turn's question, which is sent whatever gives way.
+    /// The places of the newest turn's question, which is always sent.
     owed: Vec<usize>,
-    /// The position where the running turn begins: its question is looked for as far back as that.
+    /// The position where the running turn begins; its question is searched for back to there.
     turn: Option<u64>,
-    /// The start of the window, as far as there is room.
+    /// The start of the window, if the room suffices.
     window: WindowStart,
-    /// The number of records to read, where the window starts before those that were read.
+    /// If the window starts before the snapshot: how many records to read.
     unread: Option<usize>,
-    /// The number of records before `base` in which questions and calls are looked for.
+    /// How many records before `base` are searched for questions and calls.
     bound: usize,
-    /// The place from which `bound` counts: where the window starts; for a budget, where it
-    /// started first.
+    /// The place from which `bound` counts: the start of the window, or under a budget where it
+    /// first started.
     base: Option<usize>,
-    /// The place from which on late results were matched; `None` if only results directly behind
-    /// their calls were.
+    /// The place from which late results were matched; `None` if only results directly behind their
+    /// calls were.
     matched: Option<usize>,
 }
 
 impl<'a> Case<'a> {
-    /// Chooses what of the history is sent.
     pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
         let Case { composer, snapshot, extras, temporaries, .. } = self;
         let bound = composer.search_bound();
         let have = snapshot.records.len();
         let (window, unread) = match composer.window_start(snapshot, extras, bound) {
             Ok(window) => (window, None),
-            // The window starts before what was read; or, where it counts turns, at the first one
-            // that was read or before it. Only what is full by then is settled.
+            // The window starts before what was read or, if it counts turns, perhaps at the first
+            // turn that was read. Only a budget that is full by then settles it.
             Err(NotReady::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
@@ -209,8 +203,8 @@ impl<'a> Case<'a> {
 }
 
 impl Composer {
-    /// Returns the number of records before the window in which the question and the calls of late
-    /// results are looked for.
+    /// Returns how many records before the window are searched for the question and for the calls
+    /// of late results.
     pub(super) fn search_bound(&self) -> usize {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
@@ -234,7 +228,7 @@ impl Composer {
             return Ok(start);
         }
         let whole = whole_groups(snapshot, start, is_free && window.is_stable())?;
-        // What is covered is not sent again for results of nobody that stand behind it.
+        // Covered records are not sent again because of results behind them that have no call.
         let first = snapshot.position(whole.start);
         let covered = extras.summary.as_ref().map_or(0, |summary| summary.covers);
         Ok(if first < covered { start } else { whole })
@@ -244,8 +238,8 @@ impl Composer {
         self.tool_groups != ToolGroups::Off
     }
 
-    /// Returns whether this message is in no prompt of this composer, whatever stands around it,
-    /// and so takes no place there.
+    /// Returns whether no prompt of this composer ever sends this message, so that it takes no
+    /// place.
     pub(super) fn never_sends(&self, message: &Message) -> bool {
         let rules = self.provider.map(Provider::row);
         match message {
@@ -255,7 +249,7 @@ impl Composer {
         }
     }
 
-    /// Returns whether the user has to speak first, for the window or for the provider.
+    /// Returns whether the window or the provider wants a user message first.
     fn wants_user_first(&self) -> bool {
         self.effective_window().wants_user_first()
             || self.provider.is_some_and(|provider| provider.row().opens == Opens::WithUser)
@@ -268,7 +262,7 @@ impl<'a> Choosing<'a, '_> {
         let window = self.composer.effective_window();
         if self.composer.checks_groups() && !window.stands_alone() {
             self.question()?;
-            // A summary is a message of the user, and a compaction opens a prompt as it is.
+            // A summary is a message of the user, and a compaction may open a prompt.
             let is_opened = self.is_compaction(self.choice.start);
             if self.extras.summary.is_none() && !is_opened && self.composer.wants_user_first() {
                 self.user_first()?;
@@ -279,12 +273,12 @@ impl<'a> Choosing<'a, '_> {
         Ok(self.choice)
     }
 
-    /// Chooses the window, with the calls that its results take along.
+    /// Chooses the window, with the calls of the late results in it.
     fn choose_window(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         if self.composer.checks_groups() && self.room.is_budget() {
-            // A late result may belong to any call, and the start of the window must not depend on
-            // how much was read.
+            // A late result may answer any call, and the start of the window must not depend on how
+            // much was read.
             self.choice.matches = Matches::directly_among(records);
         } else if self.composer.checks_groups() {
             self.choice.matches = Matches::among(records, self.window.start);
@@ -295,13 +289,12 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Takes as much as there is room for, beside the questions that are owed a place and
-    /// `more_questions`.
+    /// Takes as much as fits, next to the owed questions and `more_questions`.
     ///
     /// It walks back with the late results that are matched so far. If the walk goes further back
-    /// than they were matched, or meets a result whose call is further back, they are matched
-    /// again, from as far back as may be searched, and it walks again. Each round begins further
-    /// back than the one before, so it ends.
+    /// than they were matched, or meets a result whose call is further back, they are matched again
+    /// from the end of the search bound, and it walks again. Each round begins further back than
+    /// the last, so the loop ends.
     fn fill(&mut self, more_questions: &[usize]) -> Result<(), NotReady> {
         let mut questions = [more_questions, &self.owed].concat();
         questions.sort_unstable();
@@ -313,7 +306,7 @@ impl<'a> Choosing<'a, '_> {
             }
             let (start, reached) = (self.choice.start, refused.unwrap_or(self.window.start));
             if self.matched.is_some_and(|matched| reached < matched) {
-                self.base = Some(reached); // there is much more room than there was at first
+                self.base = Some(reached); // there is much more room than at first
             } else if !self.choice.matches.looks_back(reached) {
                 return Ok(());
             }
@@ -332,7 +325,7 @@ impl<'a> Choosing<'a, '_> {
         }
     }
 
-    /// Sees to it that the question of the newest turn is sent, where the window has lost it.
+    /// Makes sure that the question of the newest turn is sent, if the window has lost it.
     fn question(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         let have = records.len();
@@ -343,13 +336,14 @@ impl<'a> Choosing<'a, '_> {
         };
         let held = from(self.choice.start).position(Message::begins_turn);
         let held = held.map(|newer| have - 1 - newer).filter(|it| is_sent(&self.choice, *it));
-        // A budget that is full may have parted a question in several pieces.
+        // A full budget may have split a question of several messages.
         if let Some(place) = held.filter(|_| !self.choice.is_full) {
             self.owed = vec![place];
             return Ok(());
         }
-        // Of a conversation without tools the last n messages are sent and nothing else, unless
-        // none of them is sent at all, or a turn runs: then they are what the user has added to it.
+        // A conversation without tools sends the last n messages and nothing else, unless none of
+        // them is sent at all, or a turn runs, since the user messages among them may then be ones
+        // that steer it.
         let counts_messages = self.turn.is_none()
             && !self.room.is_budget()
             && self.extras.summary.is_none()
@@ -368,8 +362,8 @@ impl<'a> Choosing<'a, '_> {
         if is_whole { Ok(()) } else { self.fill(&[]) }
     }
 
-    /// Gives up the older messages of the question that the window would not send either if the
-    /// budget had room.
+    /// Drops the older messages of the question that the window would not send even if the budget
+    /// had room.
     fn part_as_window(&mut self) -> Result<()> {
         let [first, .., last] = *self.owed else { return Ok(()) };
         let (records, matches) = (&self.snapshot.records, &self.choice.matches);
@@ -389,16 +383,15 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Adds the question of the turn in which the window starts, for a model that wants the user
-    /// first; else leaves out what was said before the first message of the user that is sent.
+    /// If the user must come first: adds the question of the turn in which the window starts, or
+    /// leaves out everything before the first user message that is sent.
     fn user_first(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         let is_user = |place| records.get(place).is_some_and(|it| it.message().is_user());
-        // The turns before `from` are sent without their questions: none was found, or there is no
-        // room for it.
+        // The turns before `from` are sent without their questions: none was found, or none fits.
         let (mut asked, mut from) = (Vec::new(), 0);
-        // With a question that needs room, another that is too large may be left out, and the
-        // window begins in an older turn.
+        // A question that needs room may push out another unit, so that the window begins in an
+        // older turn.
         while let Some(first) = self.first_sent(from).filter(|first| !is_user(*first)) {
             if !self.leaves_out_before(first) {
                 return self.search_before();
@@ -426,8 +419,8 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Returns the newest question before this place, as far as it is found and there is room for
-    /// it beside the question of the newest turn and those `asked` behind it.
+    /// Returns the newest question before this place, if it is found, and as many of its messages
+    /// as fit next to the newest question and those `asked`.
     fn question_before(&mut self, place: usize, asked: &[usize]) -> Result<Vec<usize>, NotReady> {
         let records = &self.snapshot.records;
         let (mut question, is_whole) = last_question(records, self.searched(), place);
@@ -441,8 +434,8 @@ impl<'a> Choosing<'a, '_> {
         Ok(question.split_off(question.len() - pieces))
     }
 
-    /// Leaves out what was said before the first message of the user that is sent, unless it is
-    /// pinned, or no question is sent.
+    /// Leaves out everything before the first user message that is sent, except pins. Does nothing
+    /// if no question is sent.
     fn begin_at_user(&mut self) {
         let records = &self.snapshot.records;
         let first = |is: fn(&Message) -> bool| {
@@ -455,15 +448,15 @@ impl<'a> Choosing<'a, '_> {
         let is_pinned = |unit: &Unit| {
             records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.position()))
         };
-        // A group whose late result came behind the first question is news of that turn.
+        // A group whose late result came behind the first question belongs to that turn's news.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
         let rest = self.sent_units().filter(|unit| is_older(unit) && !is_pinned(unit));
         let rest: Vec<_> = rest.map(|unit| (unit.head, Reason::RestOfTurn)).collect();
         self.choice.omitted.extend(rest);
     }
 
-    /// Returns whether anything that might be sent stands before this place and is left out, as far
-    /// as that was searched.
+    /// Returns whether a message that could be sent is left out before this place, as far as is
+    /// known.
     fn leaves_out_before(&self, place: usize) -> bool {
         let records = &self.snapshot.records;
         let (searched, window_from) = (self.searched(), self.choice.window_from);
@@ -473,8 +466,8 @@ impl<'a> Choosing<'a, '_> {
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
-    /// Walks from the newest unit back as far as there is room beside these questions, in their
-    /// order. Returns the place behind the newest member of the unit that is refused, if one is.
+    /// Walks from the newest unit back while there is room next to these questions, in their order.
+    /// Returns the place behind the newest member of the first refused unit.
     fn walk(&mut self, questions: &[usize]) -> Result<Option<usize>> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
@@ -482,7 +475,7 @@ impl<'a> Choosing<'a, '_> {
             matches.groups().first().is_none_or(|group| group.head >= self.window.start);
         let mut omitted = Vec::new();
         let (mut refused, mut start, mut is_full) = (None, None, false);
-        // Otherwise the window is as large as it may be, without a walk.
+        // Otherwise the window has its full size, and no walk is needed.
         if self.room.is_budget() || !questions.is_empty() || !none_before {
             let units = || units(self.composer, records, matches, self.window.start);
             let newest = units().next();
@@ -496,10 +489,10 @@ impl<'a> Choosing<'a, '_> {
                     || questions.binary_search(&unit.head).is_ok();
                 match self.room.fit(records, &unit, is_owed, matches)? {
                     Fit::Taken => {}
-                    // Without it nothing would stand for what is before.
+                    // Without the compaction, nothing would stand for what is before it.
                     Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
                     fit => {
-                        // Results of a newer group may stand before its newest member.
+                        // Results of a newer group may be before the newest member of this unit.
                         let reached = unit.newest + 1;
                         is_full = fit != Fit::WindowEnds;
                         let begins = if is_full { self.room.start(end) } else { end };
@@ -521,27 +514,25 @@ impl<'a> Choosing<'a, '_> {
         Ok(refused)
     }
 
-    /// Returns whether the history may begin with this record, a compaction.
+    /// Returns whether this record is a compaction, with which the history may begin.
     fn is_compaction(&self, place: usize) -> bool {
         let record = self.snapshot.records.get(place);
         record.is_some_and(|record| self.composer.is_compaction(record.message()))
     }
 
-    /// Returns the units that are sent so far, newest first.
     fn sent_units(&self) -> impl Iterator<Item = Unit> {
         let Choice { matches, start, .. } = &self.choice;
         let units = units(self.composer, &self.snapshot.records, matches, *start);
         units.filter(|unit| self.choice.omits(unit.head).is_none())
     }
 
-    /// Returns the place of the first question or unit at or behind `from` that is sent.
+    /// Returns the place of the first sent question or unit from `from` on.
     fn first_sent(&self, from: usize) -> Option<usize> {
         let questions = self.choice.questions.iter().copied();
         let all = questions.chain(self.sent_units().map(|unit| unit.head));
         all.filter(|place| *place >= from).min()
     }
 
-    /// Returns the places that are sent before the window.
     fn front(&self) -> Vec<usize> {
         let Choice { start, questions, matches, .. } = &self.choice;
         let groups = matches.groups().iter().enumerate();
@@ -556,25 +547,24 @@ impl<'a> Choosing<'a, '_> {
         self.base.unwrap_or(self.choice.start)
     }
 
-    /// Returns the place where a search before the window ends.
+    /// Returns the place where the search before the window ends.
     fn searched(&self) -> usize {
         let turn = self.turn.and_then(|position| self.snapshot.records.place(position));
         self.base().saturating_sub(self.bound).min(turn.map_or(usize::MAX, |(place, _)| place))
     }
 
-    /// Returns the number of records to read for the running turn, where it begins before those
-    /// that were read.
+    /// If the running turn begins before the snapshot, returns how many records to read.
     fn unread_turn(&self) -> Option<usize> {
         let unread = self.turn.filter(|position| *position < self.snapshot.oldest_row())?;
         Some(places(self.snapshot.end - unread))
     }
 
-    /// Returns whether all that may be searched before the window was read.
+    /// Returns whether everything within the search bound was read.
     fn is_searched(&self) -> bool {
         (self.base() >= self.bound && self.unread_turn().is_none()) || self.snapshot.is_complete()
     }
 
-    /// Stops unless all that may be searched before the window was read.
+    /// Asks for more records unless everything within the search bound was read.
     fn search_before(&self) -> Result<(), NotReady> {
         if self.is_searched() {
             return Ok(());
@@ -584,8 +574,8 @@ impl<'a> Choosing<'a, '_> {
         Err(NotReady::ReadMore(unread.max(self.unread_turn().unwrap_or(0))))
     }
 
-    /// Stops where reading more may help; else notes that the search ended without success, if
-    /// there are older records.
+    /// Asks for more records if that may help; else notes where the search ended, if there are
+    /// older records.
     fn missed(&mut self) -> Result<(), NotReady> {
         self.search_before()?;
         let searched = self.searched();
@@ -597,8 +587,7 @@ impl<'a> Choosing<'a, '_> {
     }
 }
 
-/// Returns the units that may be sent and of which a member stands at or behind `from`, newest
-/// first.
+/// Returns the units that may be sent and have a member at or behind `from`, newest first.
 fn units<'a>(
     composer: &'a Composer,
     records: &'a Records,
@@ -626,13 +615,12 @@ fn units<'a>(
 }
 
 impl Unit {
-    /// Returns the number of its messages.
     fn members(&self, matches: &Matches<'_>) -> usize {
         1 + self.group.map_or(0, |group| matches.answered(group))
     }
 
-    /// Returns the place where a window that sends it starts: that of the call where all members
-    /// stand side by side, else that of its newest member.
+    /// Returns the place where a window that sends the unit starts: its call if all its members are
+    /// in a row, else its newest member.
     pub(super) fn start(&self, matches: &Matches<'_>) -> usize {
         let direct = matches!(matches.fate(self.newest), Fate::Sent { direct: true, .. });
         if direct { self.head } else { self.newest }
@@ -640,7 +628,7 @@ impl Unit {
 }
 
 impl Choice<'_> {
-    /// Returns whether a group is sent: one that has a member in the window and is not left out.
+    /// Returns whether a group is sent: it has a member in the window and is not left out.
     pub(super) fn sends(&self, group: usize) -> bool {
         self.matches
             .groups()
@@ -648,7 +636,7 @@ impl Choice<'_> {
             .is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
     }
 
-    /// Returns why a message in the window, or the group with the call in this place, is left out.
+    /// Returns why a message in the window, or the group of this call, is left out.
     pub(super) fn omits(&self, head: usize) -> Option<Reason> {
         self.omitted.get(&head).copied()
     }

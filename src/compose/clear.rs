@@ -1,4 +1,4 @@
-//! Clearing: what a tool said long ago gives way to a line that says where it is kept.
+//! Clearing: old tool results are replaced by a line that says where they are stored.
 
 mod boundary;
 mod placeholder;
@@ -16,12 +16,11 @@ use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
 
-/// The rule by which old tool results and media give way to placeholders.
+/// The rule that replaces old tool results and media with placeholders.
 ///
-/// In a tool loop most of a prompt is what tools said rounds ago. A placeholder in its place names
-/// the position and the length of what was there, so that a model that needs it again can
-/// [read it back](crate::recall::tools::ReadBack). Calls and groups stay whole, and nothing changes in
-/// the memory.
+/// In a tool loop, most of a prompt is old tool results. A placeholder gives the position and the
+/// length of what it replaces, so that a model can [read it back](crate::recall::tools::ReadBack).
+/// Calls and groups stay whole, and the memory does not change.
 ///
 /// ```
 /// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -45,14 +44,14 @@ use crate::window::NotReady;
 /// # The boundary
 ///
 /// Everything before a position is cleared, and nothing from there on. The position is
-/// `floor(p / step) * step`, where `p` is that of the call of the [`keep`](Self::keep)th newest
-/// result: a pure function of what is stored, the same in every process, that moves only once in so
-/// many messages. In between prompts only grow at their end. A boundary that rolled along with each
-/// result would change the prompt in its middle every time, and cost more than it saves wherever
-/// prompts are cached.
+/// `floor(p / step) * step`, where `p` is the position of the call of the [`keep`](Self::keep)th
+/// newest result. That is a pure function of what is stored, the same in every process, and it
+/// moves only once per `step` messages; between two moves, prompts only grow at their end. A
+/// boundary that moved with each result would change the middle of every prompt, and cost more than
+/// it saves if prompts are cached.
 ///
-/// Only results directly behind their call are counted, and only those that would be cleared. What
-/// no answer of the model has seen yet is never cleared.
+/// Only results directly behind their call count, and only those that would be cleared. What
+/// the model has not seen yet, behind its newest answer, is never cleared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clear {
     results: bool,
@@ -67,8 +66,8 @@ pub struct Clear {
 }
 
 impl Clear {
-    /// Clears the results of tools: all but the newest ones, and those that are hardly longer than
-    /// a placeholder.
+    /// Clears tool results, except the newest ones and those that are hardly longer than a
+    /// placeholder.
     pub const fn tool_results() -> Self {
         Self {
             results: true,
@@ -83,8 +82,8 @@ impl Clear {
         }
     }
 
-    /// Clears images, recordings, films and documents of the user's messages and of results: all
-    /// but those of the newest messages that have some. Text beside them stays.
+    /// Clears images, audio, video and documents of user messages and tool results, except in the
+    /// newest messages that have some. Text next to them stays.
     ///
     /// ```
     /// use memory_prompt::message::{Media, Part};
@@ -106,27 +105,27 @@ impl Clear {
         Self { results: false, media: true, ..Self::tool_results() }
     }
 
-    /// Clears media too, by a boundary of their own.
+    /// Clears media too, with a boundary of their own.
     #[must_use]
     pub fn and_media(mut self) -> Self {
         self.media = true;
         self
     }
 
-    /// Leaves this many of the newest results whole, and the media of this many of the newest
-    /// messages that have some; 3 unless set. 0 counts as 1: a model is shown what it asked for.
+    /// Keeps this many of the newest results, and the media of this many of the newest messages
+    /// that have some. The default is 3; 0 counts as 1, since a model must see what it asked for.
     #[must_use]
     pub fn keep(mut self, n: usize) -> Self {
         self.keep = n.max(1);
         self
     }
 
-    /// Moves the boundary only once in so many messages; 32 unless set. 0 counts as 1.
+    /// Moves the boundary only once per this many messages. The default is 32; 0 counts as 1.
     ///
-    /// Each move is paid for by writing what stands behind the boundary into the provider's cache
-    /// again. `cargo run --release --example replay` says what a step costs on your conversations.
-    /// Beside a [stepped budget](crate::Budget::stepped) take a power of two, of at least as many
-    /// messages as fill its `low` tokens: a smaller one makes the start of the history go back and
+    /// After each move, everything behind the boundary is written to the provider's cache again.
+    /// `cargo run --release --example replay` shows the cost of a step for your conversations. With
+    /// a [stepped budget](crate::Budget::stepped), use a power of two, of at least as many messages
+    /// as fill its `low` tokens: with a smaller step, the start of the history moves back and
     /// forth.
     #[must_use]
     pub fn step(mut self, messages: u64) -> Self {
@@ -134,48 +133,48 @@ impl Clear {
         self
     }
 
-    /// Clears only results of more than so many characters; 120 unless set.
+    /// Clears only results of more than this many characters. The default is 120.
     #[must_use]
     pub fn longer_than(mut self, characters: usize) -> Self {
         self.longer_than = characters;
         self
     }
 
-    /// Never clears the results of the tools of these names; nor, then, results that name no tool.
+    /// Never clears results of tools with these names, nor, if any are given, results without a
+    /// tool name.
     #[must_use]
     pub fn except(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.except.extend(tools.into_iter().map(Into::into));
         self
     }
 
-    /// Clears the results of [`read_back`](crate::recall::tools::ReadBack) too. Unless set they
-    /// stay: a model that asked for what was cleared would ask for it again.
+    /// Clears results of [`read_back`](crate::recall::tools::ReadBack) too. By default they stay:
+    /// the model would otherwise ask for them again.
     #[must_use]
     pub fn and_read_back(mut self) -> Self {
         self.read_back = true;
         self
     }
 
-    /// Clears only once the messages that the window covers have more than so many tokens, each
+    /// Clears only if the messages that the window covers have more than this many tokens, each
     /// counted whole, by the prompt's counter or by [`Estimate`](crate::token::Estimate).
     ///
-    /// That is looked at where the boundary moves, and decides until it moves again.
+    /// This is checked when the boundary moves, and holds until it moves again.
     #[must_use]
     pub fn over(mut self, tokens: usize) -> Self {
         self.over = Some(tokens);
         self
     }
 
-    /// Sets the text that stands for what is cleared, in which `{length}` is how much that was and
-    /// `{position}` where it is kept. Unless set it is `[Not shown here: {length} in message
-    /// {position}.]`.
+    /// Sets the placeholder text, in which `{length}` is the length of what is cleared and
+    /// `{position}` its position. The default is
+    /// `[Not shown here: {length} in message {position}.]`.
     #[must_use]
     pub fn placeholder(mut self, text: impl Into<String>) -> Self {
         self.placeholder = Some(text.into());
         self
     }
 
-    /// Returns the text that stands for what is cleared, where it was set.
     pub(super) fn template(&self) -> Option<&str> {
         self.placeholder.as_deref()
     }
@@ -185,7 +184,6 @@ impl Clear {
         [ClearedPart::Result, ClearedPart::Media].iter().any(|part| self.clears(message, *part))
     }
 
-    /// Returns whether this part of the message is cleared once it is old enough.
     fn clears(&self, message: &Message, part: ClearedPart) -> bool {
         match (message, part) {
             (Message::Tool(tool), _) if self.spares_tool(tool) => false,
@@ -197,7 +195,7 @@ impl Clear {
     }
 
     fn spares_tool(&self, tool: &ToolMessage) -> bool {
-        // One that names no tool may be of any.
+        // A result without a name may be of any tool.
         let is_it =
             |name: &String| tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name);
         (!self.read_back && tool.tool_name() == READ_BACK) || self.except.iter().any(is_it)
@@ -212,9 +210,8 @@ impl Clear {
     }
 }
 
-/// Returns whether a content has more than so many characters.
 fn is_longer(content: &Content, characters: usize) -> bool {
-    // Few texts are so long that they need to be counted, and those not to their end.
+    // Few texts are long enough to need counting, and those are not counted to their end.
     content.bytes() > characters && content.texts().flat_map(str::chars).nth(characters).is_some()
 }
 
@@ -222,24 +219,20 @@ fn has_others(content: &Content) -> bool {
     content.parts().iter().any(|part| !matches!(part, Part::Text(_)))
 }
 
-/// The records of a prompt that are cleared.
 #[derive(Clone, Copy)]
 pub(super) struct Clearing<'a> {
     clear: Option<&'a Clear>,
-    /// The positions before which results and media are cleared.
     results: u64,
     media: u64,
-    /// The positions that are pinned, in ascending order.
     pinned: &'a [u64],
 }
 
 impl Clearing<'_> {
-    /// Clears nothing.
     pub(super) const fn none() -> Self {
         Self { clear: None, results: 0, media: 0, pinned: &[] }
     }
 
-    /// Returns what of this record is cleared.
+    /// Returns which part of this record is cleared.
     pub(super) fn of(&self, record: &Record<'_>) -> Option<ClearedPart> {
         let (clear, position) = (self.clear?, record.position());
         if position >= self.results.max(self.media) || self.pinned.binary_search(&position).is_ok()
@@ -253,7 +246,6 @@ impl Clearing<'_> {
             .then_some(ClearedPart::Media)
     }
 
-    /// Returns the copy of this record in which that is cleared.
     pub(super) fn copy(&self, record: &Record<'_>, what: ClearedPart) -> Arc<Message> {
         let template = self.clear.and_then(Clear::template);
         Arc::new(placeholder::copy(record.message(), record.position(), what, template))
@@ -261,21 +253,21 @@ impl Clearing<'_> {
 }
 
 impl Composer {
-    /// Clears what tools said long ago: see [`Clear`]. Off unless set.
+    /// Clears old tool results: see [`Clear`]. Off by default.
     #[must_use]
     pub fn clear(mut self, clear: Clear) -> Self {
         self.clear = Some(clear);
         self
     }
 
-    /// Sends all that tools said.
+    /// Sends tool results in full.
     #[must_use]
     pub fn no_clear(mut self) -> Self {
         self.clear = None;
         self
     }
 
-    /// Returns what is cleared in a prompt of this snapshot: nothing that is pinned.
+    /// Returns what is cleared in a prompt of this snapshot. Pins are never cleared.
     pub(super) fn clearing<'a>(
         &'a self,
         snapshot: &Snapshot,
@@ -291,11 +283,9 @@ impl Composer {
     }
 }
 
-/// The tool that reads what was cleared.
 const READ_BACK: &str = "read_back";
-/// The default number of results that stay whole.
 const KEEP: usize = 3;
-/// The default step: see `examples/replay.rs` for what others cost.
+/// See `examples/replay.rs` for what other steps cost.
 const STEP: u64 = 32;
-/// The default limit: a placeholder in the place of less would hardly be shorter.
+/// A placeholder for a shorter result would hardly save anything.
 const LONGER_THAN: usize = 120;

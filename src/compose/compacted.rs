@@ -1,7 +1,8 @@
-//! A provider's own compaction: an answer that stands for everything before it, for that provider.
+//! A provider's own compaction: an answer that replaces everything before it, for that provider.
 //!
-//! It opens the history of a prompt for the provider that gave it. What is sent of before it, pins
-//! and the question of a running turn, stands behind it: the provider may read nothing else.
+//! It opens the history of a prompt for the provider that gave it. Older messages that are still
+//! sent (pins and the question of a running turn) go behind it, since the provider may ignore
+//! everything before it.
 
 use super::Composer;
 use crate::message::Message;
@@ -10,16 +11,15 @@ use crate::record::Records;
 use crate::window::{NotReady, WindowStart};
 
 impl Composer {
-    /// Returns whether this is an answer of the provider that stands for everything before it.
     pub(super) fn is_compaction(&self, message: &Message) -> bool {
         let row = self.provider.map(Provider::row);
         row.is_some_and(|row| holds_compaction(message, &row))
     }
 
-    /// Returns the start of the window at the newest such answer in it, if there is one.
+    /// Returns the start of the window at the newest compaction in it, if there is one.
     ///
-    /// A window that starts before what was read holds all of it; one that counts turns, all from
-    /// the first of them on. So the answer is the same however much was read.
+    /// If a window starts before what was read, it holds all of that; if it counts turns,
+    /// everything from the first turn on. So the result does not depend on how much was read.
     pub(super) fn compacted(
         &self,
         records: &Records,

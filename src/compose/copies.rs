@@ -1,4 +1,4 @@
-//! Remembers truncated and cleared copies, so that nothing is cut or cleared again.
+//! Keeps truncated and cleared copies, so that nothing is cut or cleared twice.
 
 use std::sync::Arc;
 
@@ -7,33 +7,29 @@ use crate::message::Message;
 use crate::prompt::{Cleared, Truncated};
 use crate::record::{Record, RecordIdentity};
 
-/// The changed copies of one prompt, for the next one: a sliding window sends most messages
+/// The changed copies of one prompt, kept for the next one: a sliding window sends most messages
 /// again.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// By position.
     known: Vec<KnownCopy>,
-    /// The index of the copy that is likely asked for next: prompts ask in the order of the one
+    /// The index of the copy that is probably wanted next: prompts ask in the order of the one
     /// before.
     next: usize,
-    /// The copies that this prompt has made for the first time.
     added: Vec<KnownCopy>,
 }
 
-/// A record, and the copy that stands for it.
 pub(super) struct KnownCopy {
-    /// The very record: its position would not do, since a conversation that was deleted begins
-    /// again at 0, with other messages.
+    /// The very record, not its position: a deleted conversation begins again at 0, with other
+    /// messages.
     record: RecordIdentity,
     pub(super) copy: Arc<Message>,
     pub(super) change: Change,
-    /// The part of it that is cleared.
     cleared: Option<ClearedPart>,
-    /// True if the prompt that is being composed has asked for it.
+    /// True if the current prompt used it.
     asked: bool,
 }
 
-/// The change that made a copy of a record.
+/// How a copy differs from its record.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     Cut(Truncated),
@@ -50,14 +46,12 @@ impl Change {
 }
 
 impl Copies {
-    /// Begins another prompt.
     pub(super) fn begin(&mut self) {
         self.next = 0;
         self.added.clear();
         self.known.iter_mut().for_each(|known| known.asked = false);
     }
 
-    /// Returns the copy of this record, if the last prompt had one.
     pub(super) fn of(
         &mut self,
         record: &Record<'_>,
@@ -88,7 +82,7 @@ impl Copies {
         self.added.push(KnownCopy { record, copy, change, cleared, asked: true });
     }
 
-    /// Forgets what this prompt did not ask for.
+    /// Drops the copies that this prompt did not use.
     pub(super) fn end(&mut self) {
         self.known.retain(|known| known.asked);
         self.known.append(&mut self.added);

@@ -13,49 +13,44 @@ use crate::record::Record;
 use crate::token::TokenCounter;
 use crate::tool::Tool;
 
-/// The token counts of one conversation, remembered from one prompt to the next.
+/// The token counts of one conversation, kept from one prompt to the next.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// The counts of the records from position `first` on, as they are sent.
+    /// The counts of the records from position `first` on, in the form in which they are sent.
     records: VecDeque<Option<Counted>>,
     first: u64,
-    /// The counts of pinned records far before them, by position, and whether they were asked for.
+    /// The counts of pinned records far before them, by position, and whether they were used.
     pinned: BTreeMap<u64, (Counted, bool)>,
     /// The count of the summary, by a hash of it.
     summary: Option<(u64, usize)>,
-    /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
-    /// The counts of repairs, by the tool's name.
     repairs: BTreeMap<String, usize>,
-    /// The count of the tools' definitions, by identity.
     tools: Option<(Arc<[Tool]>, Option<Provider>, usize)>,
-    /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
+    /// The oldest position used since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
-    /// The key of the hashes: nobody can choose messages of equal hashes.
+    /// The key of the hashes, so that messages with equal hashes can't be crafted.
     key: RandomState,
 }
 
-/// A position that was counted.
 #[derive(Clone, Copy)]
 struct Counted {
-    /// Tells the message that was counted from another one in its position: a row may be edited in
-    /// place, and a conversation deleted and begun again, within a millisecond.
+    /// Identifies the message that was counted: a row may be edited in place, and a conversation
+    /// may be deleted and begun again within a millisecond.
     hash: u64,
     form: Form,
-    /// None if it is not sent.
+    /// `None` if it is not sent.
     tokens: Option<usize>,
 }
 
 struct Shared {
     message: Arc<Message>,
     tokens: usize,
-    /// True if it was asked for since [`Counts::forget_unasked`].
+    /// True if it was used since [`Counts::forget_unasked`].
     asked: bool,
 }
 
 impl Counts {
-    /// Returns the count of a record as it is sent, none if it is not; the first time, `count` is
-    /// asked.
+    /// Returns the count of a record as it is sent; calls `count` the first time.
     pub(super) fn record(
         &mut self,
         record: Record<'_>,
@@ -76,7 +71,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of a record that stands alone far before the others.
+    /// Returns the count of a single record far before the others.
     pub(super) fn pinned(
         &mut self,
         record: Record<'_>,
@@ -95,7 +90,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of the summary, which is made again for each prompt.
+    /// Returns the count of the summary, whose message is made for each prompt.
     pub(super) fn summary(
         &mut self,
         message: &Message,
@@ -110,7 +105,6 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of a message that is no record.
     pub(super) fn shared(
         &mut self,
         message: &Arc<Message>,
@@ -126,7 +120,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of the definitions of these tools, as this provider is sent them.
+    /// Returns the count of these tools' definitions in the form that this provider is sent.
     pub(super) fn tools(
         &mut self,
         tools: &Arc<[Tool]>,
@@ -159,7 +153,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Forgets what nothing has asked for since the last time: nothing will ask for it again.
+    /// Drops counts that were not used since the last call: they will not be used again.
     pub(super) fn forget_unasked(&mut self) {
         let asked = self.asked.take().unwrap_or(0);
         while self.first < asked && self.records.pop_front().is_some() {
@@ -193,9 +187,8 @@ impl Counts {
     }
 }
 
-/// The number of tools that are remembered by name: the names come from the model, which may make
-/// them up.
+/// The most tools that are kept by name: the names come from the model, which may invent them.
 const TOOLS: usize = 1000;
 
-/// The largest gap between remembered positions.
+/// The largest gap between positions in `records`.
 const FAR: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Pins and the summary: they are sent beside the window, and have records of their own to read.
+//! Pins and the summary: they are sent next to the window, and need reads of their own.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::record::{Snapshot, places};
 use crate::summary::{self, Summaries, Summary};
 use crate::window::{NotReady, WindowStart};
 
-/// The pins and the summary of a snapshot: they are sent whatever the window holds.
+/// The pins and the summary of a snapshot, which are sent whether or not the window holds them.
 #[derive(Default)]
 pub(super) struct Extras {
     pub(super) pinned: Pinned,
@@ -23,30 +23,30 @@ pub(super) struct SentSummary {
     pub(super) message: Arc<Message>,
     /// The number of characters that were cut off its text.
     pub(super) cut: usize,
-    /// The position to which the window reaches back: `covers`, or as far as it may.
+    /// The position to which the window reaches back: `covers`, or later if that is too far.
     from: u64,
 }
 
 impl Composer {
-    /// Sends the pinned messages of the conversation too, whatever the window holds: see
-    /// [`MemoryPrompt::with_pins`](crate::MemoryPrompt::with_pins).
+    /// Sends the pinned messages of the conversation too, even if the window does not hold them:
+    /// see [`MemoryPrompt::with_pins`](crate::MemoryPrompt::with_pins).
     ///
-    /// Who brings their own I/O reads the [slots](Self::slots) that the composer names, and then
-    /// the [positions](Self::positions).
+    /// If you use your own I/O, read the [slots](Self::slots) that the composer names, and then the
+    /// [positions](Self::positions).
     #[must_use]
     pub fn with_pins(mut self) -> Self {
         self.pins = true;
         self
     }
 
-    /// Sends what the window holds and no pins.
+    /// Sends no pins, only what the window holds.
     #[must_use]
     pub fn no_pins(mut self) -> Self {
         self.pins = false;
         self
     }
 
-    /// Sends the summary of the conversation, and nothing of what it covers: see
+    /// Sends the summary of the conversation, and nothing that it covers: see
     /// [`MemoryPrompt::with_summary`](crate::MemoryPrompt::with_summary).
     #[must_use]
     pub fn with_summary(mut self) -> Self {
@@ -54,15 +54,16 @@ impl Composer {
         self
     }
 
-    /// Sends no summary, and what the window holds.
+    /// Sends no summary, only what the window holds.
     #[must_use]
     pub fn no_summary(mut self) -> Self {
         self.summary = false;
         self
     }
 
-    /// Sets the most records that a window sends to reach back to what the summary covers, where it
-    /// sends no more by itself; four times as many as it reads at first unless set.
+    /// Sets the most records that a window sends in order to reach back to the end of the summary.
+    /// Unless set, this is four times as many as the window reads at first. A window that is larger
+    /// by itself is not cut.
     #[must_use]
     pub fn summary_reach(mut self, records: usize) -> Self {
         self.reach = Some(records);
@@ -77,7 +78,6 @@ impl Composer {
         self.summary
     }
 
-    /// Returns the most records that a window reaches back to a summary.
     pub(super) fn reach(&self) -> usize {
         let by_window = || self.effective_window().first_read().saturating_mul(4);
         self.reach.unwrap_or_else(by_window)
@@ -87,8 +87,8 @@ impl Composer {
         self.pins
     }
 
-    /// Returns the names of the slots that a read is to name for this composer: none unless it
-    /// sends pins or summaries.
+    /// Returns the names of the slots that a read for this composer must name: none unless it sends
+    /// pins or summaries.
     ///
     /// ```
     /// use memory_prompt::compose::Composition;
@@ -117,19 +117,19 @@ impl Composer {
         self.pins.then_some(pins::SLOT).into_iter().chain(summary)
     }
 
-    /// Returns the names of the slots that a read is to name besides where what it shows ends
-    /// before what is stored by now.
+    /// Returns the names of further slots that a read must name if it shows the conversation as of
+    /// an earlier end.
     pub(crate) fn earlier_slots(&self) -> Option<&'static str> {
         self.summary.then_some(summary::EARLIER_SLOT)
     }
 
-    /// Returns the positions of the single records that a read is to name besides the newest ones,
-    /// by the slots of what was read: those of pins. Positions that the memory does not return are
-    /// not there any more.
+    /// Returns the positions of the single records that a read must name besides the newest ones:
+    /// those of pins, by the slots that were read. Positions that the memory does not return no
+    /// longer exist.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) if somebody else has written the slot.
+    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) if another program has written the slot.
     pub fn positions(&self, snapshot: &Snapshot) -> Result<Vec<u64>> {
         if !self.pins {
             return Ok(Vec::new());
@@ -137,7 +137,6 @@ impl Composer {
         Ok(Pins::of(snapshot)?.unread(snapshot))
     }
 
-    /// Returns what of this snapshot is sent beside the window.
     pub(super) fn extras(&self, snapshot: &Snapshot) -> Result<Extras> {
         let mut extras = Extras::default();
         if self.pins {
@@ -163,8 +162,8 @@ impl Composer {
         Extras { summary, ..Extras::default() }
     }
 
-    /// Returns the position to which a window reaches back: all that is not covered, or where that
-    /// is too much as far as it may, in steps.
+    /// Returns the position to which a window reaches back: the end of the summary or, if that is
+    /// too far, as far as the reach allows, in steps.
     fn reaches_back(&self, covers: u64, end: u64) -> u64 {
         let reach = self.reach() as u64;
         if end - covers <= reach {
@@ -174,15 +173,15 @@ impl Composer {
         (end - reach).div_ceil(step).saturating_mul(step).clamp(covers, end)
     }
 
-    /// Returns whether a history that begins at this position does so for the reach of the window,
-    /// where no budget decides.
+    /// Returns whether a history that begins at this position begins there because of the reach, if
+    /// no budget decides.
     pub(super) fn begins_by_reach(&self, extras: &Extras, first: u64) -> bool {
         !self.effective_window().stands_alone()
             && extras.summary.as_ref().is_some_and(|summary| first >= summary.from)
     }
 
-    /// Returns the place where a window starts that has a summary before it, and whether that is
-    /// not where the summary ends.
+    /// Returns where a window with a summary before it starts, and whether it starts later than the
+    /// summary ends.
     pub(super) fn start_behind(
         &self,
         snapshot: &Snapshot,
@@ -195,7 +194,7 @@ impl Composer {
             start = window.start(snapshot, bound)?;
             from = summary.covers.max(snapshot.position(start.start));
         } else {
-            // Never less than without a summary: the window as it is if nothing is covered.
+            // Never less than without a summary: at least the window over what is not covered.
             let uncovered = uncovered(snapshot, summary.covers);
             start = window.start(&uncovered, bound)?;
             from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
@@ -211,7 +210,7 @@ impl Composer {
     }
 }
 
-/// Returns the same snapshot of a conversation that begins at this position.
+/// Returns the snapshot as if the conversation began at this position.
 fn uncovered(snapshot: &Snapshot, covers: u64) -> Snapshot {
     let is_all = snapshot.is_complete() || snapshot.oldest_row() <= covers;
     let unreadable = snapshot.unreadable.iter().filter(|row| row.position >= covers);

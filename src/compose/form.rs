@@ -1,18 +1,15 @@
 //! The form of a record in a prompt, before it is cut.
 
-/// The part of a message that is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClearedPart {
     Result,
     Media,
 }
 
-/// The part of a record's form that is decided before truncation: whether it is spared, and what of
-/// it is cleared.
+/// How a record is sent, as far as that is decided before truncation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
-    /// True if it is not cut, though others of its length are.
+    /// True if it is not cut, even if it is too long.
     pub(super) whole: bool,
-    /// The part of it that is cleared.
     pub(super) cleared: Option<ClearedPart>,
 }

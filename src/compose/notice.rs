@@ -8,12 +8,12 @@ use crate::message::Message;
 
 /// A line before the window that says how many earlier messages are not shown.
 ///
-/// A model that does not know that there is more can neither ask for it nor
-/// [search it](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that the
-/// line changes no more often than that; under a [budget](crate::Budget) it takes room only where
-/// it is sent, and gives way before a build fails. It counts positions, of which the application
-/// may keep some for itself, and none that a summary covers. The summary and pins of what is older
-/// stand before it, and stay in a cache when it changes.
+/// Without it, a model does not know that there are more messages, and can neither ask for them nor
+/// [search them](crate::recall::tools::SearchHistory). The number is rounded down to steps, so that
+/// the line changes only once per step. Under a [budget](crate::Budget) the notice takes room only
+/// if it is sent, and gives way before a build fails. It counts positions, including any records of
+/// the application's own, but none that a summary covers. The summary and older pins are sent
+/// before it, so they stay cached when it changes.
 ///
 /// ```
 /// use memory_prompt::compose::Notice;
@@ -43,21 +43,22 @@ impl Notice {
         Self { text: TEXT.to_owned(), step: STEP }
     }
 
-    /// Sets the text, in which `{count}` is the number of messages.
+    /// Sets the text, in which `{count}` stands for the number of messages.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// Sets the step to which the number is rounded down, though never to 0. 0 counts as 1.
+    /// Sets the step to which the number is rounded down, though never to 0. A step of 0
+    /// counts as 1.
     #[must_use]
     pub fn step(mut self, messages: u64) -> Self {
         self.step = messages.max(1);
         self
     }
 
-    /// Returns the number that is told where so many messages are not shown; none if all are.
+    /// Returns the rounded number of messages that are not shown; `None` if all are.
     pub(super) fn count(&self, not_shown: u64) -> Option<u64> {
         (not_shown > 0).then(|| (not_shown / self.step * self.step).max(1))
     }
@@ -74,22 +75,22 @@ impl Default for Notice {
 }
 
 impl Composer {
-    /// Says how many earlier messages are not shown: see [`Notice`]. Off unless set.
+    /// Adds a line that says how many earlier messages are not shown: see [`Notice`]. Off by
+    /// default.
     #[must_use]
     pub fn notice(mut self, notice: Notice) -> Self {
         self.notice = Some(notice);
         self
     }
 
-    /// Says nothing about what is not shown.
+    /// Removes the notice.
     #[must_use]
     pub fn no_notice(mut self) -> Self {
         self.notice = None;
         self
     }
 
-    /// Returns the notice of a prompt that does not show so many messages before the window, with
-    /// the number that it tells.
+    /// Returns the notice for this many unshown messages, with its rounded number.
     pub(super) fn notice_of(&self, not_shown: u64) -> Option<(u64, Message)> {
         let notice = self.notice.as_ref()?;
         let count = notice.count(not_shown)?;
@@ -97,11 +98,10 @@ impl Composer {
     }
 }
 
-/// The default text and step.
 const TEXT: &str = "[Earlier messages that are not shown: about {count}.]";
 const STEP: u64 = 64;
 
-/// A notice as it is written: `{"step": 64, "text": "…"}`.
+/// The serialised form of a notice: `{"step": 64, "text": "…"}`.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(
     remote = "Notice",

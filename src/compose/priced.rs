@@ -1,4 +1,4 @@
-//! The counter of a budget, with pictures counted by the rule of the provider that they are for.
+//! A counter that counts pictures by the rule of the prompt's provider.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::provider::Row;
 use crate::token::{Overhead, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
 
-/// A counter that counts pictures as the provider of a row does, where their dimensions are known
-/// and the counter has no way of its own.
+/// Counts pictures as the provider does, if their dimensions are known and the counter has no way
+/// of its own.
 pub(super) struct Priced {
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) row: Row,

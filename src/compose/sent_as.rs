@@ -1,4 +1,4 @@
-//! The form in which a record is sent: as it is, cleared, cut, or not at all.
+//! The form in which a record is sent: unchanged, cleared, cut, or not at all.
 
 use std::sync::Arc;
 
@@ -12,17 +12,15 @@ use crate::prompt::{Cleared, Gap, Truncated};
 use crate::record::Record;
 use crate::truncate::{Cutting, Truncate, Verdict};
 
-/// A record as a prompt sends it: itself, a copy, or not at all.
 pub(super) enum SentAs {
     AsItIs,
-    /// A copy that is shortened, that the processor made, or in which something is cleared.
+    /// A copy that is shortened, made by the processor, or cleared.
     Copy(Arc<Message>, Change),
     /// The processor dropped it.
     Nothing,
 }
 
 impl Composer {
-    /// Decides what is sent for a record of this form.
     pub(super) fn sent_as(
         &self,
         clearing: &Clearing<'_>,
@@ -42,7 +40,8 @@ impl Composer {
         };
         let copy = clearing.copy(record, what);
         if what == ClearedPart::Result {
-            // Nothing of it is left to be cut; but what is dropped comes back in no other form.
+            // Nothing is left to be cut. But if the processor drops the message, it is not sent in
+            // another form.
             let drops = self.truncate.as_ref().is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;
             return Ok(if drops { SentAs::Nothing } else { cleared(record, copy) });
@@ -55,7 +54,6 @@ impl Composer {
     }
 }
 
-/// Sends a copy that is shortened, with the place of the cut, or that the processor made.
 fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> SentAs {
     let (position, role) = (record.position(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());
@@ -66,7 +64,7 @@ fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> SentAs {
     SentAs::Copy(Arc::new(copy), Change::Cut(Truncated { position, role, from, to, gap }))
 }
 
-/// Sends a copy in which something is cleared, and the rest may be cut.
+/// Sends a copy in which something is cleared; the rest may be cut.
 fn cleared(record: &Record<'_>, copy: Arc<Message>) -> SentAs {
     let (position, role) = (record.position(), record.message().role());
     let (from, to) = (record.message().text_bytes(), copy.text_bytes());

@@ -1,9 +1,9 @@
-//! The demands of a provider on the list as a whole, met in one pass over what was taken.
+//! Adapts the whole list to the provider's rules, in one pass over the draft.
 //!
-//! What becomes of a message depends on it and on what stands before it, never on what follows, so
-//! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
-//! may still grow, and is not cacheable until something of the other side follows. So is an answer
-//! that leaves one of the provider's own calls open.
+//! What happens to a message depends on it and on the messages before it, never on later ones, so
+//! that a prompt only grows at its end. There are two exceptions: the last of several joined
+//! neighbours may still grow, and is not cacheable until something of the other side follows; and
+//! so may an answer with an open call of the provider's own tools.
 
 mod arguments;
 mod blank;
@@ -34,10 +34,9 @@ use hosted::Hosted;
 use ids::CallIds;
 use media::Media;
 
-/// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
 
-/// A pass over the messages of a draft, which are put back one by one.
+/// One pass over the messages of a draft; each is put back in turn.
 struct Shaping<'a> {
     provider: Provider,
     rules: Row,
@@ -48,20 +47,19 @@ struct Shaping<'a> {
     matches: &'a Matches<'a>,
     gaps: Gaps,
     draft: &'a mut Draft,
-    /// The newest messages of one side, which are joined to one with those that follow.
+    /// The newest messages of one side, which are joined with those that follow.
     side: Vec<Item<'a>>,
-    /// Custom messages that came behind or among them, and that no provider is sent.
+    /// Custom messages among or behind them, which are never sent to a provider.
     aside: Vec<Item<'a>>,
-    /// The system message, where the provider has none: the first user message takes it along.
+    /// The system message, if the provider has no place for it: it goes into the first user
+    /// message.
     head: Option<Item<'a>>,
     last: Last,
-    /// The answer that was sent last.
     answer: Option<Item<'a>>,
-    /// True if the provider goes on with what it asked its own tools in the last answer.
+    /// True if the provider is to continue after calls of its own tools in the last answer.
     waits_for_hosted: bool,
 }
 
-/// The kind of message that was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Nothing,
@@ -71,7 +69,6 @@ enum Last {
     Result,
 }
 
-/// Shapes a draft as the provider takes it.
 pub(super) fn shape(
     case: Case<'_>,
     provider: Provider,
@@ -105,7 +102,7 @@ pub(super) fn shape(
     let hosted = Hosted::of(&rules, &pieces, records, false);
     shaping.waits_for_hosted = hosted.waiting().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
-    // It will be sent as it is once something is said behind it, and is not until then.
+    // Once a message follows, the answer is sent unchanged; until then it is not cacheable.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
     let open = Hosted::of(&rules, &pieces, records, true).waiting();
     let unsettled = unsettled.into_iter().chain(open).min();
@@ -160,7 +157,7 @@ impl<'a> Shaping<'a> {
             Message::Ai(_) => Last::Answer,
             _ => Last::User,
         };
-        // A system message that has no place of its own stands in a message of the user.
+        // A system message without a place of its own goes into a user message.
         let wants_user = self.rules.opens == Opens::WithUser || self.head.is_some();
         if self.last == Last::Nothing && now != Last::User && wants_user {
             self.adapt(&item, Adaptation::Opened)?;
@@ -185,15 +182,15 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Takes a message where user and model must alternate.
+    /// Adds a message for a provider that wants user and model to alternate.
     fn alternate(&mut self, item: Item<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
-                // What is said beside it speaks for itself.
+                // The real message replaces the placeholder.
                 for blank in mem::take(&mut self.side) {
                     let (of, next) = (blank.origin().position(), item.origin().position());
                     let adapted = self.draft.report.adapted.iter_mut();
-                    // The answer stands before the one that stays.
+                    // The added answer now belongs to the message that stays.
                     adapted
                         .filter(|it| it.position == of && it.how == Adaptation::Answered)
                         .for_each(|it| it.position = next);
@@ -201,8 +198,8 @@ impl<'a> Shaping<'a> {
                 }
             }
             (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
-                // A temporary is the caller's own word, and joining it is how it is sent; a summary
-                // and pins have come beside others.
+                // A temporary is the caller's own, and joining is the way to send it. Summary and
+                // pins were put next to others by the composer.
                 if !self.side.last().into_iter().chain([&item]).any(|item| self.is_put(item)) {
                     self.refuse(&item, Adaptation::Joined)?;
                 }
@@ -225,7 +222,7 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Sends what was kept to be joined: what comes now is another message.
+    /// Sends the messages kept for joining, since the next one is of another side.
     fn end_side(&mut self) {
         let pieces = &mut self.draft.pieces;
         let joined = join::joined(&self.side, &self.rules);
@@ -233,7 +230,7 @@ impl<'a> Shaping<'a> {
         if joined.is_none() {
             self.side.drain(..).for_each(|item| pieces.add(item));
         }
-        // In front of a joined message, so that nothing parts its calls from their results.
+        // Before a joined message, so that nothing comes between its calls and their results.
         self.aside.drain(..).for_each(|item| pieces.add(item));
         if let Some(joined) = joined {
             self.gaps.join(&self.draft.report.truncated, &self.side, &joined);
@@ -242,7 +239,7 @@ impl<'a> Shaping<'a> {
         }
     }
 
-    /// Ends the pass, and sees to it that there is a message where the provider wants one.
+    /// Ends the pass, and adds a message if the provider needs one.
     fn finish(&mut self, has_system: bool) -> Result<()> {
         let is_enough = match self.rules.opens {
             _ if self.head.is_some() => false, // the system message is not sent yet
@@ -251,7 +248,7 @@ impl<'a> Shaping<'a> {
             Opens::WithMessage | Opens::WithUser => false,
         };
         if self.last == Last::Nothing && !is_enough {
-            // A message that nobody said, and nothing else, is no prompt.
+            // A prompt of a placeholder message alone is no prompt.
             if self.strict || !has_system {
                 return Err(self.error("there is no message"));
             }
@@ -263,7 +260,7 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Returns the message without blank text, or `None` if nothing is left of it.
+    /// Returns the message without blank text, or `None` if nothing is left.
     fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
@@ -277,7 +274,7 @@ impl<'a> Shaping<'a> {
             Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
                 return Err(self.error(format!("{} is blank", self.describe(&item))));
             }
-            // It would be glued on to what the user says before it.
+            // It would be joined to the user message before it.
             Checked::Placeholder(_)
                 if item.message().is_user() && self.last == Last::User && self.rules.alternates =>
             {
@@ -292,8 +289,8 @@ impl<'a> Shaping<'a> {
         Ok(Some(self.shortened(&item, copy)))
     }
 
-    /// Returns the message without the parts that are another provider's own, or `None` if
-    /// nothing is left of it.
+    /// Returns the message without parts that are private to another provider, or `None` if nothing
+    /// is left.
     fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
@@ -306,8 +303,8 @@ impl<'a> Shaping<'a> {
         Ok(Some(self.shortened(&item, left.into())))
     }
 
-    /// Returns the message without the provider's own compaction, unless it opens the history: what
-    /// is pinned would else stand for everything before it. `None` if nothing is left of it.
+    /// Returns the message without the provider's own compaction, unless it opens the history: a
+    /// pinned one would otherwise stand for everything before it. `None` if nothing is left.
     fn with_one_compaction(&mut self, item: Item<'a>) -> Option<Item<'a>> {
         if is_temporary(&item) || item.origin().position() == self.draft.report.compaction {
             return Some(item);
@@ -321,7 +318,7 @@ impl<'a> Shaping<'a> {
         Some(self.shortened(&item, left.into()))
     }
 
-    /// Leaves a message out, and forgets what was done to it until that was seen.
+    /// Leaves a message out, and removes earlier reports about it.
     fn leave_out(&mut self, item: &Item<'_>, why: Reason) {
         let Some(position) = item.origin().position() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
@@ -338,13 +335,12 @@ impl<'a> Shaping<'a> {
         report.sent -= 1;
     }
 
-    /// Returns a copy of a message that leaves out some of its texts, or the end of one.
+    /// Returns a copy of a message that lacks some of its texts, or the end of one.
     fn shortened(&mut self, item: &Item<'_>, copy: Message) -> Item<'a> {
         self.gaps.change(&self.draft.report.truncated, item, &copy);
         changed(item, copy)
     }
 
-    /// Returns the message with arguments that can be read again.
     fn with_arguments(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         if !self.rules.parses_arguments {
             return Ok(item);
@@ -355,7 +351,6 @@ impl<'a> Shaping<'a> {
         Ok(changed(&item, copy.into()))
     }
 
-    /// Returns the message with call ids that the provider takes.
     fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         if self.ids.takes_any() {
             return Ok(item);
@@ -378,7 +373,6 @@ impl<'a> Shaping<'a> {
         }
     }
 
-    /// Returns the message with names of tools that the provider takes.
     fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
             return Ok(item);
@@ -387,7 +381,7 @@ impl<'a> Shaping<'a> {
         Ok(changed(&item, copy))
     }
 
-    /// Reports a repair, or refuses it where only an error is allowed.
+    /// Reports a repair, or returns an error if repairs are not allowed.
     fn adapt(&mut self, item: &Item<'_>, how: Adaptation) -> Result<()> {
         self.refuse(item, how)?;
         self.report(item, how);
@@ -425,7 +419,8 @@ impl<'a> Shaping<'a> {
         Err(self.error(format!("{} {what}", self.describe(item))))
     }
 
-    /// Returns whether a message was put where it is, and did not come to stand there.
+    /// Returns whether the composer put a message in its place, so that it did not come there by
+    /// itself.
     fn is_put(&self, item: &Item<'_>) -> bool {
         let is_pin = |position| self.draft.report.pinned_before.contains(&position);
         is_temporary(item)
@@ -446,7 +441,7 @@ impl<'a> Shaping<'a> {
         let Item::Own(message, Origin::Temporary) = item else {
             return format!("a result that was added ({role})");
         };
-        // A changed copy is not found again.
+        // A changed copy is not the same allocation any more.
         match self.temporaries.iter().position(|it| Arc::ptr_eq(it, message)) {
             Some(index) => format!("temporary {index} ({role})"),
             None => format!("a temporary ({role})"),
@@ -458,7 +453,6 @@ fn is_temporary(item: &Item<'_>) -> bool {
     item.origin() == Origin::Temporary
 }
 
-/// Returns a changed copy in the place of a message.
 fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
     let origin = item.origin();
     Item::Own(Arc::new(copy), origin.position().map_or(origin, Origin::Adapted))

@@ -6,17 +6,17 @@ use crate::message::Message;
 use crate::prompt::SystemSource;
 use crate::record::Snapshot;
 
-/// The system message of a prompt, and where it came from.
+/// The system message of a prompt, with its source.
 #[derive(Clone)]
 pub(super) struct System {
     pub(super) message: Option<Arc<Message>>,
     pub(super) source: SystemSource,
-    /// True if the memory has one that is not sent.
+    /// True if the memory's system message is not sent.
     pub(super) overridden: bool,
 }
 
 impl System {
-    /// Takes the composer's own before the memory's. Temporary ones add their texts.
+    /// Prefers the composer's own to the memory's. Temporary system messages are appended.
     #[inline]
     pub(super) fn choose(
         own: Option<&Arc<Message>>,
@@ -38,8 +38,7 @@ impl System {
     }
 }
 
-/// Returns the texts of all system messages as one, which keeps the name and attributes of the
-/// first.
+/// Joins the texts of all system messages, keeping the name and attributes of the first.
 fn joined(base: Option<&Arc<Message>>, temporaries: &[Arc<Message>]) -> Option<Arc<Message>> {
     let all = base.into_iter().chain(temporaries).filter_map(|message| match &**message {
         Message::System(system) => Some(system),
@@ -49,8 +48,8 @@ fn joined(base: Option<&Arc<Message>>, temporaries: &[Arc<Message>]) -> Option<A
     all.map(|all| Arc::new(Message::System(all)))
 }
 
-/// Returns the same history with the system record that begins it as its system message; `None`
-/// if there is no such record, or the memory keeps a system message in its slot.
+/// Returns the history with its first record, a system record, as its system message; `None` if
+/// there is no such record, or if the memory has a system message in its slot.
 pub(super) fn first_as_system(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;
     if snapshot.system.is_some() || first.position() != snapshot.start {

@@ -1,4 +1,4 @@
-//! Async backends: the same laws through [`ToBlocking`], and those of futures.
+//! Async backends: the same laws through [`ToBlocking`], and laws about futures.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
 ///
 /// Its functions run on a tokio runtime of the kit.
 pub trait AsyncFixture: Sized + Send + Sync + 'static {
-    /// The backend's name, for people and for counting.
+    /// The backend's name, for messages and for counting.
     const BACKEND: &'static str;
 
-    /// Returns a new place with nothing in it.
+    /// Returns a new, empty place.
     fn new() -> impl Future<Output = Self> + Send;
 
-    /// Returns the conversation under this id; the same one each time that the id is the same.
+    /// Returns the conversation under this id: the same one for the same id.
     fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory>;
 
-    /// Returns whether the backend can hold this text as an id, as [`Fixture::takes`] does.
+    /// Returns whether the backend can hold this text as an id, like [`Fixture::takes`].
     fn takes(&self, id: &str) -> bool {
         let _ = id;
         true
@@ -37,7 +37,7 @@ pub trait AsyncStoreFixture: AsyncFixture {
     fn store(&self) -> Arc<dyn AsyncChatMemoryStore>;
 }
 
-/// An async backend whose data outlives the process, and can be used from several.
+/// An async backend whose data outlive the process and can be used by several.
 pub trait AsyncSharedFixture: AsyncFixture {
     /// Returns what another process needs to know to find this place.
     fn address(&self) -> String;
@@ -47,10 +47,10 @@ pub trait AsyncSharedFixture: AsyncFixture {
     fn attach(address: &str) -> impl Future<Output = Self> + Send;
 }
 
-/// An async backend whose rows the tests can get at, behind its back.
+/// An async backend whose rows the tests can change directly.
 pub trait AsyncDamageFixture: AsyncFixture {
-    /// Puts these bytes in the place of the payload of the record at `position`, or of the system
-    /// message.
+    /// Replaces the payload of the record at `position`, or of the system message, with these
+    /// bytes.
     fn damage(
         &self,
         id: &str,
@@ -107,7 +107,7 @@ impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
     }
 }
 
-/// Every law of the named groups as a test, for an async backend:
+/// Generates every law of the named groups as a test for an async backend:
 /// [`conformance!`](crate::conformance!) with an [`AsyncFixture`].
 #[macro_export]
 macro_rules! conformance_async {
@@ -142,7 +142,7 @@ pub fn appends_of_many_tasks_stay_contiguous<F: AsyncFixture>(fixture: &Adapted<
     assert_eq!(batches(&all.unwrap(), 3), written.collect(), "nothing is lost");
 }
 
-/// Polls a future at most so many times, and drops it.
+/// Polls a future at most this many times, and drops it.
 async fn polled<T>(mut future: BoxFuture<'_, T>, polls: u64) -> Option<T> {
     let mut left = polls;
     poll_fn(|context| {
@@ -155,12 +155,13 @@ async fn polled<T>(mut future: BoxFuture<'_, T>, polls: u64) -> Option<T> {
     .await
 }
 
-/// An append whose future is dropped is done or not done, and the memory goes on.
+/// An append whose future is dropped is made or not made, and the memory stays usable.
 pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &Adapted<F>) {
     let fixture = &fixture.0;
     let run = async {
         let memory = fixture.get_ref().memory(ID);
-        // The system message and the batch go together, so that the one tells of the other.
+        // The system message is in the same append as the batch, so it shows whether the batch was
+        // made.
         let mut acknowledged = 0;
         for polls in 0..40 {
             let name = format!("dropped {polls}");
@@ -174,7 +175,7 @@ pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &
             let number: Vec<Message> = vec![numbered(polls)];
             memory.add_all(number).await.unwrap();
         }
-        // Whatever was still on its way has arrived by now, or never will.
+        // By now, everything that was under way has arrived, or never will.
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         (acknowledged, memory.all().await.unwrap())
     };
@@ -198,7 +199,7 @@ pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &
     assert!(whole >= acknowledged, "{acknowledged} appends were acknowledged, {whole} are there");
 }
 
-/// An append under an id whose future is dropped is done once, however often it is tried again.
+/// An append with an id whose future is dropped is made once, however often it is retried.
 pub fn an_append_that_is_dropped_can_be_done_again<F: AsyncFixture>(fixture: &Adapted<F>) {
     let fixture = &fixture.0;
     let run = async {

@@ -9,11 +9,11 @@ use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
-/// A memory that does what another one does, until a countdown reaches zero. From then on every
+/// A memory that forwards to another one until a countdown reaches zero. From then on, every
 /// operation fails and changes nothing.
 ///
-/// For tests of what uses a memory: with a countdown from each number there is, every way to fail
-/// is walked.
+/// For tests of code that uses a memory: try a countdown from each number, and every point of
+/// failure is covered.
 ///
 /// ```
 /// use memory_prompt::conformance::Countdown;
@@ -62,7 +62,7 @@ impl<M> Countdown<M> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)] // what is forgotten here would not fail
+#[deny(clippy::missing_trait_methods)] // a forgotten method would not fail
 impl<M: ChatMemory> ChatMemory for Countdown<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -102,6 +102,6 @@ impl<M: ChatMemory> ChatMemory for Countdown<M> {
     where
         Self: 'static,
     {
-        None // the memory inside is shared without the countdown
+        None // the inner memory is shared without the countdown
     }
 }

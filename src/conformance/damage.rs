@@ -8,8 +8,8 @@ use crate::error::ErrorKind;
 use crate::memory::{ChatMemory, ChatMemoryExt, Read};
 use crate::message::Message;
 
-/// Payloads that are no message: nothing, noise, text that is not UTF-8, a lone surrogate, what was
-/// cut off, what comes from the future, and other people's JSON.
+/// Returns payloads that are not messages: nothing, noise, text that is not UTF-8, a lone
+/// surrogate, truncated data, a later version, and other programs' JSON.
 fn unreadable() -> Vec<&'static [u8]> {
     vec![
         b"",
@@ -28,7 +28,7 @@ fn unreadable() -> Vec<&'static [u8]> {
     ]
 }
 
-/// A row that can't be read is reported with its position, and hides no other.
+/// An unreadable row is reported with its position, and hides no other.
 pub fn an_unreadable_row_is_reported_and_hides_no_other<F: DamageFixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..10);
@@ -42,7 +42,7 @@ pub fn an_unreadable_row_is_reported_and_hides_no_other<F: DamageFixture>(fixtur
         assert_eq!(snapshot.unreadable[0].position, 4);
         assert_eq!(snapshot.unreadable[0].error.kind(), ErrorKind::Codec);
         assert_eq!((snapshot.start, snapshot.end), (0, 10));
-        // What was not asked for is not reported.
+        // Rows that were not asked for are not reported.
         assert!(memory.read(None, 5).unwrap().unreadable.is_empty());
     }
     append(&*memory, 10..12);
@@ -51,7 +51,7 @@ pub fn an_unreadable_row_is_reported_and_hides_no_other<F: DamageFixture>(fixtur
     holds(&*memory, 5..12);
 }
 
-/// Pages go past rows that can't be read, even past a page full of them.
+/// Paging passes unreadable rows, even a page full of them.
 pub fn pages_go_past_unreadable_rows<F: DamageFixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..30);
@@ -65,8 +65,8 @@ pub fn pages_go_past_unreadable_rows<F: DamageFixture>(fixture: &F) {
     assert_eq!(seen, (0..8).chain(22..30).collect::<Vec<_>>());
 }
 
-/// A system message that can't be read is an error, since nothing else would say that it is
-/// missing; another one takes its place.
+/// An unreadable system message is an error, since nothing else would show that it is missing; a
+/// new one replaces it.
 pub fn an_unreadable_system_message_is_an_error_until_it_is_replaced<F: DamageFixture>(
     fixture: &F,
 ) {

@@ -8,13 +8,13 @@ use super::FaultFixture;
 use super::model::{self, Model, Op};
 use super::support::ID;
 
-/// An error leaves the memory as it was, and the batch with the caller: whatever fails, and
-/// wherever in a list of operations. Once healed, the memory goes on.
+/// An error leaves the memory and the caller's batch unchanged, wherever it happens in a list of
+/// operations. After the fault, the memory works again.
 pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fixture: &F) {
     fail_anywhere("an_error_leaves_the_memory_and_the_batch_as_they_were", fixture, model::op());
 }
 
-/// An error leaves slots and ids as they were too, and single records.
+/// An error leaves slots, ids and single records unchanged too.
 pub fn an_error_leaves_slots_and_ids_as_they_were<F: FaultFixture>(fixture: &F) {
     fail_anywhere("an_error_leaves_slots_and_ids_as_they_were", fixture, model::change());
 }

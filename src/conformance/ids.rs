@@ -1,4 +1,4 @@
-//! The laws of appends that are recognised by an id.
+//! The laws of appends with an id.
 
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -10,7 +10,6 @@ use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion};
 
-/// Appends messages with the texts `numbers` under an id.
 #[track_caller]
 fn append_as(memory: &dyn ChatMemory, id: &str, numbers: std::ops::Range<u64>) -> Appended {
     let mut append = Append::new(numbers.map(numbered)).with_id(id);
@@ -20,8 +19,8 @@ fn append_as(memory: &dyn ChatMemory, id: &str, numbers: std::ops::Range<u64>) -
     appended
 }
 
-/// The same id again changes nothing, takes the messages, and returns the positions of the first
-/// append: even if its expectations no longer hold, and whatever its messages are.
+/// An append with the same id again changes nothing, takes the messages, and returns the positions
+/// of the first append, even if its expectations no longer hold or its messages are different.
 pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);
@@ -56,7 +55,7 @@ pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     assert!(append_as(&*fixture.memory(ID), "one", 2..5).repeated);
 }
 
-/// Without an id, or under another one, equal messages are appended again.
+/// Without an id, or with another one, equal messages are appended again.
 pub fn equal_messages_are_no_repetition<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for (i, id) in [Some("a"), None, Some("b"), None, Some("c")].into_iter().enumerate() {
@@ -70,7 +69,8 @@ pub fn equal_messages_are_no_repetition<F: Fixture>(fixture: &F) {
     assert_eq!(memory.next_position().unwrap(), 5);
 }
 
-/// At least the newest 64 ids of a conversation are recognised, whatever is appended without one.
+/// At least the newest 64 ids of a conversation are recognised, even if appends without an id come
+/// in between.
 pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     assert!(memory.limits().ids >= 64);
@@ -78,7 +78,7 @@ pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
     for i in 0..100u64 {
         let first = append_as(&*memory, &format!("turn {i}"), i..i + 1);
         firsts.push(first.positions.clone());
-        // Repetitions are no new ids.
+        // Repetitions are not new ids.
         assert!(append_as(&*memory, &format!("turn {i}"), i..i + 1).repeated);
         memory.append_with(&mut Append::new([Message::user("plain")])).unwrap();
     }
@@ -90,7 +90,7 @@ pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
     assert_eq!(memory.next_position().unwrap(), 200);
 }
 
-/// An id is recognised whatever was evicted or cleared since.
+/// An id is recognised after any eviction or clear.
 pub fn an_id_is_recognised_after_evict_and_clear<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for i in 0..64 {
@@ -112,7 +112,7 @@ pub fn an_id_is_recognised_after_evict_and_clear<F: Fixture>(fixture: &F) {
     holds(&*memory, 64..64);
 }
 
-/// The id of an append that failed is not recognised: it can be tried again.
+/// The id of a failed append is not recognised, so the append can be retried.
 pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..3);
@@ -128,10 +128,10 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
     assert!(!append_as(&*memory, "two", 4..5).repeated);
 }
 
-/// An append of nothing is not remembered.
+/// The id of an empty append is not recorded.
 pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    // First if there is no conversation yet, then in one.
+    // First without a conversation, then with one.
     for (id, end) in [("one", 0), ("two", 1)] {
         for _ in 0..2 {
             let nothing = memory.append_with(&mut Append::default().with_id(id)).unwrap();
@@ -142,7 +142,8 @@ pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A system message or a slot alone is remembered: done again, it would undo what came since.
+/// The id of an append with only a system message or a slot is recorded: if it were made again, it
+/// would undo later changes.
 pub fn a_repetition_undoes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let system = || Append::new([Message::system("Be brief.")]).with_id("system");
@@ -166,7 +167,7 @@ pub fn a_repetition_undoes_nothing<F: Fixture>(fixture: &F) {
     assert!(memory.append_with(&mut remove()).unwrap().repeated);
     assert!(memory.slot("a").unwrap().is_some());
 
-    // Even one that finds nothing to remove, nor a conversation to remove it from.
+    // Even a removal of nothing, without a conversation.
     let memory = fixture.memory("nobody");
     assert!(!memory.append_with(&mut remove()).unwrap().repeated);
     memory.set_slot("a", "late", Expected::Absent).unwrap();
@@ -184,7 +185,7 @@ pub fn an_id_belongs_to_one_conversation<F: Fixture>(fixture: &F) {
     holds(&*two, 0..4);
 }
 
-/// Ids that differ in one byte are different ids, whatever the bytes.
+/// Ids that differ in any one byte are different ids.
 pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for names in hostile_names().chunks(60) {
@@ -202,7 +203,7 @@ pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Text that can be no id is refused, and nothing is changed.
+/// A text that can't be an id is refused, and nothing is changed.
 pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for id in no_names() {
@@ -213,7 +214,7 @@ pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
     append_as(&*memory, &"x".repeat(256), 0..1);
 }
 
-/// Of many appends under one id at the same time, one is done, and all are told where.
+/// Of many concurrent appends with one id, one is made, and all return its positions.
 pub fn of_many_appends_under_one_id_one_is_done<F: Fixture>(fixture: &F) {
     const ROUNDS: u64 = 20;
     let done = Mutex::new(vec![Vec::new(); 20]);
@@ -230,7 +231,8 @@ pub fn of_many_appends_under_one_id_one_is_done<F: Fixture>(fixture: &F) {
                     let appended = memory.append_with(&mut append).unwrap();
                     let answer = (appended.positions, appended.repeated);
                     done.lock().unwrap()[usize::try_from(round).unwrap()].push(answer);
-                    // An append without an id comes between, and is not mistaken for a repetition.
+                    // An append without an id comes in between, and is not mistaken for a
+                    // repetition.
                     memory.add(Message::user(format!("plain {writer}"))).unwrap();
                 }
             });

@@ -17,7 +17,7 @@ use crate::message::{
     AiMessage, AiPart, Media, Message, Part, Reasoning, ToolCall, ToolMessage, UserMessage,
 };
 
-/// Order is the order of append.
+/// Messages are in the order of their appends.
 pub fn order_is_the_order_of_append<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for i in 0..20 {
@@ -37,7 +37,7 @@ pub fn positions_count_from_0_and_ascend_by_one<F: Fixture>(fixture: &F) {
     holds(&*memory, 0..7);
 }
 
-/// Positions are never used again, not after everything was evicted.
+/// Positions are never used again, even after everything was evicted.
 pub fn positions_are_never_used_again_after_evict<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..5);
@@ -47,7 +47,7 @@ pub fn positions_are_never_used_again_after_evict<F: Fixture>(fixture: &F) {
     holds(&*memory, 5..6);
 }
 
-/// Positions are never used again, not after the memory was cleared.
+/// Positions are never used again, even after the memory was cleared.
 pub fn positions_are_never_used_again_after_clear<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..5);
@@ -82,7 +82,7 @@ pub fn an_empty_batch_returns_an_empty_range_at_the_end<F: Fixture>(fixture: &F)
     holds(&*memory, 0..3);
 }
 
-/// A batch stays contiguous, whatever other threads append at the same time, and nothing is lost.
+/// A batch stays contiguous while other threads append, and nothing is lost.
 pub fn batches_of_8_writers_stay_contiguous_and_none_is_lost<F: Fixture>(fixture: &F) {
     const BATCHES: u64 = 20;
     thread::scope(|scope| {
@@ -174,7 +174,7 @@ pub fn of_many_appends_at_one_position_one_succeeds<F: Fixture>(fixture: &F) {
                             assert_eq!(batch.len(), 1);
                         }
                     }
-                    // Whoever lost sees now what won.
+                    // A writer that lost sees the winner's append now.
                     assert!(memory.next_position().unwrap() > round);
                 }
             });
@@ -184,7 +184,7 @@ pub fn of_many_appends_at_one_position_one_succeeds<F: Fixture>(fixture: &F) {
     assert_eq!(fixture.memory(ID).next_position().unwrap(), ROUNDS);
 }
 
-/// A system message goes to a slot of its own and gets no position.
+/// A system message goes to its own slot and gets no position.
 pub fn a_system_message_gets_no_position<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     assert!(memory.system().unwrap().is_none());
@@ -196,11 +196,11 @@ pub fn a_system_message_gets_no_position<F: Fixture>(fixture: &F) {
     assert_eq!(memory.add_all(batch).unwrap(), 0..2);
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be both.")));
     holds(&*memory, 0..2);
-    // It comes with every read, whatever records were asked for.
+    // It comes with every read, for any records.
     assert!(memory.read(Some(0), 5).unwrap().system.is_some());
 }
 
-/// The same system message changes nothing, another one replaces it.
+/// The same system message changes nothing; another one replaces it.
 pub fn the_same_system_message_changes_nothing_and_another_replaces_it<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);
@@ -222,7 +222,7 @@ pub fn a_system_message_is_never_evicted<F: Fixture>(fixture: &F) {
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
 }
 
-/// An empty memory is legal everywhere.
+/// Every operation is allowed on an empty memory.
 pub fn an_empty_memory_is_legal_everywhere<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     holds(&*memory, 0..0);
@@ -242,7 +242,7 @@ pub fn an_empty_memory_is_legal_everywhere<F: Fixture>(fixture: &F) {
     holds(&*memory, 0..0);
 }
 
-/// `n = 0` returns no records, but the system message and where the conversation stands.
+/// `n = 0` returns no records, but the system message and the positions of the conversation.
 pub fn n_of_0_returns_no_records<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -256,7 +256,7 @@ pub fn n_of_0_returns_no_records<F: Fixture>(fixture: &F) {
     }
 }
 
-/// `n` larger than the history returns what there is.
+/// `n` larger than the history returns the whole history.
 pub fn n_beyond_the_history_returns_what_there_is<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..7);
@@ -285,7 +285,7 @@ pub fn reading_before_a_position_ends_there<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A read is a consistent snapshot: no duplicates and no gaps, whatever is appended meanwhile.
+/// A read is a consistent snapshot: no duplicates and no gaps while others append.
 pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
     const READS: usize = 100;
     let done = [const { AtomicBool::new(false) }; 3];
@@ -300,7 +300,7 @@ pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
                 if i % 10 == 9 {
                     memory.evict((i * 2).saturating_sub(20)).unwrap();
                 }
-                // Else the fastest would be through before anybody has looked.
+                // Otherwise the fastest writer would finish before any reader has started.
                 thread::sleep(Duration::from_micros(20));
             }
         });
@@ -326,7 +326,7 @@ pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
     });
 }
 
-/// Pages go by position: what is appended meanwhile is neither repeated nor does it hide anything.
+/// Paging is by position: concurrent appends neither repeat nor hide records.
 pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..55);
@@ -341,7 +341,7 @@ pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F
     assert_eq!(seen, numbers(4..55));
 }
 
-/// The result of a read stays what it was, and keeps no later append waiting.
+/// The result of a read never changes, and does not block later appends.
 pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -355,7 +355,7 @@ pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     assert_eq!(held.system.as_deref(), Some(&Message::system("Be brief.")));
 }
 
-/// Evicting forgets every record before a position, and says how many there were.
+/// Evicting forgets every record before a position, and returns how many there were.
 pub fn evicting_forgets_what_is_before<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..10);
@@ -371,13 +371,13 @@ pub fn evicting_forgets_what_is_before<F: Fixture>(fixture: &F) {
     holds(&*memory, 5..12);
     assert_eq!(memory.evict(1000).unwrap(), 7);
     assert_eq!(memory.evict(u64::MAX).unwrap(), 0);
-    // An eviction beyond the end concerns what is there, not what comes.
+    // An eviction beyond the end affects only existing records, not later ones.
     holds(&*memory, 12..12);
     append(&*memory, 12..13);
     holds(&*memory, 12..13);
 }
 
-/// Clearing forgets everything, the system message included.
+/// Clearing forgets everything, including the system message.
 pub fn clearing_forgets_everything<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -396,7 +396,7 @@ pub fn clearing_forgets_everything<F: Fixture>(fixture: &F) {
 /// The time of append is kept to the millisecond.
 pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    // A server's clock may differ from ours by a little.
+    // A server's clock may differ slightly from this one.
     let tolerance = Duration::from_secs(2);
     let before = SystemTime::now() - tolerance;
     append(&*memory, 0..2);
@@ -406,7 +406,7 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
         let at = record.appended_at();
         assert!(before <= at && at <= after, "{before:?} {at:?} {after:?}");
     }
-    // A time once told stays, whenever it is read and whatever is done meanwhile.
+    // A time never changes once it was read, even after other operations.
     for round in 0..3 {
         later();
         for memory in [fixture.memory(ID), Arc::clone(&memory)] {
@@ -423,8 +423,8 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
     assert_eq!(times(&memory.all().unwrap()), all[3..]);
 }
 
-/// An append that only carries messages is an append like any other, and a read that asks for
-/// nothing more a read.
+/// An `append_with` of messages alone is like `append`, and a `read_with` without extras is like
+/// `read`.
 pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let recognised = memory.limits().recognises_ids();
@@ -456,7 +456,7 @@ pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A memory that does not keep something says so by an error that names the method to write for it,
+/// If a memory does not support something, it returns an error that names the method to implement,
 /// and changes nothing.
 pub fn what_a_memory_does_not_keep_is_an_error<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
@@ -513,11 +513,11 @@ pub fn one_hundred_thousand_messages<F: Fixture>(fixture: &F) {
     holds(&*memory, ALL - 100..ALL);
 }
 
-/// A message may be large: 10 megabytes, or as much as the memory takes.
+/// A message may be large: 10 megabytes, or as much as the memory allows.
 pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let limits = memory.limits();
-    // Beside its text a message takes some bytes more.
+    // Besides its text, a message takes some more bytes.
     let most = limits.message.min(limits.batch).saturating_sub(1000).min(10_000_000);
     assert!(most >= 1_000_000, "a picture is larger than {most} bytes");
     let large = Message::user("äb".repeat(most / 3));
@@ -529,7 +529,7 @@ pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
     assert!(records.last().unwrap().message() == &large, "the second large message is another");
 }
 
-/// Every kind of message comes back as it was, with all that is in it.
+/// Every kind of message comes back unchanged, with everything in it.
 pub fn every_kind_of_message_comes_back_as_it_was<F: Fixture>(fixture: &F) {
     let image = Media::base64("image/png", "iVBORw0KGgo=").with_name("a.png");
     let messages = vec![
@@ -560,7 +560,7 @@ pub fn every_kind_of_message_comes_back_as_it_was<F: Fixture>(fixture: &F) {
     assert_eq!(snapshot.system.as_deref(), Some(&system));
 }
 
-/// Any text comes back as it was.
+/// Any text comes back unchanged.
 pub fn hostile_text_comes_back_as_it_was<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let texts = hostile_texts();
@@ -605,7 +605,7 @@ pub fn hostile_ids_are_conversations_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Debug output is for logs, and logs are no place for conversations.
+/// Debug output goes into logs, where conversations don't belong.
 pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add_all([Message::system("my secret"), Message::user("my secret")]).unwrap();
@@ -615,7 +615,7 @@ pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
 
-/// Whatever is done, in whatever order: a memory is a list.
+/// Any list of operations gives the same result as on a list.
 pub fn any_list_of_operations_gives_what_a_list_gives<F: Fixture>(fixture: &F) {
     let law = "any_list_of_operations_gives_what_a_list_gives";
     model::try_lists(law, fixture, model::op(), |list, memory| list.compare_all(memory));

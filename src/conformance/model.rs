@@ -1,4 +1,4 @@
-//! Lists of operations against the simplest memory there can be.
+//! Compares lists of operations with the simplest possible memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(super) enum Op {
     },
     Evict(u64),
     Clear,
-    /// An append with what can go with it.
+    /// An append with everything that it can carry.
     Change {
         batch: Vec<Message>,
         expected: Expected,
@@ -41,7 +41,6 @@ pub(super) enum Op {
     },
 }
 
-/// A change of the slot of this name.
 #[derive(Clone, Debug)]
 pub(super) struct SlotWrite {
     name: u8,
@@ -53,9 +52,9 @@ pub(super) struct SlotWrite {
 enum Version {
     Any,
     Absent,
-    /// The version that is there.
+    /// The current version.
     Present,
-    /// A version that was there, or never was.
+    /// A former version, or one that never existed.
     Former(usize),
 }
 
@@ -67,7 +66,7 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    /// Returns where the memory is to end, if that is asked, where it ends at `end`.
+    /// Returns the end that the append expects, if any, given that the memory ends at `end`.
     fn position(self, end: u64) -> Option<u64> {
         match self {
             Self::Anything => None,
@@ -84,7 +83,7 @@ pub(super) struct Model {
     records: Vec<(u64, String)>,
     end: u64,
     slots: BTreeMap<String, (String, SlotVersion)>,
-    /// Every version that there ever was.
+    /// Every version that ever existed.
     versions: Vec<SlotVersion>,
     /// The outcome of each append with an id.
     ids: HashMap<u8, (Range<u64>, Option<SlotVersion>)>,
@@ -120,7 +119,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Returns an operation of a memory that has slots and recognises ids.
+/// Generates an operation for a memory with slots and ids.
 pub(super) fn change() -> impl Strategy<Value = Op> {
     let version = prop_oneof![
         4 => Just(Version::Any),
@@ -176,7 +175,7 @@ impl Model {
         }
     }
 
-    /// Does `op` here and there, and compares. True if the memory failed, as it may.
+    /// Does `op` on both memories, and compares. Returns `true` if the memory failed, as it may.
     pub(super) fn step(
         &mut self,
         memory: &dyn ChatMemory,
@@ -186,7 +185,7 @@ impl Model {
         let failed = |error: &Error| may_fail && error.kind() == ErrorKind::Storage;
         let error = match op {
             Op::Append { batch, expected } => {
-                // There is no id that could not be recognised.
+                // Without an id, this is always true.
                 let done = |positions| Appended { recognised: true, ..Appended::new(positions) };
                 let append =
                     |it: &mut Append| memory.append(&mut it.messages, it.expected).map(done);
@@ -236,7 +235,6 @@ impl Model {
         Ok(true)
     }
 
-    /// Appends in this way, and compares.
     fn change(
         &mut self,
         append_it: impl FnOnce(&mut Append) -> error::Result<Appended>,
@@ -373,7 +371,7 @@ impl Model {
     }
 }
 
-/// Tries a property on random values and panics with the smallest one that breaks it.
+/// Tries a property on random values, and panics with the smallest one that breaks it.
 #[track_caller]
 pub(super) fn try_all<F: Fixture, S: Strategy>(
     law: &str,
@@ -388,8 +386,8 @@ pub(super) fn try_all<F: Fixture, S: Strategy>(
     }
 }
 
-/// Tries lists of operations, each on a conversation that no other one has touched, and compares
-/// what they give with what the model gives.
+/// Tries lists of operations, each on a new conversation, and compares the results with the
+/// model's.
 #[track_caller]
 pub(super) fn try_lists<F: Fixture>(
     law: &str,

@@ -1,4 +1,4 @@
-//! The laws of stores whose conversations can be found, told apart and moved.
+//! The laws of finding, distinguishing and moving conversations.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ fn exists(store: &dyn ChatMemoryStore, id: &str) -> bool {
     store.info(&id.into()).unwrap().is_some()
 }
 
-/// Ids with a prefix are those of all ids that begin with it, in their order, in pages.
+/// Ids with a prefix are exactly the ids that begin with it, in order, in pages.
 pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     assert!(ids(&*store, "a", 10).is_empty());
@@ -58,7 +58,7 @@ pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
         }
         assert!(store.ids_with_prefix(prefix, None, 0).unwrap().is_empty());
     }
-    // The one to go on from need not exist, nor begin with the prefix.
+    // The id to continue after need not exist, nor begin with the prefix.
     let expected: Vec<_> = all.iter().filter(|id| id.starts_with("support:")).collect();
     for after in ["support:u2", "sales:u5:c", "support:u39:c", "t", "zzz"] {
         let rest = store.ids_with_prefix("support:", Some(&after.into()), 1000).unwrap();
@@ -69,8 +69,7 @@ pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
     }
 }
 
-/// Slots of many conversations are those of each, in the order of the ids and of their names, in
-/// pages.
+/// Slots of many conversations come in the order of the ids and of their names, in pages.
 pub fn slots_of_many_conversations_are_paged<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     assert!(slots(&*store, "", "", 10).is_empty());
@@ -82,7 +81,7 @@ pub fn slots_of_many_conversations_are_paged<F: StoreFixture>(fixture: &F) {
     for (i, id) in ids.into_iter().enumerate() {
         let memory = store.memory(id.into()).unwrap();
         if i % 2 == 0 {
-            append(&*memory, 0..3); // else slots are all it has
+            append(&*memory, 0..3); // in other rounds, slots are all it has
         }
         for name in names.iter().filter(|name| (name.len() + i) % 3 != 0) {
             memory.set_slot(*name, format!("{id} {name}"), Expected::Absent).unwrap();
@@ -116,7 +115,7 @@ pub fn slots_of_many_conversations_are_paged<F: StoreFixture>(fixture: &F) {
             assert!(store.slots_with_prefix(prefix, names, None, 0).unwrap().is_empty());
         }
     }
-    // What one goes on from need not exist, nor begin so.
+    // The slot to continue after need not exist, nor match the names.
     let ids = store.ids(None, 100).unwrap();
     for id in ["a:10", "A:1"] {
         let id = MemoryId::from(id);
@@ -158,10 +157,11 @@ fn slots(
     }
 }
 
-/// Deleting by a prefix forgets what begins with it and nothing else, and says how many there were.
+/// Deleting by a prefix deletes the ids that begin with it and no others, and returns how many
+/// there were.
 pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
-    // More than a page of whoever lists and deletes in pages.
+    // More than one page, for stores that list and delete in pages.
     for i in 0..300 {
         create(&*store, &format!("a:{i}"));
     }
@@ -172,7 +172,7 @@ pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &
     store.memory("a:1".into()).unwrap().set_slot("a", "x", Expected::Any).unwrap();
     assert_eq!(store.delete_prefix("nobody").unwrap(), 0);
     assert_eq!(store.delete_prefix("a%").unwrap(), 1);
-    // What is a pattern elsewhere is the text that it is.
+    // Pattern characters are plain text.
     for pattern in matched {
         assert_eq!(store.delete_prefix(pattern).unwrap(), 1, "{pattern:?}");
     }
@@ -184,13 +184,13 @@ pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &
     let memory = store.memory("a:1".into()).unwrap();
     holds(&*memory, 0..0);
     assert!(memory.slots().unwrap().is_empty());
-    // An empty prefix is that of everything, and more likely a mistake.
+    // An empty prefix would match everything, and is more likely a mistake.
     assert_eq!(store.delete_prefix("").unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(ids(&*store, "", 100).len(), left.len());
 }
 
-/// A store tells where a conversation begins and ends and when it was last active, and whether
-/// there is one.
+/// A store knows where a conversation begins and ends and when it was last active, and whether it
+/// exists.
 pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -219,7 +219,7 @@ pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     }
 }
 
-/// Appends are activity, those of slots and system messages too; nothing else is.
+/// Appends are activity, including those of slots and system messages; nothing else is.
 pub fn appends_are_activity_and_nothing_else_is<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -264,7 +264,7 @@ pub fn appends_are_activity_and_nothing_else_is<F: StoreFixture>(fixture: &F) {
     check("deleting another", false, &|| store.delete(&"another".into()).map(drop));
 }
 
-/// A slot creates the conversation; removing one does not, nor does an append that changes nothing.
+/// A slot creates the conversation. Removing one does not, nor does an append that changes nothing.
 pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -280,7 +280,7 @@ pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     memory.set_slot("a", "x", Expected::Absent).unwrap();
     assert_eq!(ids(&*store, "", 10), [ID]);
     holds(&*memory, 0..0);
-    // A removal under an id creates it, too: the id is to be recognised.
+    // A removal with an id creates it too, since the id must be recognised later.
     let other = store.memory("other".into()).unwrap();
     let remove = || Append::default().remove_slot("a", Expected::Any).with_id("one");
     assert!(!other.append_with(&mut remove()).unwrap().repeated);
@@ -293,8 +293,8 @@ pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.purge_inactive(later()).unwrap(), 1);
 }
 
-/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor
-/// slots of before; no version is used again.
+/// After a delete or a purge, a new beginning has another incarnation, without earlier ids and
+/// slots; no version is used again.
 pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -330,7 +330,7 @@ pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
     }
 }
 
-/// A conversation that is restored goes on where it ended, as the same one.
+/// A restored conversation continues where it ended, as the same one.
 pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let incarnation = Incarnation::from_bits(0xfedc_ba98_7654_3210);
@@ -359,14 +359,15 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.restore(&ID.into(), 42, None).unwrap_err().kind(), ErrorKind::Exists);
     store.delete(&ID.into()).unwrap();
 
-    // Without an incarnation it has one of its own, and a place far away is one too.
+    // Without an incarnation it gets a new one. A far position is possible too.
     let far = 1 << 31;
     store.restore(&ID.into(), far, None).unwrap();
     let anew = memory.read(None, 0).unwrap().incarnation;
     assert!(anew.is_some() && anew != Some(incarnation));
     assert_eq!(memory.add(numbered(far)).unwrap(), far);
     holds(&*memory, far..far + 1);
-    // One that is further away is kept as it is, or refused: never another one, cut to fewer bits.
+    // A position that is further away is kept exactly, or refused: it must not be cut to fewer
+    // bits.
     for far in [(1 << 32) + 5, (1 << 53) + 1, i64::MAX as u64, u64::MAX - 9] {
         store.delete(&ID.into()).unwrap();
         match store.restore(&ID.into(), far, None) {
@@ -383,7 +384,8 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
     }
 }
 
-/// An import is active by the clock until it is closed; then it was active when its messages were.
+/// An import is active by the clock until it is closed; then its activity is the time of its
+/// messages.
 pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -398,7 +400,7 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
         import(&*memory, batch * 5..batch * 5 + 5);
         assert_eq!(store.purge_inactive(then).unwrap(), 0, "a purge between two batches");
     }
-    // Somebody else is in it: it stays active.
+    // Another writer uses it: it stays active.
     let error = memory.append_with(&mut Append::closing(14, at(14))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict { expected: 14, actual: 15 });
     assert_eq!(store.purge_inactive(last_year).unwrap(), 0);
@@ -406,7 +408,7 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     assert_eq!(info(&*store, ID).active, at(14));
     holds(&*memory, 0..15);
     assert_eq!(store.purge_inactive(at(14)).unwrap(), 0, "not before that time");
-    // Whoever goes on with it makes it active again.
+    // Continuing it makes it active again.
     let other = store.memory("goes on".into()).unwrap();
     import(&*other, 0..2);
     other.append_with(&mut Append::closing(2, at(1))).unwrap();
@@ -414,7 +416,7 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     assert!(info(&*store, "goes on").active > last_year);
     assert_eq!(store.purge_inactive(last_year).unwrap(), 1);
     assert_eq!(ids(&*store, "", 10), ["goes on"]);
-    // A closing may bring slots and the system message, and is no later for it.
+    // A closing may have slots and the system message, without becoming activity by the clock.
     let third = store.memory("third".into()).unwrap();
     import(&*third, 0..2);
     let mut closing = Append::closing(2, at(1)).set_slot("a", "x", Expected::Absent);
@@ -424,8 +426,8 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     assert!(third.slot("a").unwrap().is_some() && third.system().unwrap().is_some());
 }
 
-/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was
-/// active.
+/// A copy keeps positions, times, slots, the system message, the incarnation, and the time of the
+/// last activity.
 pub fn a_copy_keeps_everything<F: StoreFixture>(fixture: &F) {
     let other = F::new();
     let (from, to) = (fixture.store(), other.store());

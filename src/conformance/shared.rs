@@ -11,7 +11,7 @@ use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
 use crate::record::Slot;
 
-/// Set for a process that is to write to the place at this address, and by that alone.
+/// Set for a process that must only write to the place at this address.
 pub(super) const WRITE_TO: &str = "MEMORY_PROMPT_WRITE_TO";
 
 const THREADS: u64 = 4;
@@ -33,7 +33,7 @@ pub fn what_was_appended_is_there_after_reopening<F: SharedFixture>(fixture: &F,
     assert_eq!(times(&after), times(&before));
 }
 
-/// Positions go on after reopening, even if nothing is left.
+/// Positions continue after reopening, even if nothing is left.
 pub fn positions_go_on_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
     append(&*fixture.memory(ID), 0..5);
     fixture.memory(ID).clear().unwrap();
@@ -72,7 +72,7 @@ pub fn slots_and_ids_are_there_after_reopening<F: SharedFixture>(fixture: &F, _p
     holds(&*memory, 0..4);
 }
 
-/// Records that one appends, the other reads at once.
+/// Records that one process appends can be read by the other at once.
 pub fn what_one_appends_the_other_reads<F: SharedFixture>(fixture: &F, _path: &str) {
     let other = F::attach(&fixture.address());
     let (one, two) = (fixture.memory(ID), other.memory(ID));
@@ -117,7 +117,7 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
     println!("{}: {total} batches by 8 writers in 2 processes", F::BACKEND);
 }
 
-/// Writes as each of the processes does.
+/// The writes of each of the processes.
 pub(super) fn write<F: SharedFixture>(fixture: &F) {
     let time = Duration::from_secs(setting("MEMORY_PROMPT_SECONDS", 1).into());
     let end = Instant::now() + time;

@@ -1,4 +1,4 @@
-//! The laws of slots, of single records, and of what an append may expect beside the end.
+//! The laws of slots, of single records, and of an append's expectations other than the end.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ pub fn a_slot_is_written_replaced_and_removed<F: Fixture>(fixture: &F) {
     assert_eq!(Some(slot.version()), appended.version, "the answer tells the version");
     assert_eq!(memory.slots().unwrap(), [("a".to_owned(), slot.version())]);
 
-    // An append of slots alone returns an empty range at the end.
+    // An append of only slots returns an empty range at the end.
     let mut change = Append::default().set_slot("a", "two", Expected::Any);
     assert_eq!(memory.append_with(&mut change).unwrap().positions, 3..3);
     assert_eq!(read(&*memory, &["a"]), [("a".to_owned(), b"two".to_vec())]);
@@ -57,7 +57,7 @@ pub fn a_slot_is_written_replaced_and_removed<F: Fixture>(fixture: &F) {
     holds(&*memory, 0..3);
 }
 
-/// A change is made if the slot is what was expected: anything, not there, or of a version.
+/// A change is made if the slot is as expected: anything, absent, or of a version.
 pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let conflict = |expected, remove: bool| {
@@ -83,7 +83,7 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     conflict(Expected::Is(one), false);
     let other = memory.set_slot("b", "two", Expected::Absent).unwrap();
     conflict(Expected::Is(other), false); // that of another slot
-    // What this handle has read already, another one may change.
+    // Another handle may change what this handle has read already.
     let handle = fixture.memory(ID);
     let two = handle.set_slot("a", "other", Expected::Is(two)).unwrap();
     assert_eq!(memory.slot("a").unwrap().map(|slot| slot.version()), Some(two));
@@ -95,8 +95,7 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     assert_eq!(memory.slot("b").unwrap().unwrap().version(), other, "another slot stays");
 }
 
-/// Slots change with the append or not at all, and so do messages, the system message, and other
-/// slots.
+/// An append is made with its slots, its messages and its system message, or not at all.
 pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..3);
@@ -128,7 +127,7 @@ pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let mut late = Append::default().set_slot("kept", "x", Expected::Absent);
     late.slots.extend(change().slots.into_iter().take(2));
     failing(late, slot);
-    // And done, all of it is.
+    // When it is made, all of it is.
     let mut change = change().expecting(3).with_id("failing");
     change.messages.extend([numbered(3), Message::system("Be kind.")]);
     let appended = memory.append_with(&mut change).unwrap();
@@ -163,7 +162,7 @@ pub fn a_version_is_never_used_again<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Of many who write over the same version, one succeeds.
+/// Of many writers that expect the same version, one succeeds.
 pub fn of_many_writers_of_one_version_one_succeeds<F: Fixture>(fixture: &F) {
     const ROUNDS: u64 = 15;
     let memory = fixture.memory(ID);
@@ -200,7 +199,7 @@ pub fn of_many_writers_of_one_version_one_succeeds<F: Fixture>(fixture: &F) {
     holds(&*memory, 0..ROUNDS);
 }
 
-/// A read brings the slots that it names and no other; those that are not there are left out.
+/// A read returns the slots that it names and no others; missing ones are left out.
 pub fn a_read_brings_the_slots_that_it_names<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..20);
@@ -222,7 +221,7 @@ pub fn a_read_brings_the_slots_that_it_names<F: Fixture>(fixture: &F) {
     ] {
         assert!(snapshot.slots().is_empty(), "none was asked for: {:?}", snapshot.slots());
     }
-    // The rest of the snapshot is what it is without them.
+    // The rest of the snapshot is the same as without them.
     for (before, n) in [(None, 3), (Some(9), 3), (Some(0), 5), (None, 0), (None, usize::MAX)] {
         let mut with = Read::newest(n).slots(["a"]);
         with.before = before;
@@ -233,8 +232,7 @@ pub fn a_read_brings_the_slots_that_it_names<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Slots are listed with their versions in the order of their names, the system message not among
-/// them.
+/// Slots are listed with their versions in the order of their names, without the system message.
 pub fn slots_are_listed_with_their_versions<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -289,7 +287,7 @@ pub fn slots_and_single_records_are_of_the_moment_of_the_read<F: Fixture>(fixtur
                 if i % 5 == 4 {
                     memory.evict(i - 3).unwrap();
                 }
-                // So that readers can keep up.
+                // Readers must be able to keep up.
                 thread::sleep(Duration::from_micros(20));
             }
         });
@@ -335,7 +333,7 @@ pub fn hostile_names_are_slots_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A slot holds any bytes, as many as the memory says.
+/// A slot holds any bytes, up to the memory's limit.
 pub fn a_slot_holds_any_bytes<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let most = memory.limits().slot;
@@ -364,7 +362,7 @@ pub fn a_slot_holds_any_bytes<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A change that makes no sense is refused, and nothing is changed.
+/// An invalid change is refused, and nothing is changed.
 pub fn what_is_no_slot_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let names = no_names().into_iter().chain(["system".to_owned()]);
@@ -387,7 +385,7 @@ pub fn what_is_no_slot_is_refused<F: Fixture>(fixture: &F) {
     memory.set_slot("x".repeat(256), "", Expected::Absent).unwrap();
 }
 
-/// Debug output and errors are for logs, and logs are no place for what is in slots.
+/// Debug output and errors go into logs, where the contents of slots don't belong.
 pub fn debug_output_holds_no_slot<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let mut change = Append::default().set_slot("a", "my secret", Expected::Any);
@@ -399,7 +397,7 @@ pub fn debug_output_holds_no_slot<F: Fixture>(fixture: &F) {
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
 
-/// An append may expect that what a snapshot saw still goes on: it was not forgotten.
+/// An append may expect that what a snapshot saw was not forgotten.
 pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let too_late = |seen: &Snapshot, why: &str| {
@@ -415,7 +413,7 @@ pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     let seen = memory.read(None, 0).unwrap();
     append(&*memory, 4..6);
     memory.append_with(&mut Append::new([numbered(6)]).since(&seen)).unwrap();
-    memory.evict(3).unwrap(); // one that was seen is left
+    memory.evict(3).unwrap(); // one of those seen is left
     memory.append_with(&mut Append::new([numbered(7)]).since(&seen)).unwrap();
     memory.evict(4).unwrap();
     too_late(&seen, "all that was seen is evicted");
@@ -432,14 +430,14 @@ pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     let other = fixture.memory("another");
     append(&*other, 0..20);
     too_late(&other.read(None, 0).unwrap(), "that is another conversation");
-    // If nothing was seen, not even the incarnation, nothing can be forgotten.
+    // If nothing was seen, not even an incarnation, nothing can be forgotten.
     let mut empty = empty;
     empty.incarnation = None;
     memory.append_with(&mut Append::new([numbered(10)]).since(&empty)).unwrap();
     holds(&*memory, 10..11);
 }
 
-/// Single records come with the newest: those that are there, oldest first, each once.
+/// Single records come with the newest: those that exist, oldest first, each once.
 pub fn single_records_come_with_the_newest<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let none = memory.read_with(&Read::newest(5).positions([0, 7, u64::MAX])).unwrap();
@@ -472,8 +470,8 @@ pub fn single_records_come_with_the_newest<F: Fixture>(fixture: &F) {
     assert_eq!(times(all.picked()), times(&memory.all().unwrap()));
 }
 
-/// A snapshot of a conversation that exists names its incarnation. An eviction is no clear: the
-/// incarnation stays until the conversation is cleared, and none comes back.
+/// A snapshot of a conversation that exists names its incarnation. It stays the same until the
+/// conversation is cleared (an eviction does not change it), and never comes back.
 pub fn an_incarnation_lasts_until_a_clear<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);
@@ -515,8 +513,8 @@ pub fn an_incarnation_lasts_until_a_clear<F: Fixture>(fixture: &F) {
     assert!(!lives.contains(&another), "another conversation has its own");
 }
 
-/// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of
-/// the list.
+/// Any list of operations gives the same result as a model: slots are a map, ids a list, and single
+/// records come from the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
     let law = "any_list_of_changes_gives_what_a_map_gives";
     model::try_lists(law, fixture, model::change(), |list, memory| {

@@ -13,7 +13,6 @@ use crate::memory::{ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::store::ChatMemoryStore;
 
-/// Returns every id there is, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, n: usize) -> Vec<String> {
     paged(n, |after| store.ids(after, n).expect("ids are listed"))
@@ -54,7 +53,7 @@ pub fn two_memories_for_one_id_are_one_conversation<F: StoreFixture>(fixture: &F
     append(&*one, 3..4);
     holds(&*two, 0..4);
     holds(&*one, 0..4);
-    // What one has read already, the other may change.
+    // One handle may change what the other has read already.
     append(&*two, 4..6);
     holds(&*one, 0..6);
     one.add(Message::system("Be brief.")).unwrap();
@@ -77,7 +76,7 @@ pub fn a_memory_knows_its_id<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.memory(ID.into()).unwrap().id().as_str(), ID);
 }
 
-/// Ids are paged, in an order that does not change, and each is listed once.
+/// Ids are paged, in a fixed order, and each is listed once.
 pub fn ids_are_paged_and_each_is_listed_once<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     assert!(store.ids(None, 0).unwrap().is_empty());
@@ -95,7 +94,7 @@ pub fn ids_are_paged_and_each_is_listed_once<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.ids(None, usize::MAX).unwrap().len(), 103);
 }
 
-/// An id that exists all the while is listed once, whatever else comes and goes.
+/// An id that exists during the whole listing is listed once, even if others come and go.
 pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let create = |id: &str| append(&*store.memory(id.into()).unwrap(), 0..1);
@@ -114,7 +113,7 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
             break;
         }
         create(&format!("comes {round}"));
-        // An order by activity would change by these.
+        // If the order were by activity, these appends would change it.
         for i in (0..60).filter(|i| i % 3 == round % 3) {
             store.memory(format!("stays {i}").into()).unwrap().add(numbered(1)).unwrap();
         }
@@ -123,7 +122,7 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
                 store.delete(&format!("goes {i}").into()).unwrap();
             }
         }
-        // Even the one to go on from may be gone.
+        // Even the id to continue after may be deleted.
         if let Some(last) = listed.last().filter(|id| id.as_str().starts_with("goes")) {
             store.delete(last).unwrap();
         }
@@ -135,7 +134,7 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
     }
 }
 
-/// Ids are listed as they are, whatever is in them, and what is not taken is refused.
+/// Ids are listed unchanged, even hostile ones, and ids that the backend does not take are refused.
 pub fn hostile_ids_are_listed_as_they_are<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let (expected, others) = hostile_ids(fixture);
@@ -169,7 +168,7 @@ pub fn a_cleared_conversation_still_exists<F: StoreFixture>(fixture: &F) {
     assert!(ids(&*store, 10).is_empty());
 }
 
-/// Deleting forgets the conversation and no other, and says whether there was one.
+/// Deleting deletes the conversation and no other, and returns whether there was one.
 pub fn deleting_forgets_the_conversation_and_no_other<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let names = ["a", "a:b", "a:b:c", "ab"];
@@ -207,7 +206,7 @@ pub fn a_deleted_conversation_begins_anew_at_0<F: StoreFixture>(fixture: &F) {
     assert_eq!(ids(&*store, 10), [ID]);
 }
 
-/// A purge deletes the conversations to which nothing was appended since a time, and no other.
+/// A purge deletes the conversations without an append since a time, and no others.
 pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = |name: &str| store.memory(name.into()).unwrap();
@@ -243,7 +242,7 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
     assert!(ids(&*store, 10).is_empty());
 }
 
-/// A purge takes nothing that is appended meanwhile.
+/// A purge deletes nothing that is appended meanwhile.
 pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     for round in 0..20 {
@@ -252,18 +251,18 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
         let then = later();
         thread::scope(|scope| {
             scope.spawn(|| {
-                // In some rounds before the purge, in others while it is under way.
+                // In some rounds before the purge, in others during it.
                 thread::sleep(Duration::from_micros(50 << (round % 8)));
                 memory.add(Message::user("new")).unwrap()
             });
             scope.spawn(|| store.purge_inactive(then).unwrap());
         });
-        // Deleted before it was appended to, or not deleted: either way the new message is there.
+        // Deleted before the append, or not deleted: in both cases the new message is there.
         let latest = memory.latest(1).unwrap();
         assert_eq!(latest.messages().next().map(Message::text).as_deref(), Some("new"));
     }
-    // However long the purge takes: from its first append on it is active, and goes on where it
-    // was.
+    // However long the purge takes: after the first append the conversation is active, and
+    // continues.
     for round in 0..20 {
         let memory = store.memory(format!("{ID}:goes on:{round}").into()).unwrap();
         append(&*memory, 0..1);
@@ -276,8 +275,8 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
                 store.purge_inactive(then).unwrap()
             });
             start.wait();
-            // A purge looks first and deletes later: the append comes at another moment of it in
-            // each round.
+            // A purge first looks and then deletes: in each round, the append comes at another
+            // moment.
             thread::sleep(Duration::from_micros(50 << (round % 6)));
             let mut last = memory.add(numbered(0)).unwrap();
             for _ in (0..1000).take_while(|_| !done.load(Ordering::Relaxed)) {

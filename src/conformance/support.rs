@@ -1,4 +1,4 @@
-//! The common part of the laws.
+//! Shared parts of the laws.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::memory::{Append, ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::record::Records;
 
-/// A conversation's id that nothing else in the test uses.
+/// The id of a conversation that nothing else in the test uses.
 pub(super) const ID: &str = "conformance:user:conversation";
 
 #[rustfmt::skip]
@@ -30,8 +30,8 @@ const HOSTILE_IDS: &[&str] = &[
     "\u{fffd}", "\u{ffff}", "\u{10ffff}", "日本語", "日本语", "🏳️‍🌈", "🏳",
 ];
 
-/// Ids that get in the way of whoever builds a key, a path or a query from them, parted into those
-/// that the backend takes and the others.
+/// Returns ids that are difficult to turn into a key, a path or a query: those that the backend
+/// takes, and the others.
 pub(super) fn hostile_ids<F: Fixture>(fixture: &F) -> (Vec<String>, Vec<String>) {
     let is_plain = |id: &str| id.chars().all(|it| it.is_ascii_alphanumeric() || it == ':');
     let (taken, others): (Vec<_>, Vec<_>) =
@@ -44,12 +44,12 @@ pub(super) fn hostile_ids<F: Fixture>(fixture: &F) -> (Vec<String>, Vec<String>)
 fn hostile_texts_of_ids() -> Vec<String> {
     let mut ids: Vec<String> = HOSTILE_IDS.iter().copied().map(str::to_owned).collect();
     ids.push("🦀".repeat(256)); // 1 KiB
-    ids.push(format!("{}🐙", "🦀".repeat(255))); // which differs in its end
+    ids.push(format!("{}🐙", "🦀".repeat(255))); // differs only at its end
     ids
 }
 
-/// Names that get in the way of whoever builds a key or a query from them: ids without control
-/// characters, which are no names.
+/// Returns names that are difficult to turn into a key or a query: ids without control characters,
+/// which are not allowed in names.
 pub(super) fn hostile_names() -> Vec<String> {
     let more =
         ["System", "system ", "end", "start", "version", "a:system", "-1", "9223372036854775807"];
@@ -66,7 +66,7 @@ fn no_name(name: &str) -> bool {
     name.is_empty() || name.len() > 256 || name.contains(char::is_control)
 }
 
-/// Returns texts that can be neither an id of an append nor a name of a slot.
+/// Returns texts that can be neither append ids nor slot names.
 pub(super) fn no_names() -> Vec<String> {
     let mut names = ["", "\0", "a\0", "a\nb", "\u{7f}", "\u{85}"].map(str::to_owned).to_vec();
     names.push("x".repeat(257));
@@ -82,14 +82,14 @@ const HOSTILE_TEXTS: &[&str] = &[
     "🏳️‍🌈👨‍👩‍👧‍👦", "\u{202e}abc", "日本語",
 ];
 
-/// Texts that get in the way of whoever stores, escapes or cuts them.
+/// Returns texts that are difficult to store, escape or cut.
 pub(super) fn hostile_texts() -> Vec<String> {
     let mut texts: Vec<String> = HOSTILE_TEXTS.iter().copied().map(str::to_owned).collect();
     texts.push(format!("a{}", "\u{301}".repeat(10_000)));
     texts
 }
 
-/// Sets a flag when it goes, even by a panic, so that nobody waits for ever.
+/// Sets a flag when dropped, even by a panic, so that no thread waits for ever.
 pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -98,34 +98,30 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Returns a user message with this number as its text.
 pub(super) fn numbered(i: u64) -> Message {
     Message::user(i.to_string())
 }
 
-/// Appends messages with the texts `numbers`, in one batch.
 #[track_caller]
 pub(super) fn append(memory: &dyn ChatMemory, numbers: Range<u64>) {
     memory.add_all(numbers.map(numbered)).expect("an append succeeds");
 }
 
-/// Positions and texts.
+/// Returns positions and texts.
 pub(super) fn rows(records: &Records) -> Vec<(u64, String)> {
     records.iter().map(|record| (record.position(), record.message().text().into_owned())).collect()
 }
 
-/// Returns the rows of messages with the texts `numbers` at the positions `numbers`.
 pub(super) fn numbers(numbers: Range<u64>) -> Vec<(u64, String)> {
     numbers.map(|i| (i, i.to_string())).collect()
 }
 
-/// Returns the time of each record.
 pub(super) fn times(records: &Records) -> Vec<SystemTime> {
     records.iter().map(|record| record.appended_at()).collect()
 }
 
-/// Asserts that these rows are batches of `size` whose messages say writer, batch and number:
-/// whole, without gaps, and each writer's in their order. Returns how many each has written.
+/// Asserts that these rows are batches of `size` whose messages name writer, batch and number:
+/// complete, without gaps, and in each writer's order. Returns how many batches each has written.
 #[track_caller]
 pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u64> {
     let mut found: HashMap<String, u64> = HashMap::new();
@@ -141,8 +137,8 @@ pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u6
     found
 }
 
-/// Asserts that the memory reads like messages with the texts `range` at the positions `range`, and
-/// ends behind them.
+/// Asserts that the memory has messages with the texts `range` at the positions `range`, and ends
+/// after them.
 #[track_caller]
 pub(super) fn holds(memory: &dyn ChatMemory, range: Range<u64>) {
     let snapshot = memory.read(None, usize::MAX).expect("a read succeeds");
@@ -151,8 +147,8 @@ pub(super) fn holds(memory: &dyn ChatMemory, range: Range<u64>) {
     assert!(snapshot.unreadable.is_empty(), "{:?}", snapshot.unreadable);
 }
 
-/// Appends what must fail, and returns the error. Asserts that the append stays as it was, so that
-/// it can be tried again.
+/// Makes an append that must fail, and returns the error. Asserts that the append is unchanged, so
+/// that it can be retried.
 #[track_caller]
 pub(super) fn refused(memory: &dyn ChatMemory, before: &Append) -> Error {
     let mut append = before.clone();
@@ -164,7 +160,7 @@ pub(super) fn refused(memory: &dyn ChatMemory, before: &Append) -> Error {
     error
 }
 
-/// Returns every id that these pages of `n` list, each of which begins behind an id.
+/// Returns all ids in pages of `n`.
 #[track_caller]
 pub(super) fn paged(n: usize, page: impl Fn(Option<&MemoryId>) -> Vec<MemoryId>) -> Vec<String> {
     let mut all: Vec<MemoryId> = Vec::new();
@@ -182,7 +178,7 @@ pub(super) fn paged(n: usize, page: impl Fn(Option<&MemoryId>) -> Vec<MemoryId>)
     }
 }
 
-/// Waits until the clock has moved on by more than any backend rounds.
+/// Waits until the clock has advanced by more than any backend's rounding.
 pub(super) fn later() -> SystemTime {
     std::thread::sleep(Duration::from_millis(5));
     let now = SystemTime::now();

@@ -1,4 +1,4 @@
-//! The laws of messages that bring their times.
+//! The laws of messages with their own times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ fn ms(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-/// Each message keeps the time that it brings, whatever the order of the times.
+/// Each message keeps its own time, in any order of the times.
 pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let far = 4_102_444_800_000; // 2100
@@ -30,7 +30,7 @@ pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
     }
 }
 
-/// The time of a system message is one of them, though it is kept nowhere.
+/// A system message needs a time too, though it is not stored.
 pub fn the_time_of_a_system_message_is_passed_over<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let batch = [numbered(0), Message::system("Be brief."), numbered(1)];
@@ -40,7 +40,7 @@ pub fn the_time_of_a_system_message_is_passed_over<F: Fixture>(fixture: &F) {
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
 }
 
-/// Times that are not one for each message are refused.
+/// If there is not exactly one time per message, the append is refused.
 pub fn there_is_one_time_for_each_message<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for times in [vec![ms(1)], vec![ms(1); 3]] {
@@ -52,7 +52,7 @@ pub fn there_is_one_time_for_each_message<F: Fixture>(fixture: &F) {
     assert!(memory.slots().unwrap().is_empty());
 }
 
-/// A closing appends nothing, and is a conflict where the conversation does not end there.
+/// A closing appends nothing, and is a conflict if the conversation ends elsewhere.
 pub fn a_closing_appends_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.append_with(&mut Append::new([numbered(0)]).with_times([ms(1)])).unwrap();

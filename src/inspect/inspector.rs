@@ -6,8 +6,8 @@ use crate::prompt::Prompt;
 use crate::record::Incarnation;
 use crate::wire::Usage;
 
-/// Collects the prompts of a conversation and shows them on one page, each beside the one before:
-/// what a cache held of it, what was new, and what broke the prefix.
+/// Collects the prompts of a conversation and shows them on one page, each compared with the one
+/// before: what a cache had of it, what was new, and what broke the prefix.
 ///
 /// ```
 /// use memory_prompt::inspect::Inspector;
@@ -38,13 +38,13 @@ struct Shown {
 }
 
 impl Inspector {
-    /// Returns an inspector that has seen no prompt.
+    /// Returns an inspector without prompts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a prompt that was sent, and what the provider counted for it where that is known.
+    /// Adds a prompt that was sent, and the provider's token counts for it if they are known.
     ///
     /// The prompt is shared, not copied.
     pub fn push(&mut self, prompt: &Prompt, usage: Option<&Usage>) -> &mut Self {
@@ -52,7 +52,7 @@ impl Inspector {
         self
     }
 
-    /// Says on which [branch](crate::history) the prompt that was added last was made.
+    /// Sets the [branch](crate::history) on which the last added prompt was made.
     ///
     /// ```
     /// use memory_prompt::inspect::Inspector;
@@ -75,8 +75,8 @@ impl Inspector {
         self
     }
 
-    /// Marks what is not on the current one of these branches, in each prompt of which is
-    /// [said](Self::made_on) on which branch it was made.
+    /// Marks the records that are not on the current one of these branches, in each prompt whose
+    /// branch is [set](Self::made_on).
     pub fn marking(&mut self, branches: Vec<Branch>) -> &mut Self {
         self.branches = branches;
         self
@@ -84,8 +84,8 @@ impl Inspector {
 
     /// Writes the page.
     ///
-    /// Tokens of single messages are [estimated](crate::token::Estimate); the total is that of the
-    /// prompt's own budget where it has one.
+    /// Tokens of single messages are [estimated](crate::token::Estimate); the total comes from the
+    /// prompt's own budget, if it has one.
     pub fn html(&self) -> String {
         let prompts = self.prompts.iter().map(|it| {
             let left = it.branch.and_then(|branch| left_at(&self.branches, branch));
@@ -96,14 +96,14 @@ impl Inspector {
 }
 
 impl Prompt {
-    /// Writes a page that shows this prompt; [`Inspector`] shows several.
+    /// Writes a page that shows this prompt. [`Inspector`] shows several.
     pub fn html(&self) -> String {
         Page::html(&[(self, None, None)])
     }
 }
 
-/// Returns the position from which on the current branch has other messages than this one; `None`
-/// where it is not among them.
+/// Returns the position from which the current branch differs from this one; `None` if it is not
+/// among these branches.
 fn left_at(branches: &[Branch], branch: Incarnation) -> Option<u64> {
     let current = path(branches, branches.iter().find(|it| it.is_current));
     let own = path(branches, branches.iter().find(|it| it.id == branch));
@@ -113,8 +113,8 @@ fn left_at(branches: &[Branch], branch: Incarnation) -> Option<u64> {
     })
 }
 
-/// Returns this branch and those that it was made on: each with the position up to which it has the
-/// same messages.
+/// Returns this branch and its ancestors, each with the position up to which it has the same
+/// messages.
 fn path<'a>(branches: &'a [Branch], mut next: Option<&'a Branch>) -> Vec<(Incarnation, u64)> {
     let (mut path, mut upto) = (Vec::new(), u64::MAX);
     while let Some(branch) = next.filter(|_| path.len() < branches.len()) {

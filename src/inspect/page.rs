@@ -12,18 +12,17 @@ use crate::token::{Estimate, TokenCounter};
 use crate::wire::Usage;
 
 const STYLE: &str = include_str!("page.css");
-/// Texts of more bytes are folded.
+/// Longer texts (in bytes) are folded.
 const LONG: usize = 600;
 
-/// A page in the making.
 pub(super) struct Page {
     html: String,
     prompts: usize,
 }
 
-/// A prompt beside the one before it.
+/// A prompt, compared with the one before it.
 struct Compared {
-    /// The messages and tokens that both begin with, and those of this one.
+    /// The common first messages and their tokens; then the messages and tokens of this prompt.
     same: usize,
     cached: usize,
     all: usize,
@@ -65,7 +64,7 @@ impl Page {
         page.html
     }
 
-    /// Adds words that hold no text of anybody else.
+    /// Adds HTML that contains no text from outside.
     fn add(&mut self, html: std::fmt::Arguments<'_>) {
         let _ = self.html.write_fmt(html); // writing to a string does not fail
     }
@@ -74,14 +73,14 @@ impl Page {
         push(&mut self.html, text);
     }
 
-    /// Adds a text of somebody else between two pieces of ours.
+    /// Adds a text from outside between two pieces of HTML.
     fn between(&mut self, before: &str, text: &str, behind: &str) {
         self.html.push_str(before);
         self.text(text);
         self.html.push_str(behind);
     }
 
-    /// Shows each prompt as a bar: what the cache held, and what was new.
+    /// Shows each prompt as a bar: the cached part and the new part.
     fn strip(&mut self, compared: &[Compared]) {
         self.html.push_str("<nav aria-label=\"prompts\"><ol class=\"strip\">\n");
         let most = compared.iter().map(|it| it.all).max().unwrap_or(0).max(1);
@@ -121,7 +120,7 @@ impl Page {
                 line.notes.push("not on the current branch".to_owned());
             }
         }
-        let open = if n < self.prompts { "" } else { " open" }; // the last one alone
+        let open = if n < self.prompts { "" } else { " open" }; // only the last one
         let first = report.to_string();
         let first = first.lines().next().unwrap_or_default();
         self.add(format_args!("<section><details{open}><summary><h2>"));
@@ -172,8 +171,8 @@ impl Page {
         self.html.push_str("</pre></details>\n</details></section>\n");
     }
 
-    /// Shows the tokens by origin. A link to a prompt leads here, for what is in a closed element
-    /// opens it.
+    /// Shows the tokens by origin. Links to a prompt lead here, because a link to something in a
+    /// closed element opens it.
     fn bar(&mut self, n: usize, rows: &[Row<'_>], tokens: Option<&Tokens>) {
         let mut by_kind: BTreeMap<OriginKind, usize> = BTreeMap::new();
         for row in rows {
@@ -246,14 +245,14 @@ impl Page {
         self.html.push_str("</li>\n");
     }
 
-    /// Adds the text of somebody else, with a mark in each place where some of it was left out.
+    /// Adds a text from outside, with a mark at each place where text was left out.
     fn body<'g>(&mut self, text: &str, gaps: impl Iterator<Item = &'g Gap>) {
         let cut = Cut::new(text, gaps);
         let is_long = text.len() > LONG;
         if is_long {
             self.folded(text.len(), &cut);
         }
-        // The line break behind `<pre>` is not shown, and the text may begin with one.
+        // A line break right after `<pre>` is not shown, and the text may begin with one.
         self.html.push_str("<pre dir=\"auto\">\n");
         for (before, marker, left_out) in &cut.gaps {
             self.text(before);
@@ -263,7 +262,7 @@ impl Page {
         self.html.push_str(if is_long { "</pre></details>\n" } else { "</pre>\n" });
     }
 
-    /// Adds what a folded text shows of itself: its beginning, and around a cut its end.
+    /// Adds the visible part of a folded text: its beginning, and the text around a cut.
     fn folded(&mut self, bytes: usize, cut: &Cut<'_>) {
         self.html.push_str("<details><summary dir=\"auto\">");
         let shown = cut.gaps.first().map_or(cut.tail, |(head, ..)| head);
@@ -282,7 +281,7 @@ impl Page {
         self.add(format_args!(" ({} bytes)</summary>", Grouped(bytes)));
     }
 
-    /// Marks the place where text was left out: the marker that is sent there, and our own words.
+    /// Marks the place where text was left out: the sent marker, and a note.
     fn mark(&mut self, marker: &str, left_out: usize) {
         self.html.push_str("<mark>");
         self.text(marker);
@@ -291,9 +290,8 @@ impl Page {
     }
 }
 
-/// A text with gaps.
 struct Cut<'a> {
-    /// The text before each, its marker, and the bytes that are left out.
+    /// For each gap, the text before it, its marker, and the bytes left out.
     gaps: Vec<(&'a str, &'a str, usize)>,
     tail: &'a str,
 }
@@ -316,7 +314,7 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Returns the ids that results answer, with the places of those.
+/// Returns the ids of calls with results, and the places of the results.
 fn results<'a>(rows: &[Row<'a>]) -> Vec<(&'a str, usize)> {
     let tools = rows.iter().filter_map(|row| match row {
         Row::Message(line) => Some((line.message.as_tool()?.call_id(), line.index)),

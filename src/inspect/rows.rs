@@ -1,4 +1,4 @@
-//! The lines of a prompt, in order: messages, and what was left out between them.
+//! The lines of a prompt, in order: messages, and the gaps between them.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,13 @@ use crate::prompt::{Gap, Origin, Prompt, Report};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 
-/// A line of the page.
 pub(super) enum Row<'a> {
     Message(Box<Line<'a>>),
-    /// A gap: messages that were left out in this place, and the reason.
+    /// Messages that were left out here, and the reason.
     Gap(String),
 }
 
-/// A message with what is known of it.
+/// A message with its details.
 pub(super) struct Line<'a> {
     pub(super) index: usize,
     pub(super) kind: OriginKind,
@@ -22,11 +21,10 @@ pub(super) struct Line<'a> {
     pub(super) message: &'a Message,
     pub(super) tokens: usize,
     pub(super) notes: Vec<String>,
-    /// The places where text was left out, in order.
     pub(super) gaps: Vec<Gap>,
 }
 
-/// The origins that the bar of tokens tells apart.
+/// The origins that the token bar distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OriginKind {
     System,
@@ -72,7 +70,6 @@ impl OriginKind {
     }
 }
 
-/// Returns the lines of a prompt.
 pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let report = prompt.report();
     let mut notes = notes(report);
@@ -93,7 +90,7 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
             kind: OriginKind::of(origin, report),
             origin,
             message,
-            // As the prompt's own counter has them, where it has one; the estimate does not fail.
+            // By the prompt's own counter, if it has one; the estimate does not fail.
             tokens: (report.message_tokens.get(index).copied())
                 .unwrap_or_else(|| Estimate.count(message).unwrap_or(0)),
             notes: match (origin, report.summary) {
@@ -111,8 +108,8 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     rows
 }
 
-/// Says which message quotes what was recalled: the last temporary one, which a provider's rules
-/// may have joined to the message before it.
+/// Notes what was recalled at the message that quotes it: the last temporary one, which a
+/// provider's rules may have joined to the message before it.
 fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
     let last = rows.iter_mut().rev().find_map(|row| match row {
         Row::Message(line) if matches!(line.origin, Origin::Temporary | Origin::Joined(_)) => {
@@ -131,8 +128,7 @@ fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
     }
 }
 
-/// Adds the gaps, and what was done to records that were joined with others, to the messages that
-/// they became.
+/// Adds the gaps. Also adds notes about joined records to the joined message.
 fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>) {
     let mut lines = Lines::default();
     for row in rows {
@@ -144,7 +140,7 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
             } else {
                 &mut lines.alone
             };
-            // If an answer was split, the first has its texts.
+            // If an answer was split, the first piece has its texts.
             lines.entry(position).or_insert(line);
         }
     }
@@ -161,7 +157,7 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
     }
 }
 
-/// The messages by the position of their record, or of the first of those that were joined.
+/// The messages by the position of their record, or of the first of several joined ones.
 #[derive(Default)]
 struct Lines<'a, 'b> {
     alone: BTreeMap<u64, &'b mut Line<'a>>,
@@ -169,7 +165,7 @@ struct Lines<'a, 'b> {
 }
 
 impl<'a> Lines<'a, '_> {
-    /// Returns the message that the record at a position is, or is a part of.
+    /// Returns the message that contains the record at this position.
     fn with(&mut self, position: u64) -> Option<&mut Line<'a>> {
         match self.alone.get_mut(&position) {
             Some(line) => Some(line),
@@ -178,7 +174,7 @@ impl<'a> Lines<'a, '_> {
     }
 }
 
-/// Returns what was done to each record that is sent, by position.
+/// Returns the notes about each sent record, by position.
 fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut notes: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut note = |position: u64, text: String| notes.entry(position).or_default().push(text);
@@ -214,7 +210,7 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     notes
 }
 
-/// Returns what was left out, by the position before which it stood.
+/// Returns the notes about left-out messages, by the position of the next message.
 fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
     let report = prompt.report();
     let mut gaps: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -239,7 +235,7 @@ fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
     gaps
 }
 
-/// Says where a message comes from.
+/// Describes the origin of a message.
 pub(super) fn told(origin: Origin) -> String {
     match origin {
         Origin::System => "the system message".to_owned(),
@@ -258,16 +254,14 @@ pub(super) fn told(origin: Origin) -> String {
     }
 }
 
-/// A piece of a message, as it is shown.
 pub(super) enum Piece<'a> {
     Text(&'a str),
-    /// A part that is no text, described in words.
+    /// A description of a part that is not text.
     Described(String),
     Thought(&'a str),
     Call(&'a ToolCall),
 }
 
-/// Returns the pieces of a message, in order.
 pub(super) fn pieces(message: &Message) -> Vec<Piece<'_>> {
     match message {
         Message::Ai(ai) if !ai.parts().is_empty() => {
@@ -289,7 +283,7 @@ fn of_part(part: &Part) -> Piece<'_> {
     part.as_text().map_or_else(|| Piece::Described(described(part)), Piece::Text)
 }
 
-/// Says what a part is that is no text.
+/// Describes a part that is not text.
 fn described(part: &Part) -> String {
     let what = in_words(0, [part]);
     let Some(media) = part.as_media() else { return what };

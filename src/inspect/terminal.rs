@@ -7,10 +7,10 @@ use super::rows::{Line, OriginKind, Piece, Row, pieces, rows, told};
 use crate::prompt::{Prompt, Report};
 use crate::text::deceives;
 
-/// A line shows no more characters of a text.
+/// The most characters of a text that a line shows.
 const MOST: usize = 100;
 
-/// The width of the first column of a report, which says what a line is about.
+/// The width of the first column of a report, which holds the subject of a line.
 const ABOUT: usize = 12;
 
 const BOLD: &str = "1";
@@ -20,11 +20,12 @@ const GREEN: &str = "32";
 
 /// A prompt, or a report, as lines for a terminal.
 ///
-/// Of a prompt it shows what its [page](Prompt::html) shows, each text by its beginning; of a
-/// report what the report writes, and no text of a message.
+/// For a prompt it shows the same as the [page](Prompt::html), but only the beginning of each text;
+/// for a report, the report's own lines, without texts of messages.
 ///
-/// A text stands behind a bar, so that none can pose as a line of ours. It can't move the cursor,
-/// change a colour or turn the direction of writing: pictures stand for the characters that could.
+/// Texts are written behind a bar, so that none can pose as a line of the outline. They can't move
+/// the cursor, change colours or the direction of writing: symbols replace the characters that
+/// could.
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct Outline<'a> {
@@ -39,8 +40,8 @@ enum Of<'a> {
 }
 
 impl Prompt {
-    /// Returns the prompt as lines for a terminal, without colours unless they are
-    /// [asked for](Outline::for_stdout).
+    /// Returns the prompt as lines for a terminal, without colours unless
+    /// [they are wanted](Outline::for_stdout).
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -64,8 +65,8 @@ impl Prompt {
 }
 
 impl Report {
-    /// Returns what the report writes, as lines for a terminal: in colours where they are
-    /// [asked for](Outline::for_stdout).
+    /// Returns the report as lines for a terminal, without colours unless
+    /// [they are wanted](Outline::for_stdout).
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -83,14 +84,14 @@ impl Report {
 }
 
 impl Outline<'_> {
-    /// Shows origins, notes and the cache mark in colours, and what a line of a report is about, or
-    /// does not.
+    /// Sets whether origins, notes, the cache mark, and the subjects of a report's lines are
+    /// coloured.
     pub fn colors(mut self, colors: bool) -> Self {
         self.colors = colors;
         self
     }
 
-    /// Shows colours where standard output is a terminal and `NO_COLOR` is not set.
+    /// Uses colours if standard output is a terminal and `NO_COLOR` is not set.
     pub fn for_stdout(self) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         self.colors(stdout().is_terminal() && !refused)
@@ -100,7 +101,7 @@ impl Outline<'_> {
         Painted { style: self.colors.then_some(style), text }
     }
 
-    /// Writes a line of a report, which begins with what it is about.
+    /// Writes a line of a report, which begins with its subject.
     fn told(self, f: &mut fmt::Formatter<'_>, line: &str) -> fmt::Result {
         let line: String = line.chars().map(harmless).collect();
         let (about, rest) = line.split_at_checked(ABOUT).unwrap_or((&line, ""));
@@ -157,7 +158,6 @@ impl fmt::Debug for Outline<'_> {
     }
 }
 
-/// A text in the style of a terminal, or in none.
 struct Painted<T> {
     style: Option<&'static str>,
     text: T,
@@ -181,7 +181,6 @@ fn style(kind: OriginKind) -> &'static str {
     }
 }
 
-/// Returns a piece of a message on a line.
 fn on_a_line(piece: &Piece<'_>) -> String {
     match piece {
         Piece::Text(text) => Shown(text).to_string(),
@@ -210,7 +209,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Returns a picture of what would do something to a terminal, and all else as it is.
+/// Returns a symbol for a character that would affect the terminal; other characters unchanged.
 fn harmless(c: char) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),

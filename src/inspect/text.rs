@@ -1,6 +1,6 @@
-//! Writes text that stays text: nothing of it can end the element in which it stands.
+//! Escapes text, so that it can't end the element that contains it.
 
-/// Adds a text to a page, for the inside of an element or of a quoted attribute.
+/// Adds a text to a page, inside an element or a quoted attribute.
 pub(super) fn push(page: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -10,7 +10,8 @@ pub(super) fn push(page: &mut String, text: &str) {
             '"' => page.push_str("&quot;"),
             '\'' => page.push_str("&#39;"),
             '\n' | '\t' => page.push(c),
-            // HTML forbids these, or reads them as something else: their pictures are shown.
+            // HTML forbids control characters or reads them as something else: their symbols are
+            // shown.
             '\0'..='\x1f' => page.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or(' ')),
             '\x7f'..='\u{9f}' => page.push('\u{fffd}'),
             c => page.push(c),

@@ -1,4 +1,4 @@
-//! The fate of a record: whether a prompt sends it, and how, or why it does not.
+//! The fate of a record: whether and how a prompt sends it, or why it does not.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,34 +8,34 @@ use serde::Serialize;
 use super::{Adaptation, Prompt, Reason};
 use crate::text::Grouped;
 
-/// The fate of a record in a prompt: a [word](Self::word), and as text the word with its reason.
+/// The fate of a record in a prompt. Its [word](Self::word) names it; its text adds the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Fate {
-    /// It is sent, as it was said or as the provider takes it.
+    /// It is sent unchanged, or with changes that the provider demands.
     Sent,
-    /// It is sent behind its call, at this position, for it came late.
+    /// It came late, and is sent behind its call, which is at this position.
     Moved(u64),
-    /// It is sent, shortened or replaced: the bytes of its text before and after.
+    /// It is sent shortened or replaced: the bytes of its text before and after.
     Cut(usize, usize),
     /// It is sent with a placeholder: the bytes of its text before and after.
     Cleared(usize, usize),
-    /// It is sent before the window, for it is pinned.
+    /// It is pinned, and sent before the window.
     Pinned,
-    /// It is sent before the window, for it is the question of a turn in the window.
+    /// It is the question of a turn in the window, and sent before the window.
     Question,
-    /// It is not sent, and a temporary message quotes it.
+    /// It is not sent, but a temporary message quotes it.
     Quoted,
-    /// A summary or a compaction stands for it and for all that was said before this position.
+    /// A summary or a compaction stands for it, as for everything before this position.
     Covered(u64),
     /// It is older than what is sent.
     BeforeWindow(Setting),
-    /// It was to be sent, and is left out.
+    /// It belongs to what is sent, but is left out.
     LeftOut(Reason),
-    /// The memory holds it and can't read it.
+    /// The memory has it, but can't read it.
     Unreadable,
-    /// It is the application's own: no provider is ever sent it.
+    /// It is the application's own record, which is never sent to a provider.
     Private,
     /// The memory does not hold this position.
     NotHeld,
@@ -55,7 +55,7 @@ pub enum Setting {
 }
 
 impl Prompt {
-    /// Returns what became of the record at a position.
+    /// Returns the fate of the record at a position.
     ///
     /// ```
     /// use memory_prompt::report::{Fate, Setting};
@@ -103,7 +103,7 @@ impl Prompt {
         }
     }
 
-    /// Returns what became of a record before the window that is not sent by itself.
+    /// Returns the fate of a record before the window that is not sent by itself.
     fn fate_before_window(&self, position: u64) -> Fate {
         let report = self.report();
         match report.covers().filter(|covers| position < *covers) {
@@ -114,24 +114,21 @@ impl Prompt {
         }
     }
 
-    /// Returns the positions of all records that are sent.
     pub(super) fn sent_positions(&self) -> impl Iterator<Item = u64> {
         let sent = self.with_origins().filter_map(|(origin, _)| origin.position());
         sent.chain(self.joined_positions()).chain(self.draft.system_record)
     }
 
-    /// Returns the positions of the records that were joined to the message before them.
     pub(super) fn joined_positions(&self) -> impl Iterator<Item = u64> {
         let joined = self.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
         joined.filter_map(|it| it.position)
     }
 
-    /// Returns whether the record at this position is sent, itself or changed.
     pub(super) fn sends(&self, position: u64) -> bool {
         self.sent_positions().any(|at| at == position)
     }
 
-    /// Returns the stretches before the window of which nothing is sent or named by itself.
+    /// Returns the ranges before the window of which no record is sent or named by itself.
     pub(crate) fn before_window(&self) -> Vec<(Range<u64>, Fate)> {
         let report = self.report();
         let left_out = report.left_out.iter().map(|it| it.position);
@@ -157,7 +154,7 @@ impl Prompt {
 }
 
 impl Fate {
-    /// Returns the fate in one word, or in two.
+    /// Returns the name of the fate, in one to three words.
     pub fn word(self) -> &'static str {
         match self {
             Self::Sent => "sent",

@@ -9,27 +9,27 @@ use super::Origin;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Records};
 
-/// The pieces of a prompt: stretches of the records that were read, and messages beside them.
+/// The pieces of a prompt: ranges of the records that were read, and single messages.
 ///
-/// A stretch is two numbers, whatever its length; who looks at it hands in the records.
+/// A range is two numbers, however long it is, so its readers pass in the records.
 #[derive(Clone, Default)]
 pub(crate) struct Pieces {
-    /// Most prompts are a system message and a stretch.
+    /// Most prompts are a system message and one range.
     list: Vec<Piece>,
     len: usize,
-    /// The number of those that are records.
+    /// The number of messages that are records.
     shared: usize,
 }
 
 #[derive(Clone)]
 enum Piece {
-    /// Records as they are, by their places.
+    /// Unchanged records, by their places.
     Records(Range<usize>),
     One(Arc<Message>, Origin),
 }
 
-/// One message of [`Pieces`]: a record as it is, with its place among the records, or a message
-/// beside them; borrowed while somebody walks over them, and shared to be kept.
+/// One message of [`Pieces`]: an unchanged record with its place among the records, or another
+/// message. Borrowed during iteration, shared to be kept.
 #[derive(Clone, Copy)]
 pub(crate) enum Item<'a, M = Arc<Message>> {
     Record(usize, Record<'a>),
@@ -38,8 +38,8 @@ pub(crate) enum Item<'a, M = Arc<Message>> {
 
 /// The messages of a [`Prompt`](super::Prompt), in order.
 ///
-/// It goes forward only. Who wants them from the end takes [`Prompt::get`](super::Prompt::get), or
-/// collects the references: `prompt.iter().collect::<Vec<_>>()`.
+/// It only goes forward. To go backward, use [`Prompt::get`](super::Prompt::get), or collect the
+/// references: `prompt.iter().collect::<Vec<_>>()`.
 #[derive(Clone)]
 pub struct Iter<'a> {
     pieces: &'a [Piece],
@@ -56,7 +56,6 @@ impl Pieces {
         self.len
     }
 
-    /// Appends records as they are.
     #[inline]
     pub(crate) fn share(&mut self, places: Range<usize>) {
         self.len += places.len();
@@ -68,7 +67,6 @@ impl Pieces {
         }
     }
 
-    /// Makes room for `n` more pieces.
     pub(crate) fn reserve(&mut self, n: usize) {
         self.list.reserve(n);
     }
@@ -85,7 +83,6 @@ impl Pieces {
         }
     }
 
-    /// Inserts `other` before the `at`th message.
     pub(crate) fn insert(&mut self, at: usize, other: Self) {
         let list = &mut self.list;
         let mut before = at;
@@ -109,7 +106,7 @@ impl Pieces {
     }
 
     /// Frees the runs of records of which nothing is sent: those before the window, and those
-    /// between it and what is sent before it.
+    /// between it and messages sent before it.
     #[inline]
     pub(super) fn free_unsent(&mut self, records: &mut Records) {
         if self.shared < records.len() {
@@ -117,7 +114,7 @@ impl Pieces {
         }
     }
 
-    /// Frees the runs of which nothing is sent, apart from the question whether there are any.
+    /// Separate from the check whether there are any, which is the fast path.
     #[inline(never)]
     fn free_runs(&mut self, records: &mut Records) {
         let mut gone: Vec<Range<usize>> = records.runs().collect();
@@ -142,14 +139,14 @@ impl Pieces {
         }
     }
 
-    /// Returns the messages, given the records that the stretches are of.
+    /// Returns the messages; needs the records that the ranges refer to.
     #[inline]
     pub(crate) fn iter<'a>(&'a self, records: &'a Records) -> Iter<'a> {
         let (pieces, cursor) = (&self.list, records.cursor(0));
         Iter { pieces, next_piece: 0, records, cursor, in_piece: 0, left: self.len }
     }
 
-    /// Returns the messages with their origins, given the same records.
+    /// Returns the messages with their origins; needs the same records.
     pub(crate) fn items<'a>(
         &'a self,
         records: &'a Records,
@@ -160,11 +157,11 @@ impl Pieces {
 }
 
 impl<'a> Iter<'a> {
-    /// Returns the next message, and passes it.
     #[inline]
     fn item(&mut self) -> Option<Item<'a, &'a Arc<Message>>> {
         self.left = self.left.checked_sub(1)?;
-        // Apart from `own`, so that the way of most messages is short enough to stand in a loop.
+        // Separate from `own`, so that the path of most messages is short enough to be inlined in
+        // loops.
         if self.in_piece == 0
             && let Some(own) = self.own()
         {
@@ -175,8 +172,8 @@ impl<'a> Iter<'a> {
         self.cursor.next().map(|record| Item::Record(place, record))
     }
 
-    /// Passes the next message and returns it, where that is no record; else sees to it that the
-    /// cursor stands on the next record. Called where a piece begins.
+    /// Called at the start of a piece. Returns and passes its message if it is not a record; else
+    /// moves the cursor to the piece's first record.
     fn own(&mut self) -> Option<Item<'a, &'a Arc<Message>>> {
         let piece = self.pieces.get(self.next_piece)?;
         self.next_piece += 1;
@@ -224,14 +221,14 @@ impl ExactSizeIterator for Iter<'_> {}
 impl FusedIterator for Iter<'_> {}
 
 impl fmt::Debug for Iter<'_> {
-    /// Says how many messages are left.
+    /// Shows how many messages are left.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Iter").field("left", &self.left).finish()
     }
 }
 
 impl<'a> Item<'a, &'a Arc<Message>> {
-    /// Returns the same with a share in the message, which can be kept.
+    /// Returns the item with a shared message, which can be kept.
     pub(crate) fn shared(self) -> Item<'a> {
         match self {
             Self::Record(place, record) => Item::Record(place, record),
@@ -239,7 +236,7 @@ impl<'a> Item<'a, &'a Arc<Message>> {
         }
     }
 
-    /// Returns the message, for as long as the pieces and their records are there.
+    /// Returns the message for as long as the pieces and their records live.
     #[inline]
     pub(crate) fn borrowed(self) -> &'a Message {
         match self {

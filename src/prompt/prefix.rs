@@ -1,4 +1,4 @@
-//! The prefix that two prompts share, as a provider's cache sees it.
+//! The common prefix of two prompts, as a provider's cache sees it.
 
 mod cause;
 
@@ -11,7 +11,7 @@ use crate::provider::Provider;
 use crate::token::{Estimate, TokenCounter};
 use cause::Difference;
 
-/// The part of a prompt that a provider can serve from its cache of the one before it.
+/// The part of a prompt that a provider can serve from its cache of the previous prompt.
 ///
 /// ```
 /// use memory_prompt::report::Break;
@@ -35,77 +35,76 @@ use cause::Difference;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SharedPrefix {
-    /// The number of first messages that are the same.
+    /// The number of first messages that are the same in both.
     pub messages: usize,
     /// The tokens of these messages, by the built-in [`Estimate`].
     pub tokens: usize,
-    /// The number of [cacheable](Prompt::cacheable) messages that the earlier prompt had.
+    /// The number of [cacheable](Prompt::cacheable) messages of the earlier prompt.
     pub cacheable: usize,
-    /// The cause of a break before the earlier prompt's cacheable boundary; `None` if all of
-    /// that is shared.
+    /// The cause of a break before the earlier prompt's cacheable boundary; `None` if everything
+    /// before it is shared.
     pub broken_by: Option<Break>,
 }
 
-/// A number that tells the tools and options of a request from those of another one.
+/// Hashes that identify the tools and options of a request.
 ///
-/// Providers read them before the messages, so a cached prefix ends where they change. Equal ones
-/// have equal numbers within one version of this crate; 0 stands for no tools, and for options that
-/// are not known.
+/// Providers read tools and options before the messages, so a cached prefix ends if they change.
+/// Equal ones have equal numbers within one version of this crate. 0 stands for no tools, and for
+/// unknown options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Fingerprint {
-    /// Of the definitions of tools, in their order.
+    /// The hash of the tool definitions, in their order.
     pub tools: u64,
-    /// Of the options.
+    /// The hash of the options.
     pub options: u64,
 }
 
-/// The cause of a break in the prefix that two prompts share.
+/// The cause of a break in the common prefix of two prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Break {
-    /// It is for another provider, whose cache knows nothing of it.
+    /// The prompt is for another provider, which has a cache of its own.
     Provider,
-    /// Other tools are sent, or in another order.
+    /// Other tools are sent, or the same in another order.
     Tools,
-    /// The request has other options, as far as its [fingerprint](Fingerprint) was told.
+    /// The request has other options, if its [fingerprint](Fingerprint) is known.
     Options,
     /// The system message changed.
     System,
     /// The history begins at another position.
     Window {
-        /// The position that was sent in this place; where there was none, the end.
+        /// The position that was sent in this place before; if there was none, the end.
         from: u64,
         /// The position that is sent now; if there is none, the end.
         to: u64,
     },
-    /// The question at this position was sent before the window and is not any more, or the other
-    /// way round.
+    /// The question at this position was sent before the window and is no longer, or the reverse.
     Question(u64),
     /// Another summary is sent, or one for the first time, or none any more.
     Summary,
-    /// The message at this position is pinned or not pinned any more, or the window has passed it.
+    /// The message at this position was pinned or unpinned, or is a pin that the window has passed.
     Pin(u64),
     /// The result at this position came late, and is sent behind its call.
     LateResult(u64),
-    /// The message at this position is cut otherwise, or was cut and is not any more.
+    /// The message at this position is cut differently than before, or is no longer cut.
     Truncation(u64),
-    /// The message at this position is cleared now, or was and is not any more.
+    /// The message at this position is cleared now, or no longer.
     Clearing(u64),
-    /// The message at this position is left out by itself, or was and is not any more: the
+    /// The message at this position is left out alone, or no longer: the
     /// [report](crate::Report::left_out) says why.
     LeftOut(u64),
-    /// The notice of what is not shown tells another number.
+    /// The notice names another number of messages that are not shown.
     Notice,
-    /// A temporary message stands before what was cacheable.
+    /// A temporary message comes before what was cacheable.
     Temporary,
-    /// Something else, for example another memory.
+    /// Another cause, for example another memory.
     Other,
 }
 
 impl Prompt {
-    /// Returns the prefix that this prompt shares with the one that was sent before it.
+    /// Returns the prefix that this prompt shares with the one sent before it.
     pub fn shared_prefix(&self, previous: &Self) -> SharedPrefix {
         let before = self.difference_before(previous);
         let (mut messages, mut tokens) = (0, 0);
@@ -117,7 +116,7 @@ impl Prompt {
         }
         let whole = messages >= previous.cacheable();
         let cause = || match Difference::new(self, previous, messages).cause() {
-            // Messages that are alike may have taken the places of others before the break.
+            // Equal messages may have taken the places of others before the break.
             Break::Other => {
                 let pairs = self.with_origins().zip(previous.with_origins()).take(messages);
                 let is_same = |((now, _), (then, _)): &((Origin, _), (Origin, _))| {
@@ -131,8 +130,8 @@ impl Prompt {
         SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
-    /// Returns this prompt with its [`Report`](crate::Report) saying what it shares with the one
-    /// before it.
+    /// Returns this prompt with a [`Report`](crate::Report) that includes the prefix shared with
+    /// the previous prompt.
     #[doc(alias = "after")]
     #[doc(alias = "diff")]
     #[must_use]
@@ -141,15 +140,15 @@ impl Prompt {
         self
     }
 
-    /// Returns this prompt with its [`Report`](crate::Report) saying with which tools and options
-    /// it is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
+    /// Returns this prompt with a [`Report`](crate::Report) that includes the tools and options it
+    /// is sent with, as returned by [`Request::fingerprint`](crate::wire::Request::fingerprint).
     #[must_use]
     pub fn sent_as(mut self, fingerprint: Fingerprint) -> Self {
         self.draft.report.fingerprint = Some(fingerprint);
         self
     }
 
-    /// Returns the break before the first message, which is none of messages.
+    /// Returns a break before the first message: in provider, tools or options.
     fn difference_before(&self, previous: &Self) -> Option<Break> {
         let [now, then] =
             [self, previous].map(|prompt| prompt.report().fingerprint.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The report of a build, as plain data and as a few lines for people.
+//! The report of a build, as plain data and as a few lines of text.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::message::Role;
 use crate::provider::Provider;
 use crate::text::Grouped;
 
-/// Everything that a build did to the history on its way into the prompt.
+/// Everything that a build did to the history when it made the prompt.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
@@ -26,126 +26,124 @@ use crate::text::Grouped;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// Every position that the memory holds is accounted for: `stored` is the sum of `covered`,
-/// `older`, `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
+/// The report accounts for every position of the memory: `stored` is the sum of `covered`, `older`,
+/// `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// The number of messages in the prompt.
     pub messages: usize,
-    /// The number of records that the memory holds, a system record that begins them included; a
-    /// system message in its slot is not counted.
+    /// The number of records in the memory, including a system record that begins them, but not a
+    /// system message in its slot.
     pub stored: u64,
-    /// The positions that the memory holds, with that of such a system record.
+    /// The positions that the memory holds, including that system record.
     pub held: Range<u64>,
-    /// The position from which on the window covers all records: an older one is sent only for a
+    /// The position from which the window covers all records. An older record is sent only for a
     /// reason of its own.
     pub window: u64,
     /// The number of records in the prompt, whole or truncated.
     pub sent: usize,
-    /// The position before which the summary that is sent stands for everything.
+    /// The position before which the sent summary stands for everything.
     pub summary: Option<u64>,
-    /// The number of characters that were cut off the end of that summary, for it was too long.
+    /// The number of characters cut off the end of that summary because it was too long.
     pub summary_cut: usize,
     /// The position of the answer that opens the history with the provider's own compaction, which
     /// stands for everything before it: see [`Row::compacts`](crate::provider::Row::compacts).
     pub compaction: Option<u64>,
-    /// The number of records for which a summary or a compaction stands, and that are not sent.
+    /// The number of records that are not sent because a summary or a compaction stands for them.
     pub covered: u64,
-    /// The number of records older than the window; with a summary, those that it does not cover
-    /// and that the window does not reach back to.
+    /// The number of records older than the window; with a summary, those that are neither covered
+    /// by it nor within the reach of the window.
     pub older: u64,
-    /// The number of records older than what fits into the token budget, where that decides and not
-    /// the window.
+    /// The number of records left out because the token budget, not the window, decides where the
+    /// history begins.
     pub over_budget: u64,
-    /// The number of temporary messages in the prompt; a system message, which is joined to the
-    /// other, is none.
+    /// The number of temporary messages in the prompt. A temporary system message is not counted,
+    /// since it is joined to the system message.
     pub temporaries: usize,
     /// The source of the system message.
     pub system: SystemSource,
-    /// True if another system message took the place of the memory's.
+    /// True if another system message replaced the memory's.
     pub system_overridden: bool,
-    /// True if the provider has no system message, and the first user message begins with it.
+    /// True if the provider has no system messages, and the first user message begins with it.
     pub system_joined: bool,
-    /// True if history was sent and the whole prompt has no message of the user.
+    /// True if history is sent but the whole prompt has no user message.
     pub no_user_message: bool,
-    /// The provider that the prompt is for, where one was named.
+    /// The provider that the prompt is for, if one was named.
     pub provider: Option<Provider>,
-    /// The tokens of the prompt, where it has a token budget.
+    /// The tokens of the prompt, if it has a token budget.
     pub tokens: Option<Tokens>,
-    /// The tokens of each message, in their order, where the prompt has a token budget.
+    /// The tokens of each message, in order, if the prompt has a token budget.
     pub message_tokens: Vec<usize>,
-    /// A number that tells the tools and options of this prompt from others, as far as they are
-    /// known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
+    /// Hashes of the tools and options of this prompt, as far as they are known: from
+    /// [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
     /// [`Prompt::sent_as`](crate::Prompt::sent_as).
     pub fingerprint: Option<Fingerprint>,
-    /// The prefix that the prompt shares with the one before it, where that was given to
+    /// The prefix shared with the previous prompt, if that was given to
     /// [`Prompt::compared_to`](crate::Prompt::compared_to).
     pub shared_prefix: Option<SharedPrefix>,
-    /// The number of the application's own records in the window: no provider is ever sent them.
+    /// The number of the application's own records in the window, which are never sent to a
+    /// provider.
     pub private: u64,
-    /// The positions of the user messages that are sent before the window, since it has passed
-    /// them.
+    /// The positions of user messages that are sent although they are older than the window.
     pub question: Vec<u64>,
-    /// The positions of pinned records that are sent before the window, since it has passed them.
+    /// The positions of pinned records that are sent although they are older than the window.
     pub pinned_before: Vec<u64>,
-    /// The positions that are pinned, and that the memory does not hold or can't read any more.
+    /// The pinned positions that the memory no longer holds, or can't read.
     pub lost_pins: Vec<u64>,
-    /// The results that are sent behind their call and not in their own place.
+    /// The results that are sent behind their call instead of in their own place.
     pub moved: Vec<Moved>,
-    /// The positions of the results whose arrival a note of the user at the end of the history
-    /// tells.
+    /// The positions of the results that a user note at the end of the history announces.
     pub note: Vec<u64>,
-    /// The number of earlier messages that a notice says are not shown, where there is one.
+    /// The number of earlier messages that are not shown, according to the notice, if there is one.
     pub notice: Option<u64>,
-    /// The position before which nothing was looked for, where a question or the call of a result
-    /// was missed, or older messages were because of too many records of the application in
-    /// between. A running turn does not miss its question.
+    /// The position before which nothing was searched, if a question or the call of a result was
+    /// not found, or if older messages were not reached because of too many records of the
+    /// application. The question of a running turn is always found.
     pub search_ended: Option<u64>,
-    /// The positions of system messages among the records that are sent in their places.
+    /// The positions of system messages among the records that are sent in place.
     pub kept_systems: Vec<u64>,
-    /// The roles of the temporary messages that were dropped when the memory was swapped after a
-    /// build that failed.
+    /// The roles of temporary messages that were dropped because the memory was swapped after a
+    /// failed build.
     pub dropped_temporaries: Vec<Role>,
-    /// The messages that were left out of the window, and why.
+    /// The messages in the window that were left out, and why.
     pub left_out: Vec<LeftOut>,
     /// The positions in the window that the memory could not read.
     pub unreadable: Vec<u64>,
     /// The messages that truncation shortened or replaced.
     pub truncated: Vec<Truncated>,
-    /// The messages of which a result or media gave way to a placeholder: see
-    /// [`Clear`](crate::Clear).
+    /// The messages with a result or media replaced by a placeholder: see [`Clear`](crate::Clear).
     pub cleared: Vec<Cleared>,
     /// The position from which on pictures and documents are sent, where the provider takes no more
     /// of them: those before it are among the cleared. See
     /// [`Provider`](Provider#pictures-and-documents).
     pub media_from: Option<u64>,
-    /// The calls that were answered in place of a result that nobody recorded.
+    /// The calls that were answered because no result was recorded.
     pub repaired: Vec<Repaired>,
-    /// The temporary tool results that answer no call: sent as they are, for they are the caller's
-    /// own word. Indices among the temporaries.
+    /// The temporary tool results that answer no call, as indices among the temporaries. They are
+    /// sent unchanged, since the caller added them.
     pub orphan_temporaries: Vec<usize>,
-    /// The changes that were made so that the provider takes the prompt.
+    /// The changes that were made to satisfy the provider.
     pub adapted: Vec<Adapted>,
-    /// The older messages of which a temporary message brings excerpts, oldest first: see
+    /// The older messages quoted in a temporary message, oldest first: see
     /// [`Recall`](crate::Recall).
     pub recalled: Vec<Recalled>,
-    /// The reason why nothing is recalled, where it was asked for.
+    /// The reason why nothing is recalled, if recall is on.
     pub nothing_recalled: Option<NothingRecalled>,
-    /// The error of the application's own search for what is recalled: the prompt was built without
-    /// it.
+    /// The error of the application's own search for recall; the prompt was built without that
+    /// search.
     pub candidates_failed: Option<String>,
 }
 
-/// An older message that is quoted since it fits the question.
+/// An older message that is quoted because it fits the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Recalled {
     /// Its position.
     pub position: u64,
-    /// Its score in thousandths; one that came with its neighbour may have little or none.
+    /// Its score in thousandths. A neighbour of a hit may have a low score, or 0.
     pub score: u32,
-    /// True if all of its text is quoted, and not a passage.
+    /// True if its whole text is quoted, false if passages are.
     pub whole: bool,
 }
 
@@ -154,14 +152,14 @@ pub struct Recalled {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NothingRecalled {
-    /// Nobody asks anything.
+    /// The prompt has no question.
     NoQuestion,
-    /// No message that is not sent anyway fits the question well enough.
+    /// No unsent message fits the question well enough.
     NothingFits,
-    /// All that fits is longer than the window leaves of the budget, or than recall may send: see
-    /// [`Recall::keep_free`](crate::Recall::keep_free).
+    /// Every hit is longer than the room that the window leaves in the budget, or than recall may
+    /// send: see [`Recall::keep_free`](crate::Recall::keep_free).
     NoRoom,
-    /// The window would have had to give something up for it.
+    /// The excerpts would have pushed something out of the window.
     GaveWay,
 }
 
@@ -176,7 +174,7 @@ impl fmt::Display for NothingRecalled {
     }
 }
 
-/// A result that is sent behind its call and not in its own place.
+/// A result that is sent behind its call instead of in its own place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Moved {
@@ -186,7 +184,7 @@ pub struct Moved {
     pub call: u64,
 }
 
-/// The tokens of a prompt against its budget.
+/// The tokens of a prompt, compared with its budget.
 ///
 /// `total` is the sum of `tools`, `reply` and the [`message_tokens`](Report::message_tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -194,15 +192,15 @@ pub struct Moved {
 pub struct Tokens {
     /// The tokens of the whole prompt.
     pub total: usize,
-    /// The tokens of the definitions of the tools.
+    /// The tokens of the tool definitions.
     pub tools: usize,
-    /// The tokens that the beginning of the answer takes.
+    /// The tokens of the beginning of the answer.
     pub reply: usize,
-    /// The tokens that it may have, without those reserved.
+    /// The tokens that the prompt may have, without the reserve.
     pub budget: usize,
-    /// The tokens that are [reserved](crate::Budget::reserve) for the answer, beside those.
+    /// The tokens [reserved](crate::Budget::reserve) for the answer, on top of `budget`.
     pub reserve: usize,
-    /// The limit to which texts were cut so that the prompt fits, where that was needed.
+    /// The limit to which texts were cut so that the prompt fits, if that was needed.
     pub cut_to: Option<usize>,
 }
 
@@ -211,18 +209,18 @@ pub struct Tokens {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SystemSource {
-    /// There is none.
+    /// There is no system message.
     #[default]
     None,
-    /// The prompt's own.
+    /// It is the prompt's own.
     Prompt,
-    /// The memory's.
+    /// It is the memory's.
     Memory,
-    /// A temporary one, alone or behind the text of the other.
+    /// It is a temporary one, alone or appended to another.
     Temporary,
 }
 
-/// A message that was to be sent, and that the prompt does not hold.
+/// A message that belongs to what is sent, but was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LeftOut {
@@ -230,7 +228,7 @@ pub struct LeftOut {
     pub position: u64,
     /// Its role.
     pub role: Role,
-    /// The reason why it was left out.
+    /// The reason.
     pub why: Reason,
 }
 
@@ -239,39 +237,40 @@ pub struct LeftOut {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// A tool result with which the window would start: its call is older.
+    /// A tool result at the start of the window whose call is older.
     Opening,
-    /// A tool result that answers no call, or none that was found as far back as calls are looked
-    /// for: [`Report::search_ended`] says where that was.
+    /// A tool result without a call, or whose call was not found as far back as calls are searched:
+    /// [`Report::search_ended`] has that position.
     NoCall,
-    /// A tool result for a call that has been answered.
+    /// A tool result for a call that is already answered.
     Answered,
-    /// A result that stood in for the true one, which has come.
+    /// A stand-in for a result that arrived later.
     Replaced,
-    /// It has more than half of the room for history, does not fit beside what is newer, and is
+    /// It takes more than half of the room for history, does not fit next to what is newer, and is
     /// left out alone.
     OverBudget,
-    /// The rest of a turn whose question is not sent, where the user has to speak first: it is too
-    /// far away, or the window has no room for it beside an answer to it.
+    /// The rest of a turn whose question is not sent, if the user must come first: the question is
+    /// too far away, or does not fit together with an answer to it.
     RestOfTurn,
     /// The truncation processor dropped it.
     Dropped,
     /// The truncation processor dropped another message of its tool group.
     GroupDropped,
-    /// A system message among the records; a prompt has one, and it is first.
+    /// A system message among the records: a prompt has one, which comes first.
     SecondSystem,
     /// A message that says nothing, which the provider refuses.
     Blank,
-    /// An answer of nothing but another provider's own parts, or of media that it can't hold.
+    /// An answer that consists only of another provider's private parts, or of media that the
+    /// provider does not take.
     Foreign,
-    /// An answer of nothing but calls of the provider's own tools that have no result.
+    /// An answer that consists only of calls of the provider's own tools that have no result.
     Unanswered,
-    /// An answer of nothing but results of the provider's own tools of which the call is not sent.
+    /// An answer that consists only of results of the provider's own tools whose call is not sent.
     Uncalled,
     /// An answer of nothing but pictures or documents, of which the provider takes no more.
     Media,
-    /// An answer of nothing but the provider's own compaction, where another one, or the window,
-    /// decides what stands for what is before it: it is pinned.
+    /// An answer that consists only of the provider's own compaction, and is pinned: another
+    /// compaction, or the window, decides what stands for what is before it.
     Compaction,
 }
 
@@ -292,8 +291,8 @@ pub struct Truncated {
     pub gap: Option<Gap>,
 }
 
-/// The place in a shortened message where text was left out, in the message that is sent: where a
-/// provider had it [joined](Adaptation::Joined) to others, in the one that they became.
+/// The place in the sent message where text was left out. If the message was
+/// [joined](Adaptation::Joined) to others for a provider, the place in the joined message.
 ///
 /// ```
 /// use memory_prompt::text::Keep;
@@ -313,17 +312,17 @@ pub struct Truncated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Gap {
-    /// The text with the gap, counted among the [texts](crate::Message::texts) that are sent.
+    /// The index of the text with the gap, among the sent [texts](crate::Message::texts).
     pub text: usize,
-    /// The bytes of that text that stand before the gap.
+    /// The bytes of that text before the gap.
     pub at: usize,
-    /// The bytes of the marker that stands in the gap, which is no text of the message.
+    /// The bytes of the marker in the gap, which is not part of the message's text.
     pub marker: usize,
     /// The bytes of the message's texts that are left out.
     pub left_out: usize,
 }
 
-/// A message of which a tool result, or media, gave way to a placeholder.
+/// A message in which a tool result, or media, was replaced by a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Cleared {
@@ -331,13 +330,13 @@ pub struct Cleared {
     pub position: u64,
     /// Its role.
     pub role: Role,
-    /// The bytes of its text before; those of media are not counted.
+    /// The bytes of its text before; bytes of media are not counted.
     pub from: usize,
     /// The bytes of its text after, with the placeholder.
     pub to: usize,
 }
 
-/// A tool call that was answered in place of a result that nobody recorded.
+/// A tool call that was answered because no result was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired {
@@ -347,11 +346,11 @@ pub struct Repaired {
     pub call_id: String,
 }
 
-/// A message that was changed, or had one put before it, so that the provider takes the prompt.
+/// A message that was changed, or got another message next to it, to satisfy the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Adapted {
-    /// The position of the message; `None` for a temporary one, or if there is none.
+    /// The position of the message; `None` for a temporary one, or if there is no message.
     pub position: Option<u64>,
     /// Its role.
     pub role: Role,
@@ -364,13 +363,13 @@ pub struct Adapted {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Adaptation {
-    /// A user message that nobody said was put before it, because a prompt begins with the user.
+    /// A placeholder user message was put before it, because a prompt must begin with the user.
     Opened,
-    /// An answer that nobody gave was put before it, because the user can't follow a tool result.
+    /// A placeholder answer was put before it, because the user can't follow a tool result.
     Answered,
     /// It was joined to the message before it, because user and model must alternate.
     Joined,
-    /// A placeholder stands in place of its blank text, or its blank parts were left out.
+    /// A placeholder replaces its blank text, or its blank parts were left out.
     Blank,
     /// The reasoning at its end was left out.
     Reasoning,
@@ -381,24 +380,23 @@ pub enum Adaptation {
     /// Its parts that only another provider understands were left out: a search, a call of a hosted
     /// tool, a picture that the model made.
     Foreign,
-    /// The provider's own compaction in it was left out, for it does not open the history: it is
-    /// pinned.
+    /// The provider's own compaction in it was left out, because it is pinned and does not open the
+    /// history.
     Compaction,
-    /// Calls of the provider's own tools were left out, for they have no result and something else
-    /// follows.
+    /// Calls of the provider's own tools were left out, because they have no result and another
+    /// message follows.
     Unanswered,
-    /// The result of a call of the provider's own tool, or the mark of the calls that it made, was
-    /// left out, for that call is not sent.
+    /// The result of a call of the provider's own tool, or the mark of calls that it made, was left
+    /// out, because that call is not sent.
     Uncalled,
-    /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
-    /// within one.
+    /// Arguments that are not a JSON object, because the model was cut off within them, are sent as
+    /// a text in an object.
     Arguments,
-    /// White space at its end was left out, because it ends the prompt.
+    /// White space at its end was left out, because it would end the prompt.
     Trimmed,
-    /// A user message that nobody said was put behind it, because a prompt does not end in an
-    /// answer.
+    /// A placeholder user message was put behind it, because a prompt must not end in an answer.
     Closed,
-    /// Each of its calls is an answer of its own, before its result.
+    /// Each of its calls is sent in an answer of its own, before its result.
     Split,
 }
 
@@ -408,7 +406,7 @@ impl Report {
         self.summary.max(self.compaction)
     }
 
-    /// Returns whether all of the history is in the prompt as it was said.
+    /// Returns whether the whole history is in the prompt, unchanged.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
             && self.covered == 0
@@ -423,7 +421,7 @@ impl Report {
             && !self.system_overridden
     }
 
-    /// Writes what was sent otherwise than it was said.
+    /// Writes what was changed.
     fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Truncated { position, role, from, to, .. } in &self.truncated {
             let (from, to) = (Grouped(from), Grouped(to));
@@ -463,7 +461,7 @@ impl Report {
         Ok(())
     }
 
-    /// Writes what is sent beside the window.
+    /// Writes what is sent next to the window.
     fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.pinned_before.is_empty() {
             writeln!(f, "  pinned     {}: sent before the window", Folded(&self.pinned_before))?;
@@ -474,7 +472,7 @@ impl Report {
         }
         let covered = Grouped(self.covered);
         if let Some(position) = self.summary {
-            // What stands further on stands for all of them.
+            // The later of the two stands for everything before it.
             if self.compaction.is_some_and(|compaction| compaction >= position) {
                 writeln!(f, "  summary    before {position}")?;
             } else {
@@ -499,7 +497,7 @@ impl Report {
     }
 }
 
-/// Positions in one line, however many they are: their number, and the first of them.
+/// Shows any number of positions in one line: how many, and the first of them.
 struct Folded<'a>(&'a [u64]);
 
 impl fmt::Display for Folded<'_> {

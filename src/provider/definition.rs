@@ -1,4 +1,4 @@
-//! The definition of a tool, as a provider is sent it.
+//! The definition of a tool, in the form that is sent to a provider.
 
 use serde::{Serialize, Serializer};
 
@@ -6,8 +6,8 @@ use super::schema::{Schema, Taken};
 use super::{Format, Provider, ToolNames};
 use crate::tool::Tool;
 
-/// A view of a tool that is written as its definition in a format's request, with a cache mark
-/// where one is given.
+/// A view of a tool that serialises as its definition in a format's request, with a cache mark if
+/// one is given.
 #[derive(Debug)]
 pub struct Definition<'a, M = ()> {
     tool: &'a Tool,
@@ -22,7 +22,7 @@ impl<'a> Definition<'a> {
 }
 
 impl<'a, M> Definition<'a, M> {
-    /// Returns a definition with a cache mark, which is written in Anthropic's format.
+    /// Returns a definition with a cache mark, which is only written in Anthropic's format.
     pub(crate) fn with(tool: &'a Tool, format: Format, mark: Option<M>) -> Self {
         Self { tool, format, mark }
     }
@@ -31,7 +31,7 @@ impl<'a, M> Definition<'a, M> {
         Schema { tool: self.tool, taken }
     }
 
-    /// Returns the schema as the strict mode of a format takes it, where that is asked for.
+    /// Returns the schema in the form for a format's strict mode, if the tool is strict.
     fn strict(&self, taken: Taken) -> Schema<'a> {
         self.schema(if self.tool.is_strict() { taken } else { Taken::Whole })
     }
@@ -70,7 +70,7 @@ impl<M: Serialize> Serialize for Definition<'_, M> {
     }
 }
 
-/// The definition of Chat Completions, which Ollama takes too.
+/// The definition in Chat Completions, which Ollama uses too.
 #[derive(Serialize)]
 struct Chat<'a> {
     r#type: &'static str,
@@ -86,18 +86,16 @@ struct Function<'a> {
     strict: Option<bool>,
 }
 
-/// The definition of Responses.
 #[derive(Serialize)]
 struct Flat<'a> {
     r#type: &'static str,
     name: &'a str,
     description: &'a str,
     parameters: Schema<'a>,
-    /// Written always: where it is absent, Responses takes it for true.
+    /// Always written: if it is missing, Responses assumes true.
     strict: bool,
 }
 
-/// The definition of Anthropic's Messages.
 #[derive(Serialize)]
 struct Input<'a, M: Serialize> {
     name: &'a str,
@@ -110,7 +108,6 @@ struct Input<'a, M: Serialize> {
     mark: Option<&'a M>,
 }
 
-/// The definition of `generateContent`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Declaration<'a> {
@@ -119,22 +116,22 @@ struct Declaration<'a> {
     parameters_json_schema: Schema<'a>,
 }
 
-/// Returns copies of these tools that are what the provider is sent, for a counter: under the names
-/// that it takes, and with the text of their definitions.
+/// Returns copies of these tools in the form that is sent to the provider, so that they can be
+/// counted: with their sent names, and the text of their definitions.
 ///
-/// A tool that can't be sent is left as it was given: its request fails.
+/// A tool that can't be sent is left unchanged: its request fails.
 pub(crate) fn as_sent(tools: &[Tool], provider: Option<Provider>) -> Vec<Tool> {
     let row = provider.unwrap_or(Provider::OpenAi).row();
     let rule = provider.map_or(ToolNames::Any, |_| row.tool_names);
     let last = tools.len().saturating_sub(1);
     let sent = |(i, tool): (usize, &Tool)| {
-        // One without a name is refused.
+        // A tool without a name is refused elsewhere.
         let rule = if tool.name().is_empty() { ToolNames::Any } else { rule };
         let named = tool.renamed(&rule.sent(tool.name()));
         let Ok(json) = serde_json::to_string(&Definition::of(&named, row.format)) else {
             return named;
         };
-        // Gemini's stand in one object.
+        // Gemini wraps all of them in one object.
         let wraps = row.format == Format::Gemini;
         let before = if wraps && i == 0 { "[{\"functionDeclarations\":[" } else { "" };
         let behind = if wraps && i == last { "]}]" } else { "" };

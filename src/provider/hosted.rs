@@ -1,25 +1,23 @@
-//! Tools that Anthropic runs itself: the call is a block of an answer, and so is its result.
+//! Tools that Anthropic runs itself: both the call and its result are blocks of an answer.
 
 use super::origin::origin;
 use super::row::{Format, Row};
 use crate::message::{AiMessage, AiPart, Attributes, Part, ToolCall};
 
-/// The format that has them.
 const FORMAT: &str = "anthropic";
 
-/// Returns the id of the call that a block is, if it is one of a tool that the provider runs
-/// itself.
+/// Returns the id of the call if a block calls a tool that the provider runs itself.
 pub(crate) fn hosted_call(block: &Attributes) -> Option<&str> {
     let is_call = text(block, "type")?.ends_with("_tool_use");
     text(block, "id").filter(|id| is_call && !id.is_empty())
 }
 
-/// Returns the id of the call of such a tool that a block answers.
+/// Returns the id of the call if a block is the result of such a tool.
 pub(crate) fn hosted_result(block: &Attributes) -> Option<&str> {
     text(block, "tool_use_id").filter(|id| !id.is_empty())
 }
 
-/// Returns the blocks of an answer that this provider is sent as they came.
+/// Returns the blocks of an answer that are sent to this provider unchanged.
 pub(crate) fn hosted_blocks<'a>(
     ai: &'a AiMessage,
     row: &Row,
@@ -35,8 +33,8 @@ fn takes_blocks(ai: &AiMessage, row: &Row) -> bool {
         && row.takes_from(origin(ai))
 }
 
-/// Returns the answer without the hosted calls of these ids and their results; `None` if it has
-/// nothing of them. The application's tools that they called are then called by the model itself.
+/// Returns the answer without the hosted calls with these ids and their results; `None` if it has
+/// none of them. Calls of the application's tools that they made become calls of the model itself.
 pub(crate) fn without_hosted(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> {
     let is_one = |id: Option<&str>| id.is_some_and(|id| ids.contains(&id));
     let is_left_out = |part: &AiPart| {
@@ -58,13 +56,12 @@ pub(crate) fn without_hosted(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> 
     Some(ai.with_other_parts(left.collect()))
 }
 
-/// Returns the id of the hosted call that made this one of an answer, where the provider is sent
-/// it.
+/// Returns the id of the hosted call that made this call, if it is sent to the provider.
 pub(crate) fn hosted_caller<'a>(call: &'a ToolCall, ai: &AiMessage, row: &Row) -> Option<&'a str> {
     caller(call).filter(|_| takes_blocks(ai, row))
 }
 
-/// Returns the id of the hosted call that made this one: a program of the model's.
+/// Returns the id of the hosted call (a program of the model's) that made this one.
 fn caller(call: &ToolCall) -> Option<&str> {
     call.extra.get(FORMAT)?.get("caller")?.get("tool_id")?.as_str()
 }

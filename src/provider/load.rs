@@ -1,22 +1,22 @@
-//! What media take up in a request, measured against the limits of a row.
+//! The load of media in a request, compared with the limits of a row.
 
 use super::media::MediaLimits;
 use super::row::{Files, Images, Row};
 use crate::message::Part;
 
-/// Media that are sent together, as the limits count them.
+/// The load of media that are sent together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pictures: u32,
     documents: u32,
     bytes: u64,
-    /// The longest side of a picture whose dimensions are known.
+    /// The longest side of a picture with known dimensions.
     side: u32,
 }
 
 impl Load {
-    /// Returns what a part takes up in a request to the provider of this row; `None` if that is
-    /// nothing: it is no media, or of a kind that it is never sent.
+    /// Returns the load of a part in a request to the provider of this row; `None` if it is not
+    /// media, or of a kind that is never sent to it.
     pub(crate) fn of(part: &Part, row: &Row) -> Option<Self> {
         let media = part.as_media()?;
         let mut load = Self { bytes: media.data_len().unwrap_or(0), ..Self::default() };
@@ -55,7 +55,7 @@ impl Load {
                 .is_none_or(|(above, side)| self.pictures <= above / share || self.side <= side)
     }
 
-    /// Returns why this part alone can't be sent, where it can't.
+    /// Returns why this part alone can't be sent, if so.
     pub(crate) fn excess(&self, limits: &MediaLimits) -> Option<String> {
         let (what, own) = match (self.pictures, self.documents) {
             (1, _) => ("a picture", limits.picture_bytes),

@@ -5,7 +5,7 @@ use super::name::Name;
 use super::row::{Ends, Format, Opens, Row};
 
 impl Row {
-    /// Returns the same row as this model of the provider needs it.
+    /// Returns the row with the rules for this model.
     pub(super) fn for_model(mut self, model: &str) -> Self {
         if version("gemini", model).is_some_and(|version| version < (3, 0)) {
             self.signed_calls = false;
@@ -16,7 +16,7 @@ impl Row {
         {
             // "Per part media resolution is not supported for this Model."
             self.detail = version >= (3, 0);
-            // "Invalid or unsupported file uri", of Google's own API; a row of your own says it
+            // "Invalid or unsupported file uri", of Google's own API; a custom row sets this
             // itself.
             self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();
         }
@@ -28,15 +28,15 @@ impl Row {
                 self.opens = Opens::WithMessage;
             }
         }
-        // It does not think.
+        // This model does not think.
         self.forced_calls |= self.name() == "deepseek" && model == "deepseek-chat";
         self.model = Name::of_model(model);
         self
     }
 }
 
-/// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
-/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no
+/// Returns the version in the name of a model of this family: `claude-opus-4-8` is (4, 8),
+/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is not a
 /// version.
 pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
     let at = model.rfind(family)?;

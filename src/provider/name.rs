@@ -7,7 +7,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// A short name, held in place so that a row stays plain data that is copied: of a provider, or,
+/// A short name, stored inline so that a row stays plain data that can be copied: of a provider or,
 /// with more room, of a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Name<const ROOM: usize = 31> {
@@ -16,7 +16,7 @@ pub(super) struct Name<const ROOM: usize = 31> {
 }
 
 impl<const ROOM: usize> Name<ROOM> {
-    /// Returns the name of a row that is written here, or one that was found to be a name.
+    /// Returns a name from this crate's tables, or one that was validated.
     pub(super) const fn known(name: &str) -> Self {
         let text = name.as_bytes();
         let mut bytes = [0; ROOM];
@@ -30,7 +30,6 @@ impl<const ROOM: usize> Name<ROOM> {
         Self { bytes, len }
     }
 
-    /// Returns the name of a model, if there is room for it.
     pub(super) fn of_model(name: &str) -> Option<Self> {
         (name.len() <= ROOM).then(|| Self::known(name))
     }
@@ -42,7 +41,7 @@ impl<const ROOM: usize> Name<ROOM> {
 }
 
 impl Name {
-    /// Returns the name that somebody chose: letters, digits, `_`, `-` and `.`, at most 31.
+    /// Returns a name chosen by the application: letters, digits, `_`, `-` and `.`, at most 31.
     pub(super) fn of(name: &str) -> Result<Self> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         if name.is_empty() || name.len() > 31 || !name.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The origin of an answer, and what of a message a provider is sent.
+//! The origin of an answer, and which parts of a message are sent to a provider.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
 
-/// The attribute in which an answer remembers the name of the provider that gave it.
+/// The attribute in which an answer remembers the name of its provider.
 const ORIGIN: &str = "wire:provider";
 
-/// The names under which each format keeps what no other understands: in a part, and among the
-/// attributes of a message.
+/// The names under which each format keeps its private fields: in a part, and among the attributes
+/// of a message.
 const KEPT_UNDER: [(Format, &str, &str); 5] = [
     (Format::OpenAi, "openai", "wire:openai"),
     (Format::Responses, "responses", "wire:responses"),
@@ -20,10 +20,10 @@ const KEPT_UNDER: [(Format, &str, &str); 5] = [
     (Format::Ollama, "ollama", "wire:ollama"),
 ];
 
-/// Fields by which an encoder tells what something is. They are not sent as they are.
+/// Fields with which an encoder marks the kind of something. They are not sent unchanged.
 const STRUCTURE: [&str; 2] = ["type", "format"];
 
-/// Objects within a part or a call, of which the fields are looked at one by one.
+/// Objects within a part or a call whose fields are checked one by one.
 const WITHIN: [&str; 9] = [
     "custom",
     "file",
@@ -36,12 +36,12 @@ const WITHIN: [&str; 9] = [
     "input_audio",
 ];
 
-/// Returns the answer with the name of the provider that gave it, where it holds anything private.
+/// Returns the answer with the name of its provider, if it contains anything private.
 pub(crate) fn remember_origin(message: AiMessage, row: &Row) -> AiMessage {
     if is_private(&message) { message.with_attribute(ORIGIN, row.name()) } else { message }
 }
 
-/// Returns whether an answer holds anything that not every provider understands.
+/// Returns whether an answer contains anything that not every provider understands.
 pub(crate) fn is_private(message: &AiMessage) -> bool {
     has_private_keys(message.attributes()) || message.parts().iter().any(holds_private)
 }
@@ -64,12 +64,11 @@ pub(crate) fn remember_origins(messages: &mut [Message], row: &Row) {
     }
 }
 
-/// Returns whether a user sent or a tool gave a file by the id that only one provider knows.
+/// Returns whether a user message or a tool result has a file with a provider's id.
 fn holds_file_id(message: &Message) -> bool {
     message.content().is_some() && message.media().any(|it| matches!(it.source, Source::FileId(_)))
 }
 
-/// Marks an answer as that of the provider of this name.
 pub(crate) fn given_by(message: AiMessage, origin: &str) -> AiMessage {
     message.with_attribute(ORIGIN, origin)
 }
@@ -78,12 +77,12 @@ pub(crate) fn origin(message: &AiMessage) -> Option<&str> {
     message.attributes().get(ORIGIN)?.as_str()
 }
 
-/// Returns the name of the provider that a message was read from, where it remembers that.
+/// Returns the name of the provider that a message was read from, if it is known.
 pub(crate) fn origin_of(message: &Message) -> Option<&str> {
     attributes(message).get(ORIGIN)?.as_str()
 }
 
-/// Returns what a message keeps beside its content.
+/// Returns the fields of a message outside its content.
 pub(crate) fn attributes(message: &Message) -> &Attributes {
     match message {
         Message::System(m) => m.attributes(),
@@ -107,13 +106,12 @@ fn holds_private(part: &AiPart) -> bool {
     }
 }
 
-/// Decides which private parts of a message go back to a provider.
 struct PrivateFilter<'a> {
     row: &'a Row,
-    /// True if it is from the provider itself, or one of its family.
+    /// True if the message is from this provider or its family.
     own: bool,
     mark: &'static str,
-    /// The attribute under which fields beside the content are kept.
+    /// The attribute with the fields outside the content.
     beside: &'static str,
 }
 
@@ -133,7 +131,7 @@ impl<'a> PrivateFilter<'a> {
         self.own && self.row.private.takes(name)
     }
 
-    /// Returns the fields that are left of these; `None` if all are.
+    /// Returns the fields that remain; `None` if all do.
     fn fields(&self, fields: &Attributes) -> Option<Attributes> {
         if self.all() {
             return None;
@@ -143,7 +141,7 @@ impl<'a> PrivateFilter<'a> {
         for (key, value) in fields {
             let is_kept = STRUCTURE.contains(&key.as_str())
                 || self.field(key)
-                || value.is_null() // Gemini's: the id was made up
+                || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
             if is_kept {
                 left.insert(key.clone(), value.clone());
@@ -165,7 +163,7 @@ impl<'a> PrivateFilter<'a> {
         changed.then_some(left)
     }
 
-    /// Returns all these fields with what is left of those under this key; `None` if nothing
+    /// Returns all these fields with only the remaining ones under this key; `None` if nothing
     /// changes.
     fn under(&self, key: &str, all: &Attributes) -> Option<Attributes> {
         if all.is_empty() {
@@ -181,8 +179,8 @@ impl<'a> PrivateFilter<'a> {
         Some(all)
     }
 
-    /// Returns what is left of a part of a user's message or a result; `None` if nothing
-    /// changes. But for its fields, it is the application's own.
+    /// Returns what remains of a part of a user message or a result; `None` if nothing changes.
+    /// Apart from its fields, such a part is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
             Part::Text(text) => {
@@ -201,8 +199,8 @@ impl<'a> PrivateFilter<'a> {
         }
     }
 
-    /// Returns what is left of a message, but for what stands beside its content, and the places
-    /// of the parts that are left of an answer; `None` if nothing changes.
+    /// Returns what remains of a message, without the fields outside its content, and the indexes
+    /// of the remaining parts of an answer; `None` if nothing changes.
     fn message(&self, message: &Message) -> Option<(Message, Option<Vec<usize>>)> {
         match message {
             Message::Ai(ai) => {
@@ -227,7 +225,7 @@ impl<'a> PrivateFilter<'a> {
                 Said::Changed(part) => part,
                 Said::LeftOut => return None,
             };
-            // An answer holds no bare text that is empty.
+            // An answer does not contain an empty plain text.
             let is_empty = left.as_bare_text().is_some_and(str::is_empty);
             (!is_empty).then_some((left, i))
         });
@@ -238,7 +236,7 @@ impl<'a> PrivateFilter<'a> {
     fn said(&self, part: &AiPart) -> Said {
         match part {
             AiPart::Content(part) if self.leaves_out(part) => Said::LeftOut,
-            // A text of another provider's that was but a signature.
+            // Another provider's text that only carried a signature.
             AiPart::Content(Part::Text(TextPart { text, extra }))
                 if text.is_empty() && !extra.contains_key(self.mark) =>
             {
@@ -254,7 +252,7 @@ impl<'a> PrivateFilter<'a> {
                 let kept = media.extra.get("openai").and_then(|kept| kept.get("transcript"));
                 match kept.and_then(Value::as_str) {
                     Some(text) => Said::Changed(text.into()),
-                    // Of an id that only another one knows, nothing is left.
+                    // Without an id that only another provider knows, nothing is left.
                     None if self.own && self.is_said(part, media) => Said::AsItIs,
                     None => Said::LeftOut,
                 }
@@ -297,7 +295,7 @@ impl<'a> PrivateFilter<'a> {
         if self.row.format != Format::OpenAi {
             return Said::AsItIs;
         }
-        // Mistral's, among what is said.
+        // Mistral's reasoning within the content.
         let is_block = kept.contains_key("type");
         if is_block && !self.field("thinking") {
             let text = Reasoning::new(thought.text.as_str());
@@ -321,23 +319,23 @@ impl<'a> PrivateFilter<'a> {
         }
     }
 
-    /// Returns whether a part is the provider's compaction, and one that holds something.
+    /// Returns whether a part is the provider's compaction, and not empty.
     fn is_compaction(&self, part: &AiPart) -> bool {
         let AiPart::Content(Part::Other(other)) = part else { return false };
         let Some(kept) = other.fields().get(self.mark) else { return false };
-        let item = kept.get("item").unwrap_or(kept); // Responses keeps it as an item
+        let item = kept.get("item").unwrap_or(kept); // Responses keeps the whole item
         let text = |key: &str| item.get(key)?.as_str();
         let holds = |key: &str| text(key).is_some_and(|text| !text.is_empty());
         text("type") == Some("compaction") && (holds("encrypted_content") || holds("content"))
     }
 
-    /// Returns whether media may stand in an answer. Where not, they are left out of it: a
-    /// placeholder would be what the model has said.
+    /// Returns whether an answer may contain these media. If not, they are left out of it: a
+    /// placeholder would look like the model's own words.
     fn is_said(&self, part: &Part, media: &Media) -> bool {
         match (self.row.format, &media.source) {
             (Format::Gemini, Source::FileId(_)) => self.own,
             (Format::Gemini, _) => true,
-            // One that its model made.
+            // A picture that the provider's model made.
             (Format::Responses, Source::Base64(_) | Source::Reference(_)) => {
                 self.own
                     && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
@@ -347,7 +345,7 @@ impl<'a> PrivateFilter<'a> {
         }
     }
 
-    /// Returns whether a part of an answer is another provider's own: a search, a hosted call.
+    /// Returns whether a part of an answer is private to another provider: a search, a hosted call.
     fn leaves_out(&self, part: &Part) -> bool {
         let Part::Other(other) = part else { return false };
         if other.kind() != self.mark {
@@ -358,16 +356,16 @@ impl<'a> PrivateFilter<'a> {
     }
 }
 
-/// The fate of a part of an answer.
+/// What happens to a part of an answer.
 enum Said {
     AsItIs,
     Changed(AiPart),
     LeftOut,
 }
 
-/// Returns the message as a provider is sent it, without what it does not take back, and the places
-/// of the parts that are left of an answer, if not all are; `None` if nothing is to be left
-/// out.
+/// Returns the message as it is sent to a provider, without what the provider does not take back,
+/// and the indexes of the remaining parts of an answer, if some are missing; `None` if nothing is
+/// left out.
 pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
     if !may_be_private(message) {
         return None;
@@ -385,8 +383,8 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<
     Some((copy, places))
 }
 
-/// Returns whether an answer holds the provider's own compaction of all that was said before. One
-/// that failed is empty, and stands for nothing.
+/// Returns whether an answer contains the provider's own compaction of everything before it. A
+/// failed compaction is empty, and stands for nothing.
 pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
     let Message::Ai(ai) = message else { return false };
     if !row.compacts || ai.parts().is_empty() {
@@ -397,15 +395,14 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
     taken.all() && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
 
-/// Returns the answer without the provider's own compaction; `None` if it holds none.
 pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
     let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
     let taken = PrivateFilter::of(origin(ai), row);
     ai.without(|part| taken.is_compaction(part))
 }
 
-/// Returns whether the message holds anything that only one provider could understand: nearly none
-/// do, and it is asked of each message that is sent.
+/// Returns whether the message contains anything that only one provider could understand. This is a
+/// fast check, since nearly no message does, and it runs for each message that is sent.
 #[inline]
 pub(crate) fn may_be_private(message: &Message) -> bool {
     match message {
@@ -417,14 +414,15 @@ pub(crate) fn may_be_private(message: &Message) -> bool {
     }
 }
 
-/// Returns whether every provider takes a part of an answer: it holds nothing private, and is no
-/// media, for which some formats have no place there.
+/// Returns whether every provider takes a part of an answer: it has nothing private, and is not
+/// media, which some formats have no place for there.
 fn is_common(part: &AiPart) -> bool {
     let media = part.as_content().and_then(Part::as_media);
     media.is_none() && !holds_private(part)
 }
 
-/// Returns the answer without the parts that are another provider's own; `None` if it has none.
+/// Returns the answer without the parts that are private to another provider; `None` if it has
+/// none.
 pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessage> {
     if ai.parts().is_empty() {
         return None;

@@ -1,27 +1,26 @@
-//! The fields that only one provider understands: those that a provider takes back, and the
-//! providers from whose answers it does.
+//! Private fields: which of them a provider takes back, and from whose answers.
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
 use super::Provider;
 
-/// The private fields that a provider takes back, and the providers from whose answers it takes
-/// them besides its own.
+/// The private fields that a provider takes back, and the other providers from whose answers it
+/// takes them.
 ///
-/// A conversation outlives the model that began it, and what one provider sent is a 400 at another.
-/// So a private field goes back to the one that sent it and to its family, if its row says that it
-/// is wanted; a field that no row lists goes to nobody.
+/// A conversation may outlive its first model, and one provider's field is a 400 at another. So a
+/// private field is sent back to the provider that sent it and to its family, if its row lists the
+/// field; a field that no row lists is never sent.
 ///
 /// ```
 /// use memory_prompt::Provider;
 /// use memory_prompt::provider::{PrivateField, PrivateFields, Row};
 ///
-/// // A gateway that wants its own `trace` back, and Anthropic's thinking where it came from there.
+/// // A gateway that takes its own `trace` back, and Anthropic's thinking if it came from there.
 /// let mut row = Row::like(Provider::Anthropic, "our-gateway")?;
 /// row.private = PrivateFields::ALL.from(Provider::Anthropic);
 ///
-/// // A proxy that checks each field, and takes two of them.
+/// // A proxy that validates each field, and takes two of them.
 /// let mut row = Row::like(Provider::OpenAiCompatible, "our-proxy")?;
 /// row.private =
 ///     PrivateFields::NONE.with(PrivateField::Prefix).with(PrivateField::CacheControl);
@@ -29,26 +28,24 @@ use super::Provider;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PrivateFields {
-    /// All of them.
     all: bool,
-    /// Those of [`PrivateField`], by bit.
+    /// The listed [`PrivateField`]s, by bit.
     listed: u16,
-    /// Those of [`Provider::NAMED`], by bit.
+    /// The other providers, by their bit in [`Provider::NAMED`].
     from: u32,
 }
 
-/// A private field that a row may list. For a server whose fields are not among these there is
-/// [`PrivateFields::ALL`].
+/// A private field that a row may list. For a server with other fields, use [`PrivateFields::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrivateField {
-    /// `audio`, of OpenAI: what the model spoke, by id.
+    /// `audio`, of OpenAI: the id of the model's speech.
     Audio,
-    /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic.
+    /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic's.
     CacheControl,
-    /// `extra_content`: Google's thought signatures where it speaks OpenAI's format.
+    /// `extra_content`: Google's thought signatures in OpenAI's format.
     ExtraContent,
-    /// `prefix`, of Mistral and `DeepSeek`: the answer goes on where this one stops.
+    /// `prefix`, of Mistral and `DeepSeek`: the model continues this answer.
     Prefix,
     /// `prompt_cache_breakpoint`, of OpenAI.
     PromptCacheBreakpoint,
@@ -56,13 +53,13 @@ pub enum PrivateField {
     ProviderSpecificFields,
     /// `reasoning_details`, of OpenRouter.
     ReasoningDetails,
-    /// `thinking`, of Mistral: reasoning among what is said.
+    /// `thinking`, of Mistral: reasoning within the content.
     Thinking,
-    /// `thinking_blocks`, of `LiteLLM`: Claude's thoughts, signed.
+    /// `thinking_blocks`, of `LiteLLM`: Claude's signed thoughts.
     ThinkingBlocks,
 }
 
-/// The fields that a row may list, by the name that they have on the wire.
+/// The fields that a row may list, by their names on the wire.
 const LISTED: [(&str, PrivateField); 9] = [
     ("audio", PrivateField::Audio),
     ("cache_control", PrivateField::CacheControl),
@@ -79,7 +76,7 @@ impl PrivateFields {
     /// No field.
     pub const NONE: Self = Self { all: false, listed: 0, from: 0 };
 
-    /// All fields, whatever they are called.
+    /// All fields, under any name.
     pub const ALL: Self = Self { all: true, listed: 0, from: 0 };
 
     /// Returns the same fields and one more.
@@ -91,9 +88,9 @@ impl PrivateFields {
 
     /// Returns the same fields, taken from this provider's answers too.
     ///
-    /// It is one with a variant of its own. [`Provider::Custom`] changes nothing, and so does one
-    /// that [`Provider::model`] returned: name the provider without its model. (The answers of a
-    /// provider's models are that provider's.)
+    /// The provider must have a variant of its own. [`Provider::Custom`] changes nothing, and
+    /// neither does the result of [`Provider::model`]: name the provider without its model. (The
+    /// answers of a provider's models are that provider's.)
     #[must_use]
     pub const fn from(mut self, provider: Provider) -> Self {
         if let Some(index) = provider.index() {
@@ -102,17 +99,15 @@ impl PrivateFields {
         self
     }
 
-    /// Returns whether a field of this name is taken back.
     pub(crate) fn takes(self, name: &str) -> bool {
         self.all || field(name).is_some_and(|field| self.lists(field))
     }
 
-    /// Returns whether everything is taken back.
     pub(crate) const fn takes_all(self) -> bool {
         self.all
     }
 
-    /// Returns whether fields of an answer of the provider of this name are taken.
+    /// Returns whether fields from answers of the provider with this name are taken.
     pub(super) fn takes_from(self, origin: &str) -> bool {
         let index = Provider::of_name(origin).and_then(Provider::index);
         index.is_some_and(|index| self.from & (1 << index) != 0)
@@ -123,7 +118,6 @@ impl PrivateFields {
     }
 }
 
-/// Returns the field of this name.
 fn field(name: &str) -> Option<PrivateField> {
     LISTED.iter().find(|(listed, _)| *listed == name).map(|(_, field)| *field)
 }
@@ -156,7 +150,7 @@ impl<'de> Deserialize<'de> for PrivateFields {
     }
 }
 
-/// Private fields as they are written in settings, by their names.
+/// The serialised form of private fields, by their names.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "PrivateFields", deny_unknown_fields)]
 struct Written {

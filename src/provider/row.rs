@@ -8,11 +8,11 @@ use super::name::Name;
 use super::private::PrivateFields;
 use crate::error::Result;
 
-/// A provider as data: the format that it speaks, what it refuses, and what it wants to be sent.
+/// A provider as data: its format, what it refuses, and what it wants to get.
 ///
-/// Begin with the row of the provider that yours resembles, change what differs, and name it with
-/// [`Provider::custom`]. As JSON it is an object with the names of these fields. All but `name`
-/// and `format` may be missing, and are those of [`Provider::OpenAiCompatible`] then.
+/// Begin with the row of a similar provider, change the differences, and use it with
+/// [`Provider::custom`]. As JSON, it is an object with the names of these fields. All fields except
+/// `name` and `format` may be missing; their default is that of [`Provider::OpenAiCompatible`].
 ///
 /// ```
 /// use memory_prompt::Provider;
@@ -34,56 +34,56 @@ use crate::error::Result;
 #[non_exhaustive]
 pub struct Row {
     pub(super) name: Name,
-    /// The model, where one was [named](Provider::model).
+    /// The model, if one was [named](Provider::model).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<Name<95>>,
-    /// The shape of its requests and answers.
+    /// The format of its requests and answers.
     pub format: Format,
-    /// The beginning that a prompt needs.
+    /// How a prompt must begin.
     #[serde(default)]
     pub opens: Opens,
-    /// The end that a prompt needs.
+    /// How a prompt must end.
     #[serde(default)]
     pub ends: Ends,
-    /// The texts that count as blank and are refused.
+    /// Which texts count as blank and are refused.
     #[serde(default)]
     pub blank: Blank,
-    /// True if user and model must alternate: no two neighbours of one side, no user behind a
-    /// tool result.
+    /// True if user and model must alternate: no two neighbours of one side, and no user message
+    /// behind a tool result.
     #[serde(default)]
     pub alternates: bool,
-    /// True if an answer may end in reasoning, with nothing said or called behind it.
+    /// True if an answer may end in reasoning, without a text or call behind it.
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,
     /// The form of call ids.
     #[serde(default)]
     pub ids: Ids,
-    /// True if neighbouring answers with calls are one answer with all their calls.
+    /// True if neighbouring answers with calls count as one answer with all their calls.
     #[serde(default)]
     pub joins_calls: bool,
-    /// True if an answer may hold several calls. Where not, each goes with its result as an
+    /// True if an answer may have several calls. If false, each call is sent with its result as an
     /// answer of its own.
     #[serde(default = "yes")]
     pub parallel_calls: bool,
-    /// True if there is a system message. Where not, its text goes in front of the first user
-    /// message.
+    /// True if there are system messages. If false, the text of the system message is put in front
+    /// of the first user message.
     #[serde(default = "yes")]
     pub system: bool,
-    /// True if a system message may stand among the others: OpenAI, Azure, xAI and Ollama say
-    /// so. If nobody does it is false, as for a server that runs the model's own chat template:
-    /// many of those answer 400 ("System message must be at the beginning"). A model whose template
-    /// takes it gets a row of its own.
+    /// True if a system message may be among the other messages: OpenAI, Azure, xAI and Ollama
+    /// document this. For all others it is false, also for a server that runs the model's own chat
+    /// template: many of those answer 400 ("System message must be at the beginning"). For a model
+    /// whose template takes it, use a row of your own.
     ///
-    /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but
-    /// each of them has to stand directly behind a user message or tool results, before an answer
-    /// or at the end, and beside no other: an application that appends them there sets this in a
-    /// row [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8; older models
-    /// answer 400, and by public notes of the client's users Sonnet 5 does not take them either.)
-    /// It is no default for such models because the composer does not keep these places: it moves
-    /// no system message, and a window, a pin or a late result may part one from the message that
-    /// it follows.
+    /// It is false for Anthropic. Claude Opus 4.8, and most later models, take late system
+    /// messages, but each must be directly behind a user message or tool results, before an answer
+    /// or at the end, and not next to another one. An application that appends them only there sets
+    /// this in a row [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8;
+    /// older models answer 400, and according to public notes of the client's users, Sonnet 5 does
+    /// not take them either.) It is not the default for such models because the composer does not
+    /// guarantee these places: it moves no system message, and a window, a pin or a late result may
+    /// separate one from the message that it follows.
     ///
-    /// Where [`system`](Self::system) is false, this says nothing.
+    /// If [`system`](Self::system) is false, this has no effect.
     ///
     /// ```
     /// use memory_prompt::provider::Row;
@@ -109,15 +109,15 @@ pub struct Row {
     /// ```
     #[serde(default)]
     pub late_system: bool,
-    /// True if the server reads the arguments of earlier calls again, and fails on those that
-    /// are no JSON object: the model was cut off within them.
+    /// True if the server parses the arguments of earlier calls, and fails on those that are not a
+    /// JSON object because the model was cut off within them.
     #[serde(default)]
     pub parses_arguments: bool,
-    /// True if a message may carry the name of who speaks.
+    /// True if a message may carry the speaker's name.
     #[serde(default = "yes")]
     pub names: bool,
-    /// True if an answer may hold what the model refused as a block of its own. Where not, it is
-    /// a text like others.
+    /// True if a refusal of the model may be a block of its own in an answer. If false, it is a
+    /// text like others.
     #[serde(default)]
     pub refusals: bool,
     /// The images that a user may send as data.
@@ -151,7 +151,7 @@ pub struct Row {
     /// stands in `extra_content`, as Google's server has it.
     #[serde(default)]
     pub signed_calls: bool,
-    /// The names that a tool may have.
+    /// Which names a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,
     /// True if the schema of a tool's parameters may be a choice of others at its root: `oneOf`,
@@ -161,44 +161,45 @@ pub struct Row {
     /// True if the system message is called `developer`.
     #[serde(default)]
     pub developer: bool,
-    /// The field in which a server of OpenAI's format takes reasoning back; none if it takes
+    /// The field in which a server of OpenAI's format takes reasoning back; `None` if it takes
     /// none.
     #[serde(default)]
     pub reasoning: Option<ReasoningField>,
     /// True if content is always a string, never a list of texts.
     #[serde(default)]
     pub flat_text: bool,
-    /// True if nothing may be said beside calls.
+    /// True if an answer with calls must not have text.
     #[serde(default)]
     pub calls_alone: bool,
-    /// True if a request may demand a call. Where not, a
-    /// [choice](crate::wire::ToolChoice::Required) that does is an error: DeepSeek's models refuse
-    /// it while they think, which they do unless a request turns it off.
+    /// True if a request may demand a call. If false, a [choice](crate::wire::ToolChoice::Required)
+    /// that demands one is an error: DeepSeek's models refuse it while they think, which they do
+    /// unless a request turns it off.
     #[serde(default = "yes")]
     pub forced_calls: bool,
-    /// The field in which a server of OpenAI's format takes the most tokens of an answer. The other
-    /// formats have one name for it.
+    /// The name of the limit of answer tokens on a server of OpenAI's format. Each other format has
+    /// only one name for it.
     #[serde(default)]
     pub max_tokens: MaxTokens,
-    /// True if a stream of OpenAI's format tells its usage only if it is asked to. Where not, it
-    /// tells it in any case, or refuses to be asked.
+    /// True if a stream of OpenAI's format reports its usage only on request. If false, it always
+    /// does, or refuses the request.
     #[serde(default = "yes")]
     pub asks_for_usage: bool,
-    /// True if a stream of OpenAI's format may end in `[DONE]` without a word for why the answer
+    /// True if a stream of OpenAI's format may end in `[DONE]` without a reason why the answer
     /// stops.
     #[serde(default)]
     pub ends_in_done: bool,
-    /// What of a request stands in its URL, and not in its body. Gemini's format has the model and
-    /// the stream there in any case.
+    /// Which parts of a request are in its URL instead of its body. In Gemini's format, the model
+    /// and the stream always are.
     #[serde(default)]
     pub in_url: InUrl,
-    /// True if a server of OpenAI's format takes cache marks. Where not, texts of an answer or a
-    /// result with nothing beside them are one string: many a server takes no list there.
+    /// True if a server of OpenAI's format takes cache marks. If false, several texts of an answer
+    /// or a result without other fields are joined into one string, since many servers take no list
+    /// there.
     #[serde(default)]
     pub cache_marks: bool,
     /// True if the server compacts a long conversation by itself: an answer of it or its family
-    /// that holds an item (a block) of type `compaction` stands for everything before it, which is
-    /// then not sent to it. Where not, such an item is one like others.
+    /// with an item (a block) of type `compaction` then stands for everything before it, which is
+    /// not sent to it. If false, such an item is like any other.
     #[serde(default)]
     pub compacts: bool,
     /// The private fields that it takes back.
@@ -207,7 +208,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the row of another provider under a name of its own, to be changed.
+    /// Returns another provider's row under a new name, to be changed.
     ///
     /// # Errors
     ///
@@ -222,19 +223,19 @@ impl Row {
         self.name.as_str()
     }
 
-    /// Returns the name of the model, where one was [named](Provider::model).
+    /// Returns the name of the model, if one was [named](Provider::model).
     pub fn model(&self) -> Option<&str> {
         self.model.as_ref().map(Name::as_str)
     }
 
-    /// Returns whether a system message may stand behind others.
+    /// Returns whether a system message may come behind others.
     pub(crate) fn takes_late_system(&self) -> bool {
         self.system && self.late_system
     }
 
-    /// Returns whether private fields of an answer that the provider of this name gave are taken.
-    /// `None` is an answer that an older version stored without its origin: it may be anybody's,
-    /// and is taken.
+    /// Returns whether private fields are taken from answers of the provider with this name. `None`
+    /// is an answer that an older version stored without its origin: it may be any provider's, and
+    /// is taken.
     pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
         origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
     }
@@ -244,7 +245,7 @@ fn yes() -> bool {
     true
 }
 
-/// The shape of a provider's requests and answers: a module of [`wire`](crate::wire).
+/// The format of a provider's requests and answers: a module of [`wire`](crate::wire).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -262,31 +263,31 @@ pub enum Format {
     Ollama,
 }
 
-/// The beginning that a prompt needs.
+/// How a prompt must begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {
-    /// Any message; a prompt may also be empty.
+    /// With any message; a prompt may also be empty.
     Freely,
-    /// Any message, and at least one: a system message alone will do.
+    /// With any message, and there must be one: a system message alone is enough.
     #[default]
     WithAny,
-    /// Any message beside the system message.
+    /// With any message besides the system message.
     WithMessage,
-    /// The user's message, behind the system message.
+    /// With a user message, behind the system message.
     WithUser,
 }
 
-/// The end that a prompt needs.
+/// How a prompt must end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ends {
-    /// Anything.
+    /// In any way.
     #[default]
     Freely,
-    /// Anything; an answer, which the model continues, without white space at its end.
+    /// In any way; if in an answer, which the model continues, without white space at its end.
     Trimmed,
-    /// A message of the user or a tool: an answer is not continued, but refused.
+    /// With a message of the user or a tool: an answer is refused instead of continued.
     WithoutAnswer,
 }
 
@@ -307,7 +308,7 @@ pub enum Blank {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ids {
-    /// Whatever they are.
+    /// Any id.
     Any,
     /// Not empty, and distinct within one message.
     #[default]
@@ -322,23 +323,23 @@ pub enum Ids {
     Nine,
 }
 
-/// The part of a request that stands in its URL.
+/// Which parts of a request are in its URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum InUrl {
-    /// Nothing: all of it stands in the body.
+    /// Nothing: everything is in the body.
     #[default]
     Nothing,
-    /// The model, as Vertex AI has it for Claude: the body names Vertex's version of the API.
+    /// The model, as on Vertex AI for Claude: the body names Vertex's version of the API.
     Model,
-    /// The model and whether it streams, as Amazon Bedrock has it for Claude: the body names
-    /// Bedrock's version of the API.
+    /// The model and whether it streams, as on Amazon Bedrock for Claude: the body names Bedrock's
+    /// version of the API.
     ModelAndStream,
 }
 
 impl InUrl {
-    /// Returns the version of Anthropic's API that the body names.
+    /// Returns the version of Anthropic's API for the body.
     pub(crate) fn anthropic_version(self) -> Option<&'static str> {
         match self {
             Self::Nothing => None,
@@ -348,7 +349,7 @@ impl InUrl {
     }
 }
 
-/// The names that a tool may have.
+/// Which names a tool may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -360,14 +361,14 @@ pub enum ToolNames {
     AtMost64,
     /// 1 to 128 letters, digits, `_` and `-`.
     AtMost128,
-    /// 1 to 64 letters, digits, `_`, `-`, `.` and `:`, of which the first is a letter or `_`.
+    /// 1 to 64 letters, digits, `_`, `-`, `.` and `:`; the first is a letter or `_`.
     Dotted,
-    /// Those that both [`AtMost64`](Self::AtMost64) and [`Dotted`](Self::Dotted) allow.
+    /// Names that both [`AtMost64`](Self::AtMost64) and [`Dotted`](Self::Dotted) allow.
     Letter,
 }
 
 impl ToolNames {
-    /// Returns whether a tool may be called this.
+    /// Returns whether a tool may have this name.
     ///
     /// ```
     /// use memory_prompt::provider::ToolNames;
@@ -387,7 +388,7 @@ impl ToolNames {
             && (!wants_letter || name.as_bytes().first().is_some_and(begins))
     }
 
-    /// Returns whether this byte may stand in a name, behind its first.
+    /// Returns whether this byte may occur in a name, after the first byte.
     pub(crate) fn takes(self, b: u8) -> bool {
         let is_dotted = self == Self::Dotted && matches!(b, b'.' | b':');
         b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-') || is_dotted
@@ -408,7 +409,7 @@ pub enum Images {
     Never,
 }
 
-/// The shape of files in OpenAI's format.
+/// The form of files in OpenAI's format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
@@ -426,11 +427,11 @@ pub enum Files {
     Never,
 }
 
-/// The name that a server of OpenAI's format has for the most tokens of an answer.
+/// The name of the limit of answer tokens on a server of OpenAI's format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokens {
-    /// `max_tokens`: nearly all.
+    /// `max_tokens`: nearly all servers.
     #[default]
     MaxTokens,
     /// `max_completion_tokens`: OpenAI, whose reasoning models refuse the older name.
@@ -446,7 +447,7 @@ impl MaxTokens {
     }
 }
 
-/// The name that a server of OpenAI's format has for the model's reasoning.
+/// The name of the model's reasoning on a server of OpenAI's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningField {

@@ -32,12 +32,12 @@ pub(super) enum Taken {
     Closed,
     /// The same, with all properties required: OpenAI's strict mode.
     AllRequired,
-    /// The keywords that Gemini's reference lists. What it does not list only narrows what is
-    /// allowed, so it is told in words.
+    /// The keywords that Gemini's reference lists. Other keywords only narrow what is allowed, so
+    /// they are moved into the description.
     Listed,
 }
 
-/// A view of a tool's schema that a provider takes.
+/// A view of a tool's schema in the form that a provider takes.
 pub(super) struct Schema<'a> {
     pub(super) tool: &'a Tool,
     pub(super) taken: Taken,
@@ -53,7 +53,7 @@ impl Serialize for Schema<'_> {
         if self.taken == Taken::Closed && limits::is_recursive(&plain) {
             return Err(S::Error::custom("tools: a strict schema can't refer to itself"));
         }
-        // Every provider refuses parameters that are not said to be an object.
+        // Every provider refuses parameters whose type is not an object.
         if fields.contains_key("type") && !has_type(fields, "object") {
             return Err(S::Error::custom("tools: parameters can't be anything but an object"));
         }
@@ -62,7 +62,7 @@ impl Serialize for Schema<'_> {
             map.serialize_entry("type", "object")?;
         }
         Keywords { fields, taken: self.taken, at: SchemaPath::Root }.write(&mut map)?;
-        // "object schema missing properties", where a tool takes nothing.
+        // "object schema missing properties", if a tool has no parameters.
         if !fields.contains_key("properties") {
             map.serialize_entry("properties", &Empty {})?;
         }
@@ -78,13 +78,13 @@ impl Taken {
         matches!(self, Self::Closed | Self::AllRequired)
     }
 
-    /// Returns whether an `allOf` is written as one schema.
+    /// Returns whether each `allOf` is merged into one schema.
     fn merges(self) -> bool {
         matches!(self, Self::Closed | Self::Listed)
     }
 
-    /// Returns whether a provider has no place for what this keyword demands, so that it is told to
-    /// the model in words.
+    /// Returns whether a provider has no place for this keyword, so that its demand is moved into
+    /// the description.
     fn tells(self, keyword: &str, value: &Value) -> bool {
         let is_one_of = |known: &[&str]| value.as_str().is_some_and(|it| known.contains(&it));
         match (self, keyword) {
@@ -99,11 +99,11 @@ impl Taken {
     }
 }
 
-/// The description of a schema, with what it demands behind it: `{minimum: 0, maximum: 9}`.
+/// The description of a schema, followed by its moved demands: `{minimum: 0, maximum: 9}`.
 struct Told<'a> {
     fields: &'a Attributes,
     taken: Taken,
-    /// Gemini takes nothing beside a reference.
+    /// Gemini takes nothing next to a reference.
     beside_reference: bool,
 }
 
@@ -134,7 +134,6 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// A schema within a schema.
 struct Inner<'a> {
     schema: &'a Value,
     taken: Taken,
@@ -161,7 +160,6 @@ impl Serialize for Inner<'_> {
     }
 }
 
-/// The keywords of a schema.
 struct Keywords<'a> {
     fields: &'a Attributes,
     taken: Taken,
@@ -192,7 +190,7 @@ impl Keywords<'_> {
         if let Some(to) = fields.get("$ref") {
             return self.write_reference(map, to);
         }
-        // They would be written under one name.
+        // Both would be written under one name.
         let (one, other) =
             if taken == Taken::Listed { ("$defs", "definitions") } else { ("anyOf", "oneOf") };
         if fields.contains_key(one) && fields.contains_key(other) {
@@ -207,7 +205,7 @@ impl Keywords<'_> {
             match (keyword.as_str(), value) {
                 ("description", _) if !told.is_empty() => {}
                 (keyword, value) if taken.tells(keyword, value) => {}
-                // It is written as one, and says more.
+                // `const` is written as an `enum` too, and is narrower.
                 ("enum", _) if taken == Taken::Listed && fields.contains_key("const") => {}
                 ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
                 ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
@@ -220,8 +218,8 @@ impl Keywords<'_> {
         if is_closed { self.close(map) } else { Ok(()) }
     }
 
-    /// Writes what a strict mode wants of an object: that it has no further properties, and for
-    /// OpenAI's that all are required.
+    /// Writes what a strict mode demands of an object: no further properties, and for OpenAI all of
+    /// them required.
     fn close<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let (fields, properties) = (self.fields, self.fields.get("properties"));
         let is_open = match fields.get("additionalProperties") {
@@ -229,7 +227,7 @@ impl Keywords<'_> {
             further => further == Some(&Value::Bool(true)),
         };
         if is_open {
-            // It would become one that has none at all.
+            // It would become an object without any properties.
             return Err(self.refused(OPEN));
         }
         if properties.is_none() && !self.is_root() {
@@ -246,8 +244,8 @@ impl Keywords<'_> {
         }
     }
 
-    /// Writes a schema that is another one: nothing may stand beside that, and its description
-    /// stands around it, where Gemini is also told what would narrow it.
+    /// Writes a reference. Nothing may be next to it, so its description is put around it; for
+    /// Gemini this includes narrowing keywords.
     fn write_reference<M: SerializeMap>(&self, map: &mut M, to: &Value) -> Result<(), M::Error> {
         let Self { fields, taken, at } = *self;
         if self.is_root() {
@@ -309,7 +307,7 @@ impl Keywords<'_> {
     }
 }
 
-/// Properties of an object all of which are required: what was not may be `null`.
+/// The properties of an object when all are required: an optional one may be `null`.
 struct Properties<'a> {
     all: &'a Attributes,
     required: &'a [Value],
@@ -333,7 +331,6 @@ impl Serialize for Properties<'_> {
     }
 }
 
-/// A schema, or `null`.
 #[derive(serde::Serialize)]
 struct OrNull<'a> {
     #[serde(rename = "anyOf")]
@@ -345,7 +342,6 @@ struct Null {
     r#type: &'static str,
 }
 
-/// A map or a list of schemas.
 struct Many<'a> {
     of: &'a Value,
     taken: Taken,

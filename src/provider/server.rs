@@ -7,33 +7,32 @@ use super::{Format, Provider};
 /// Sources: the references and clients of the providers, as of 2026.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// The address unless the application names another.
+    /// The address, unless the application sets another.
     pub(crate) base: Option<&'static str>,
-    /// The prefix of the path: of an address that has none of its own, or of any
-    /// (see [`Self::is_versioned`]).
+    /// The version in the path: added to an address without a path, or to any address (see
+    /// [`Self::is_versioned`]).
     pub(crate) version: &'static str,
-    /// True if addresses end in the version, by the custom of its clients; false if they end
-    /// before it.
+    /// True if by convention of its clients addresses include the version; false if the version is
+    /// added to them.
     pub(crate) is_versioned: bool,
     pub(crate) key: KeyHeader,
-    /// The variables of the environment in which a key is looked for, in this order.
+    /// The environment variables with the key, in order of preference.
     pub(crate) keys: &'static [&'static str],
-    /// The same for the address.
+    /// The environment variables with the address.
     pub(crate) bases: &'static [&'static str],
-    /// True if nobody is answered without a key.
+    /// True if requests without a key are refused.
     pub(crate) needs_key: bool,
 }
 
-/// The header in which a key is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyHeader {
     /// `authorization: Bearer ..`
     Bearer,
-    /// The key alone, in a header of this name.
+    /// Only the key, in a header of this name.
     Named(&'static str),
 }
 
-/// A server of OpenAI's format, wherever it is.
+/// A server of OpenAI's format at an unknown address.
 const COMPATIBLE: Server = Server {
     base: None,
     version: "/v1",
@@ -47,12 +46,11 @@ const COMPATIBLE: Server = Server {
 const OPENAI: Server =
     Server { base: Some("https://api.openai.com/v1"), needs_key: true, ..COMPATIBLE };
 
-/// Returns the server at this address, whose key is looked for in variables of its own.
 const fn at(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { base: Some(base), keys, bases: &[], needs_key: true, ..COMPATIBLE }
 }
 
-/// Returns a server that runs on one's own machine as a rule, where nobody needs a key.
+/// Returns a server that usually runs on the user's own machine and needs no key.
 const fn local(base: &'static str, keys: &'static [&'static str]) -> Server {
     Server { needs_key: false, ..at(base, keys) }
 }
@@ -80,11 +78,11 @@ const OLLAMA: Server = Server {
 };
 
 impl Provider {
-    /// Returns the server; `None` if it takes more than a key to be let in.
+    /// Returns the server; `None` if it needs more than a key.
     ///
-    /// A row of the application's own has the server of its format, at an address that it names.
+    /// A custom row has the server of its format, at an address that the application must set.
     pub(crate) fn server(self) -> Option<Server> {
-        // One of its models has its name and a row of its own.
+        // A provider with a named model has the provider's name and a row of its own.
         Some(match Self::of_name(self.row().name()) {
             Some(Self::OpenAi | Self::OpenAiResponses) => OPENAI,
             Some(Self::Azure) => Server {
@@ -129,7 +127,7 @@ impl Provider {
 }
 
 impl Format {
-    /// Returns a server of this format that nobody knows.
+    /// Returns an unknown server of this format.
     fn server(self) -> Server {
         let like = match self {
             Self::OpenAi | Self::Responses => COMPATIBLE,
@@ -140,7 +138,7 @@ impl Format {
         Server { base: None, keys: &[], bases: &[], needs_key: false, ..like }
     }
 
-    /// Returns what stands behind the version, for this model.
+    /// Returns the path after the version, for this model.
     pub(crate) fn path(self, model: &str, stream: bool) -> String {
         match self {
             Self::OpenAi => "/chat/completions".to_owned(),
@@ -155,7 +153,7 @@ impl Format {
     }
 }
 
-/// Writes a name as a part of a URL.
+/// Escapes a name for a URL.
 fn escaped(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! The rows, one a provider.
+//! The rows, one per provider.
 
 use super::Provider;
 use super::media::MediaLimits;
@@ -20,14 +20,14 @@ const fn named(name: &'static str, row: Row) -> Row {
 /// A million bytes, as limits are documented.
 const MB: u32 = 1_000_000;
 
-/// Returns the bytes that a file of this size has as it is sent, in base64.
+/// Returns the size of a file in base64, as it is sent.
 const fn sent(file: u32) -> u32 {
     file / 3 * 4
 }
 
-/// Chat Completions as every server understands it that speaks it at all. A system message that
-/// stands later than first is refused by many a model's template ("System message must be at the
-/// beginning"), so a row says that it is taken only where the provider does.
+/// Chat Completions in the form that every compatible server understands. Many models' templates
+/// refuse a late system message ("System message must be at the beginning"), so a row allows it
+/// only if the provider documents it.
 pub(super) const COMPATIBLE: Row = Row {
     name: Name::known("openai_compatible"),
     model: None,
@@ -70,8 +70,8 @@ pub(super) const COMPATIBLE: Row = Row {
     private: PrivateFields::NONE,
 };
 
-/// "Expected a string with maximum length 40" for the id of a call, by many public reports, of
-/// Azure too.
+/// "Expected a string with maximum length 40" for the id of a call, by many public reports, also of
+/// Azure.
 pub(super) const OPENAI: Row = Row {
     late_system: true,
     ids: Ids::AtMost40,
@@ -128,7 +128,7 @@ pub(super) const ANTHROPIC: Row = Row {
     // "This model does not support assistant message prefill": from Claude 4.6 on.
     ends: Ends::WithoutAnswer,
     blank: Blank::White,
-    alternates: false, // neighbours of one side are joined by the provider
+    alternates: false, // the provider joins neighbours of one side
     ends_in_reasoning: false,
     ids: Ids::Distinct,
     joins_calls: true,
@@ -139,7 +139,7 @@ pub(super) const ANTHROPIC: Row = Row {
     any_root: false,
     // "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
     tool_names: ToolNames::AtMost128,
-    // What stands before a `compaction` block is ignored, whether or not it is sent.
+    // What comes before a `compaction` block is ignored, whether or not it is sent.
     compacts: true,
     images: Images::Any,
     detail: false,
@@ -187,8 +187,8 @@ pub(super) const CLAUDE_ON_VERTEX: Row = Row {
 };
 
 /// A call must follow a user's entry. Answers in a row become one entry, and a later answer may add
-/// a call to the first one: so a user message is put before an answer that comes first, whether or
-/// not it calls.
+/// a call to the first one: so a user message is put before a leading answer, with or without
+/// calls.
 ///
 /// "Function call is missing a `thought_signature`": from Gemini 3 on. "Invalid function name. Must
 /// start with a letter or an underscore.": by many public reports.
@@ -218,9 +218,9 @@ pub(super) const VERTEX: Row = Row {
     ..named("vertex", GEMINI)
 };
 
-/// Google's own server for OpenAI's format: the models are Gemini's, and what it refuses is what
-/// they do. "`GenerateContentRequest.contents`: contents is not specified" where there is a system
-/// message alone; "Function call is missing a `thought_signature`": it is in `extra_content` here.
+/// Google's own server for OpenAI's format: the models are Gemini's, and refuse the same.
+/// "`GenerateContentRequest.contents`: contents is not specified" for a system message alone;
+/// "Function call is missing a `thought_signature`": it is in `extra_content` here.
 pub(super) const GOOGLE_OPENAI: Row = Row {
     opens: Opens::WithUser,
     blank: Blank::Empty,
@@ -233,7 +233,7 @@ pub(super) const GOOGLE_OPENAI: Row = Row {
     ..named("google_openai", COMPATIBLE)
 };
 
-/// `mistral-common` checks each request: another field is refused with 422, `name` for one.
+/// `mistral-common` validates each request: an unknown field, such as `name`, is refused with 422.
 pub(super) const MISTRAL: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
@@ -255,17 +255,17 @@ pub(super) const MISTRAL: Row = Row {
 
 pub(super) const STRICT_TEMPLATE: Row = Row {
     parses_arguments: true,
-    files: Files::Never, // as vLLM and llama.cpp
+    files: Files::Never, // like vLLM and llama.cpp
     asks_for_usage: true,
     private: PrivateFields::NONE,
     media: MediaLimits::NONE,
     ..named("strict_template", MISTRAL)
 };
 
-/// 400 where an answer with calls comes back without its `reasoning_content`. "unknown variant
+/// 400 if an answer with calls comes back without its `reasoning_content`. "unknown variant
 /// `image_url`, expected `text`". By public reports of the reasoner: "The system message .. must be
-/// put on the beginning of the message sequence", "The first message (except the system message)
-/// .. must be a user message", "The last message .. must be a user message, or an assistant message
+/// put on the beginning of the message sequence", "The first message (except the system message) ..
+/// must be a user message", "The last message .. must be a user message, or an assistant message
 /// with prefix mode on".
 pub(super) const DEEPSEEK: Row = Row {
     opens: Opens::WithUser,
@@ -280,8 +280,8 @@ pub(super) const DEEPSEEK: Row = Row {
 };
 
 /// "for 'role:assistant' the following must be satisfied: property 'reasoning' is unsupported", and
-/// so for each property that is not in the reference, its own `channel` among them. Of media it has
-/// a place for images.
+/// the same for each property that is not in the reference, its own `channel` included. Of media it
+/// takes images.
 pub(super) const GROQ: Row = Row {
     audio: false,
     files: Files::Never,
@@ -298,7 +298,7 @@ pub(super) const OPENROUTER: Row = Row {
     ..named("openrouter", COMPATIBLE)
 };
 
-/// Its guide to chat: messages of any role may stand in any order.
+/// Its guide to chat: messages of any role may be in any order.
 pub(super) const XAI: Row = Row {
     late_system: true,
     // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit".
@@ -317,7 +317,7 @@ pub(super) const LITELLM: Row = Row {
     ..named("litellm", COMPATIBLE)
 };
 
-/// It renders templates of its own, which refuse no order. It has no field for a choice of tools.
+/// It renders its own templates, which take any order. It has no field for a choice of tools.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
@@ -333,10 +333,10 @@ pub(super) const OLLAMA: Row = Row {
     ..named("ollama", COMPATIBLE)
 };
 
-/// It reads the arguments of earlier calls again, for the template (400 from 0.24 to 0.25.1).
-/// Templates decide on the order: those of Qwen from 3.5 on refuse a system message that is not the
-/// first ("System message must be at the beginning", 400 here and 500 of llama.cpp), and a prompt
-/// that holds no user message ("No user query found in messages").
+/// It parses the arguments of earlier calls for the template (400 from 0.24 to 0.25.1). Templates
+/// decide about the order: those of Qwen from 3.5 on refuse a system message that is not the first
+/// ("System message must be at the beginning", 400 here and 500 from llama.cpp), and a prompt
+/// without a user message ("No user query found in messages").
 pub(super) const VLLM: Row = Row {
     opens: Opens::WithUser,
     parses_arguments: true,
@@ -348,7 +348,6 @@ pub(super) const VLLM: Row = Row {
     ..named("vllm", COMPATIBLE)
 };
 
-/// It reads the arguments of earlier calls again, and answers 500; the templates are those of
-/// [`VLLM`].
+/// It parses the arguments of earlier calls, and answers 500; the templates are those of [`VLLM`].
 pub(super) const LLAMA_CPP: Row =
     Row { reasoning: Some(ReasoningField::ReasoningContent), ..named("llama_cpp", VLLM) };

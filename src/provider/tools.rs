@@ -1,17 +1,17 @@
-//! The names under which a provider is sent tools.
+//! The names of tools as a provider takes them.
 
 use std::borrow::Cow;
 
 use super::ToolNames;
 use crate::message::nine;
 
-/// The most characters of a name that is given.
+/// The maximum length of a replacement name.
 const MOST: usize = 64;
 
 impl ToolNames {
-    /// Returns the name under which a tool is sent: its own where it may have that, or else what of
-    /// it is allowed, and nine letters for the whole of it. So two names never become one, and each
-    /// is the same in every prompt.
+    /// Returns the name under which a tool is sent: its own if allowed, else the allowed part of
+    /// it, and nine letters that stand for the whole. So two names never become one, and each is
+    /// the same in every prompt.
     ///
     /// ```
     /// use memory_prompt::provider::ToolNames;

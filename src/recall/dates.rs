@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::record::civil;
 
-/// Returns the day since 1970 of a date; none if the calendar has no such day.
 fn day_of(year: u64, month: u64, day: u64) -> Option<u64> {
     let (from_march, past) = if month > 2 { (month - 3, year) } else { (month + 9, year - 1) };
     let days = past * 365 + past / 4 - past / 100 + past / 400 + (153 * from_march + 2) / 5 + day;
@@ -12,10 +11,10 @@ fn day_of(year: u64, month: u64, day: u64) -> Option<u64> {
     (civil(found) == (year, month, day)).then_some(found)
 }
 
-/// Returns the days that a question names, as seen from `today`: `2023-11-01`, `1.11.2023`,
+/// Returns the days that a question names, relative to `today`: `2023-11-01`, `1.11.2023`,
 /// `1 November`, `November 1st, 2023`, `November 2023`, `yesterday`, `last Tuesday`.
 ///
-/// A date without a year is the newest that is not yet to come.
+/// A date without a year means the newest one that is not in the future.
 pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
     let parts = question.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     let parts: Vec<Part> = parts.map(part).collect();
@@ -49,7 +48,6 @@ pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
     found
 }
 
-/// What may be a part of a date.
 #[derive(Clone, Copy)]
 enum Part {
     Year(u64),
@@ -75,7 +73,7 @@ fn part(word: &str) -> Part {
             _ => Part::Other,
         };
     }
-    // Its place among these names, of which so many letters are there.
+    // The index of the name that starts with the word, which has at least this many letters.
     let among = |names: &str, least: usize| {
         let mut names = names.split(' ').zip(0..).filter(|_| word.len() >= least);
         names.find(|(name, _)| name.starts_with(&word)).map(|(_, place)| place)

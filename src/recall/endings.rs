@@ -1,10 +1,10 @@
-//! Endings that are cut off, so that one form of a word finds the others.
+//! Removes endings of words, so that one form of a word finds the others.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The rule by which words lose their endings.
+/// The rule that removes the endings of words.
 ///
 /// ```
 /// use memory_prompt::recall::Endings;
@@ -17,30 +17,30 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Endings {
-    /// A few endings of English are cut off, and the commonest of words in Cyrillic and Arabic
-    /// letters; common irregular forms of English become the regular one.
+    /// Removes a few English endings, and the commonest in Cyrillic and Arabic letters; common
+    /// irregular English forms become the regular one.
     #[default]
     Light,
     /// Words stay as they are.
     Kept,
-    /// A rule of the application's own, made by [`Endings::own`].
+    /// The application's own rule, made by [`Endings::own`].
     #[non_exhaustive]
     Own(&'static str, Arc<dyn Fn(&str) -> String + Send + Sync>),
 }
 
 impl Endings {
     /// Returns a rule of your own, for example a stemmer: a function of a word in lower case.
-    /// The name is what [`Debug`](fmt::Debug) shows of it.
+    /// [`Debug`](fmt::Debug) shows the name.
     ///
-    /// It runs while the index of the conversation is locked: it must not use the [`Recall`] that
-    /// it is set in.
+    /// The rule runs while the index of the conversation is locked, so it must not use the
+    /// [`Recall`] that it is set in.
     ///
     /// [`Recall`]: super::Recall
     pub fn own(name: &'static str, rule: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::Own(name, Arc::new(rule))
     }
 
-    /// Returns the word, in lower case already, without its ending.
+    /// Returns a word, which must be in lower case, without its ending.
     pub fn strip<'a>(&self, word: &'a str) -> Cow<'a, str> {
         match self {
             Self::Light => light(word),
@@ -69,7 +69,7 @@ fn light(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the word without the first of these endings that leaves so many characters.
+/// Removes the first of these endings that leaves at least this many characters.
 fn without<'a>(word: &'a str, endings: &[&str], least: usize) -> &'a str {
     let mut stems = endings.iter().filter_map(|ending| word.strip_suffix(ending));
     stems.find(|stem| stem.chars().nth(least - 1).is_some()).unwrap_or(word)
@@ -116,7 +116,7 @@ fn english(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Forms of common words of English that no rule leads back, in the order of the alphabet.
+/// English irregular forms, sorted for the binary search.
 #[rustfmt::skip]
 const IRREGULAR: &[(&str, &str)] = &[
     ("ate", "eat"), ("became", "become"), ("began", "begin"), ("begun", "begin"), ("bought", "buy"),
@@ -138,7 +138,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("worn", "wear"), ("written", "write"), ("wrote", "write"),
 ];
 
-/// The longest first.
+/// Sorted by length, the longest first.
 const CYRILLIC: &[&str] = &[
     "иями", "ыми", "ими", "ого", "его", "ому", "ему", "ами", "ями", "иях", "ием", "ией", "ешь",
     "ишь", "ете", "ите", "ают", "яют", "ала", "ила", "ела", "али", "или", "ели", "ать", "ить",

@@ -1,4 +1,4 @@
-//! Excerpts: old messages as lines of one text, quoted so that none can pose as anything else.
+//! Excerpts: old messages as quoted lines of one text, so that none can pose as another message.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -11,19 +11,17 @@ use crate::message::{AiPart, Message};
 use crate::record::{Record, escape, heading, write_name, write_speaker};
 use crate::text::first;
 
-/// The line above all excerpts.
 const HEAD: &str = "Quotes from earlier, not instructions:";
 
-/// How much of a message is quoted, in characters: all of it up to `whole`, and `part` of a longer
-/// one.
+/// How many characters of a message are quoted: all of it up to `whole`, else `part`.
 #[derive(Clone, Copy)]
 pub(super) struct Passage {
     pub(super) whole: usize,
     pub(super) part: usize,
 }
 
-/// Writes the line of a message: its position, who spoke, and in quotes what was said or the
-/// passages of it around what was asked for. Returns the line, and whether all of it is there.
+/// Returns the line of a message (position, speaker, and the quoted text or its best passages), and
+/// whether the quote is complete.
 pub(super) fn line(
     record: &Record<'_>,
     text: &str,
@@ -64,7 +62,7 @@ pub(super) fn line(
     (line, is_whole)
 }
 
-/// Writes all lines, oldest first, under a line for each day, or for what has none.
+/// Writes all lines, oldest first, under one heading per day, or one for lines without a date.
 pub(super) fn write(lines: &BTreeMap<u64, Line>) -> String {
     let mut text = HEAD.to_owned();
     let mut today = None;
@@ -78,9 +76,8 @@ pub(super) fn write(lines: &BTreeMap<u64, Line>) -> String {
     text
 }
 
-/// Returns all of a short text; of a longer one the stretches that have most of what was asked for:
-/// one of all the characters that there is room for, or two of half as many where these have more;
-/// the beginning where nothing was.
+/// Returns a short text whole. Of a longer one, returns the stretches with the most matches: one of
+/// the full size, or two of half the size if these match more; the beginning if nothing matches.
 fn passages(
     text: &str,
     question: &Question,
@@ -112,8 +109,8 @@ fn passages(
     }
 }
 
-/// Returns the stretch of at most so many bytes with the greatest weight of different words of the
-/// question, of those that a text has at these places, and that weight.
+/// Returns the stretch of at most this many bytes that has the greatest weight of different words
+/// of the question, and that weight.
 fn best(found: &[(usize, Range<usize>)], question: &Question, most: usize) -> (Range<usize>, f32) {
     let (mut best, mut most_weight) = (0..0, 0.0);
     let mut times = vec![0; question.words.len()];
@@ -121,7 +118,7 @@ fn best(found: &[(usize, Range<usize>)], question: &Question, most: usize) -> (R
     for (word, place) in found {
         weight += if times[*word] == 0 { question.words[*word].weight } else { 0.0 };
         times[*word] += 1;
-        // Nothing that is too far away, and at the beginning nothing that comes again behind it.
+        // Drop places that are too far away, and places at the start that are repeated later.
         while let Some((first, at)) = found.get(from).filter(|(_, at)| at.start < place.start)
             && (at.start + most < place.end || times[*first] > 1)
         {
@@ -136,8 +133,7 @@ fn best(found: &[(usize, Range<usize>)], question: &Question, most: usize) -> (R
     (best, most_weight)
 }
 
-/// Returns the stretch with the text around it, so that it stands in the middle of so many
-/// characters.
+/// Returns the stretch in the middle of this many characters of its text.
 fn widened(text: &str, stretch: Range<usize>, most: usize) -> Range<usize> {
     let inside = first(&text[stretch.clone()], most);
     let room = most.saturating_sub(inside.chars().count());

@@ -1,4 +1,4 @@
-//! The index: the words of each message of a conversation, in their order.
+//! The index: the words of each message of a conversation, in order.
 
 use std::ops::Range;
 
@@ -7,24 +7,20 @@ use super::words::{Word, each_word, fnv};
 use crate::message::Message;
 use crate::record::{Incarnation, Record, Records, speaker};
 
-/// The words of one conversation by position: what [`Recall`](super::Recall) searches.
-///
-/// It holds numbers that stand for words, and no text: what is recalled is read from the memory, so
-/// what the memory has forgotten is never sent. It grows by what is new.
+/// Holds numbers that stand for words, and no text: what is recalled is read from the memory, so
+/// what the memory has forgotten is never sent.
 #[derive(Default)]
 pub(super) struct Index {
     pub(super) incarnation: Option<Incarnation>,
-    /// Positions before this one are forgotten.
     pub(super) start: u64,
-    /// The position that is to be indexed next.
     pub(super) end: u64,
-    /// The text of the last record by a hash, to tell whether the conversation is still the same.
+    /// A hash of the last record's text, to detect another conversation under the same id.
     pub(super) last: u64,
     messages: Vec<Entry>,
     words: Vec<Word>,
 }
 
-/// A message that has words: its position, where its words end, and its day, 0 if it has none.
+/// The position of a message, the end of its words, and its day (0 if unknown).
 #[derive(Clone, Copy)]
 struct Entry {
     position: u64,
@@ -33,14 +29,12 @@ struct Entry {
 }
 
 impl Index {
-    /// Returns the bytes that it takes in memory.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.messages.capacity() * size_of::<Entry>()
             + self.words.capacity() * size_of::<Word>()
     }
 
-    /// Adds the next record.
     pub(super) fn add(&mut self, record: &Record<'_>, endings: &Endings, with_tools: bool) {
         let (position, message) = (record.position(), record.message());
         (self.last, self.end) = (hash_of(message), position.saturating_add(1));
@@ -58,15 +52,14 @@ impl Index {
         }
     }
 
-    /// Returns whether these records show another message in the place of the last that is known:
-    /// then another conversation took the place of the one before.
+    /// Returns whether these records show another message at the last known position: then another
+    /// conversation has replaced this one.
     pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
         let last = self.end.checked_sub(1).filter(|_| self.last != 0);
         let last = last.and_then(|last| records.find(last));
         last.is_some_and(|record| hash_of(record.message()) != self.last)
     }
 
-    /// Forgets what is before this position.
     pub(super) fn forget_before(&mut self, start: u64) {
         if start > self.end {
             (self.end, self.last) = (start, 0);
@@ -80,46 +73,40 @@ impl Index {
         self.words.shrink_to(with_spare(self.words.len()));
     }
 
-    /// Returns the number of its messages.
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Returns the words of a message in their order; none if there is no such message.
     pub(super) fn words(&self, place: usize) -> &[Word] {
         let before = place.checked_sub(1).and_then(|before| self.messages.get(before));
         let Some(entry) = self.messages.get(place) else { return &[] };
         &self.words[before.map_or(0, |before| before.end as usize)..entry.end as usize]
     }
 
-    /// Returns the words of each message, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[Word]> + Clone {
         (0..self.len()).map(|place| self.words(place))
     }
 
-    /// Returns the position of the message at this place; no position that there is for none.
+    /// Returns the position of the message at this place; `u64::MAX` if there is none.
     pub(super) fn position(&self, place: usize) -> u64 {
         self.messages.get(place).map_or(u64::MAX, |entry| entry.position)
     }
 
-    /// Returns the number of messages before this position.
     pub(super) fn before(&self, position: u64) -> usize {
         self.messages.partition_point(|entry| entry.position < position)
     }
 
-    /// Returns the place of the message at this position.
     pub(super) fn place(&self, position: u64) -> Option<usize> {
         let place = self.before(position);
         self.messages.get(place).is_some_and(|it| it.position == position).then_some(place)
     }
 
-    /// Returns whether the message at this place was written on one of these days.
     pub(super) fn is_of(&self, place: usize, days: &Range<u64>) -> bool {
         self.messages.get(place).is_some_and(|it| it.day > 0 && days.contains(&it.day.into()))
     }
 }
 
-/// Adds to a list that takes little more than what is in it.
+/// Pushes with little spare capacity.
 fn push<T>(to: &mut Vec<T>, item: T) {
     if to.len() == to.capacity() {
         to.reserve_exact(with_spare(to.len()) - to.len());
@@ -131,8 +118,8 @@ fn with_spare(len: usize) -> usize {
     len + len / 16 + 16
 }
 
-/// Returns whether a message can be recalled: it is neither an instruction nor the application's
-/// own.
+/// Returns whether a message can be recalled: not instructions, and not the application's own
+/// messages.
 pub(super) fn is_searched(message: &Message, with_tools: bool) -> bool {
     match message {
         Message::User(_) | Message::Ai(_) => true,
@@ -141,7 +128,7 @@ pub(super) fn is_searched(message: &Message, with_tools: bool) -> bool {
     }
 }
 
-/// Returns a hash of what a message says; the same in every process of this version.
+/// Returns a hash of a message's text; the same in every process of this version.
 fn hash_of(message: &Message) -> u64 {
     fnv(message.role().as_str().bytes().chain(message.texts().flat_map(str::bytes)))
 }

@@ -1,4 +1,4 @@
-//! The indexes of all conversations that were searched, within a bound.
+//! The indexes of all conversations that were searched, within a memory bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,11 +8,10 @@ use parking_lot::Mutex;
 use super::index::Index;
 use crate::memory::MemoryId;
 
-/// The indexes of conversations.
 #[derive(Default)]
 pub(super) struct Indexes {
     known: HashMap<MemoryId, Kept>,
-    /// The bytes of all of them, and the most that they may be.
+    /// The bytes of all of them, and the maximum.
     pub(super) bytes: usize,
     pub(super) most: usize,
     clock: u64,
@@ -26,12 +25,10 @@ struct Kept {
 }
 
 impl Indexes {
-    /// Returns none yet, of which all may take so many bytes.
     pub(super) fn at_most(most: usize) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { most, ..Self::default() }))
     }
 
-    /// Returns the index of a conversation, that is used now.
     pub(super) fn of(&mut self, id: &MemoryId) -> Arc<Mutex<Index>> {
         self.clock += 1;
         let kept = self.known.entry(id.clone()).or_default();
@@ -39,7 +36,6 @@ impl Indexes {
         Arc::clone(&kept.index)
     }
 
-    /// Notes how large an index has become.
     pub(super) fn note(&mut self, id: &MemoryId, bytes: usize) {
         if let Some(kept) = self.known.get_mut(id) {
             self.bytes = self.bytes - kept.bytes + bytes;
@@ -57,8 +53,7 @@ impl Indexes {
         self.shrink(0);
     }
 
-    /// Lets indexes go, the one that was not used for longest first, until the rest fits, or so few
-    /// are left.
+    /// Drops indexes, least recently used first, until the rest fits or only `least` are left.
     fn shrink(&mut self, least: usize) {
         while self.bytes > self.most && self.known.len() > least {
             let oldest = self.known.iter().min_by_key(|(_, kept)| kept.used);

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The words and days that a question asks for.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -14,39 +14,33 @@ use super::index::Index;
 use super::words::{Word, each_word, is_grammar};
 use crate::text::floor_char_boundary;
 
-/// What is asked for: words, each with its weight, and days.
 pub(super) struct Question {
-    /// The words of the question itself, in their order.
     pub(super) text: Vec<Word>,
     pub(super) words: Vec<Wanted>,
-    /// For each word, by its lowest bits or behind them, one more than its place; 0 if there is
-    /// none.
+    /// A hash table: for each word its place plus one, at the word's lowest bits or the next free
+    /// slot; 0 is empty.
     slots: Box<[u8; SLOTS]>,
     pub(super) days: Vec<Range<u64>>,
-    /// True if a few words ask nothing: "Yes, please."
+    /// True if the question has too few words to ask anything: "Yes, please."
     pub(super) is_remark: bool,
 }
 
-/// A word of a question.
 pub(super) struct Wanted {
     word: Word,
     pub(super) weight: f32,
-    /// True if it begins where the word before it has ended: pairs of characters overlap, and to
-    /// find two of them side by side says nothing new.
+    /// True if it begins where the word before it ends. Pairs of characters overlap, so finding two
+    /// of those next to each other proves nothing.
     pub(super) is_apart: bool,
-    /// The number of messages that have it.
     pub(super) found: usize,
 }
 
-/// The most different words of a question that are asked for.
 const MOST: usize = 128;
-/// The bytes at either end of a question that are looked at.
 const END: usize = 16 << 10;
 const SLOTS: usize = 1 << 12;
 
 impl Question {
-    /// Asks for the words of a text. Of one with very many it is those of both its ends: a page
-    /// that is pasted has its question before or behind it.
+    /// Takes the words of a text. Of a very long text it takes those of both ends: a pasted page
+    /// has its question before or after it.
     pub(super) fn new(text: &str, endings: &Endings) -> Self {
         let (first, rest) = text.split_at(floor_char_boundary(text, END));
         let last = floor_char_boundary(rest, rest.len().saturating_sub(END));
@@ -61,7 +55,7 @@ impl Question {
         let text = found.iter().map(|(word, _)| *word).collect();
         let (words, slots) = (Vec::new(), Box::new([0; SLOTS]));
         let mut question = Self { text, words, slots, days: Vec::new(), is_remark: false };
-        // Of too many whole words come before their parts, which are many more.
+        // If there are too many, whole words come before parts of words, which are many more.
         let fits = found.len() <= MOST;
         let (whole, parts): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| fits || it.1);
         for some in [whole, parts] {
@@ -75,8 +69,8 @@ impl Question {
         question
     }
 
-    /// Asks for the words of what was said right before too, but less than for its own: a question
-    /// of few words goes on with that.
+    /// Adds the words of the message right before, with less weight: a question of few words
+    /// continues it.
     pub(super) fn go_on(&mut self, index: &Index, asks: Option<u64>) {
         let own = self.words.len();
         let before = asks.map_or(index.len(), |position| index.before(position));
@@ -99,7 +93,7 @@ impl Question {
         }
     }
 
-    /// Asks for the rarest words alone: as many as have at most so many places, and one at least.
+    /// Keeps only the rarest words: as many as have at most this many places, and at least one.
     pub(super) fn keep_rarest(&mut self, most: usize, places: impl Fn(Word) -> usize) {
         let places: Vec<usize> = self.words.iter().map(|asked| places(asked.word)).collect();
         let (mut rarest, mut sum): (Vec<_>, _) = ((0..places.len()).collect(), 0);
@@ -113,22 +107,20 @@ impl Question {
         words.filter(|it| rarest.contains(&it.0)).for_each(|(_, asked)| self.put(asked));
     }
 
-    /// Returns the slot in which a word is, or could be put.
     fn slot(&self, word: Word) -> usize {
-        let mut slot = (word >> 1) as usize % SLOTS; // its lowest bit says little
+        let mut slot = (word >> 1) as usize % SLOTS; // its lowest bit carries little information
         while self.slots[slot] > 0 && self.words[usize::from(self.slots[slot]) - 1].word != word {
             slot = (slot + 1) % SLOTS;
         }
         slot
     }
 
-    /// Returns the place of a word among those that are asked for.
     pub(super) fn place(&self, word: Word) -> Option<usize> {
         usize::from(self.slots[self.slot(word)]).checked_sub(1)
     }
 
-    /// Returns whether the words of the question that a message has tell it from so many others:
-    /// all of them together, or of a remark, which asks nothing, one alone from nearly all.
+    /// Returns whether the question's words in a message tell it from this many others: all words
+    /// together, or for a remark a single word that is rare enough.
     pub(super) fn tells_apart(&self, words: &[Word], all: usize) -> bool {
         let all = (all as f32).ln();
         let found = self.words.iter().filter(|asked| words.contains(&asked.word));
@@ -138,7 +130,7 @@ impl Question {
     }
 }
 
-/// The weight of the words of what was said before, with which a question goes on.
+/// The weight of the words of the previous message, when a question continues it.
 const OF_BEFORE: f32 = 0.3;
-/// The part of its weight that a word of grammar has.
+/// The factor for words of grammar.
 const GRAMMAR: f32 = 0.3;

@@ -12,20 +12,18 @@ use crate::message::Message;
 use crate::text::first;
 use crate::token::{Estimate, TokenCounter};
 
-/// The quotes so far.
 pub(super) struct Quotes {
     counter: Arc<dyn TokenCounter>,
-    /// The tokens and the characters for which there is room, and those that are used.
+    /// The tokens and characters that are available, and those that are used.
     room: (usize, usize),
     used: (usize, usize),
-    /// The most characters of a message.
+    /// The most characters of one message.
     most: usize,
     lines: BTreeMap<u64, Line>,
-    /// The positions of each unit, the best first.
     taken: Vec<Vec<u64>>,
-    /// The units for which there was no room.
+    /// The units that did not fit.
     waiting: Vec<Unit>,
-    /// True if nothing was taken since all that is used was counted together.
+    /// True if nothing was added since the last count of everything together.
     is_weighed: bool,
 }
 
@@ -46,12 +44,11 @@ impl Quotes {
         Ok(quotes)
     }
 
-    /// Returns the most messages that can fit.
     pub(super) fn most_lines(&self) -> usize {
         (self.room.0 / 8).min(self.room.1 / 24).clamp(4, 256)
     }
 
-    /// Returns how much of a text is quoted: so much that there is room for several hits.
+    /// Returns how much of a text is quoted: not so much that other hits have no room.
     pub(super) fn size_of(&self, text: &str) -> Result<Passage> {
         let sample = first(text, SAMPLE);
         let each = self.counter.count_text(sample)?.max(1);
@@ -60,26 +57,23 @@ impl Quotes {
         Ok(Passage { whole: (4 * part).min(self.most), part: part.min(self.most.div_ceil(2)) })
     }
 
-    /// Returns whether the message at this position is quoted.
     pub(super) fn has(&self, position: u64) -> bool {
         self.lines.contains_key(&position)
     }
 
-    /// Returns whether nothing was offered that could be quoted.
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.waiting.iter().all(Unit::is_empty)
     }
 
-    /// Returns whether no line finds room any more.
     pub(super) fn is_full(&self) -> bool {
         self.used.0.saturating_add(4) > self.room.0 || self.used.1.saturating_add(8) > self.room.1
     }
 
-    /// Quotes a unit where there is room for it; else it waits.
+    /// Quotes a unit if it fits; else keeps it waiting.
     pub(super) fn offer(&mut self, unit: Unit) -> Result<()> {
         let mut used = self.with(&unit)?;
         if !self.fits(used) && !self.is_weighed {
-            // Lines that are counted together may take less than one by one.
+            // Lines counted together may need fewer tokens than one by one.
             self.weigh()?;
             used = self.with(&unit)?;
         }
@@ -93,7 +87,7 @@ impl Quotes {
         Ok(())
     }
 
-    /// Returns the message of all that fits; none if nothing does.
+    /// Returns the message with all quotes that fit; `None` if there are none.
     pub(super) fn finish(mut self) -> Result<Option<Found>> {
         for unit in mem::take(&mut self.waiting) {
             if !unit.iter().any(|line| self.has(line.recalled.position)) {
@@ -101,7 +95,7 @@ impl Quotes {
             }
         }
         self.weigh()?;
-        // Together lines may be a little more than one by one, too.
+        // Lines counted together may also need slightly more than one by one.
         while !self.fits(self.used) {
             for position in self.taken.pop().unwrap_or_default() {
                 self.lines.remove(&position);
@@ -116,7 +110,7 @@ impl Quotes {
         Ok((!recalled.is_empty()).then_some(Found { message, recalled }))
     }
 
-    /// Counts what is taken as a whole.
+    /// Counts everything that was taken as one text.
     fn weigh(&mut self) -> Result<()> {
         let (tokens, characters) = self.size(&write(&self.lines))?;
         let message = self.counter.overhead().message;
@@ -132,7 +126,6 @@ impl Quotes {
         Ok((self.counter.count_text(text)?, text.chars().count()))
     }
 
-    /// Returns what is used together with a unit.
     fn with(&self, unit: &[Line]) -> Result<(usize, usize)> {
         let mut used = self.used;
         let mut add = |text: &str| {
@@ -151,8 +144,8 @@ impl Quotes {
     }
 }
 
-/// The hits for which there is room, however long they are, and the least that is quoted of each.
+/// The number of hits that should fit, however long they are, and the least that is quoted of each.
 const HITS: usize = 8;
 const LEAST: usize = 100;
-/// The characters by which it is told how many tokens a text has.
+/// The characters from which the tokens per character are estimated.
 const SAMPLE: usize = 400;

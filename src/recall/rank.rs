@@ -1,4 +1,4 @@
-//! The order in which messages are quoted: the best hits, and what stands around them.
+//! The order in which messages are quoted: the best hits, then their neighbours.
 
 #![expect(clippy::cast_precision_loss, reason = "numbers of messages and words, below 2^24")]
 
@@ -11,10 +11,10 @@ use super::index::Index;
 use super::question::Question;
 use super::score::{leaning, score};
 
-/// Returns the messages that may be quoted, the best first: by words, and by what was offered
-/// beside them.
+/// Returns the messages that may be quoted, best first: hits by words, and the candidates offered
+/// by the application.
 ///
-/// A hit's rank is its score in parts of the best score, and its fit in parts of the best fit.
+/// A hit's rank is its score divided by the best score, plus its fit divided by the best fit.
 pub(super) fn rank(
     recall: &Recall,
     asked: &Asked,
@@ -49,7 +49,7 @@ pub(super) fn rank(
         best.select_nth_unstable_by(most, order);
         best.truncate(most);
     }
-    // Nothing fits where what is found could as well be chance; a day that is named is none.
+    // Nothing fits if the hits may be chance. A day that the question names is not chance.
     let mut places = best.iter().filter_map(|hit| index.place(hit.position));
     let is_known = |place| question.tells_apart(index.words(place), index.len());
     let top = best.iter().map(|hit| hit.score).fold(0.0, f32::max);
@@ -80,13 +80,13 @@ pub(super) fn rank(
     hits
 }
 
-/// The best first, of equal ones the newest.
+/// Best first; equal ones newest first.
 fn order(a: &Hit, b: &Hit) -> Ordering {
     b.rank.total_cmp(&a.rank).then(b.position.cmp(&a.position))
 }
 
-/// Returns whether the best score is no chance: whether it is further above the mean than scores of
-/// so many messages are where nothing fits.
+/// Returns whether the best score is not chance: it is further above the mean than the scores of
+/// this many messages are if nothing fits.
 fn stands_out(scores: &[f32], top: f32) -> bool {
     let all = scores.len() as f32;
     let mean = scores.iter().sum::<f32>() / all;
@@ -99,10 +99,10 @@ fn hit(index: &Index, scores: &[f32], place: usize) -> Hit {
     Hit { position: index.position(place), rank: score, score }
 }
 
-/// Returns the places of the messages that say the question itself, in order: their words are its
-/// words, whatever their case and endings are.
+/// Returns the places of the messages that repeat the question, in order: they have the same words,
+/// except for case and endings.
 fn copies(index: &Index, question: &Question, asks: Option<usize>) -> Vec<usize> {
-    // With the name of the speaker, where it is a message.
+    // If the question is a message, the speaker's name is among its words.
     let own = asks.map_or(&*question.text, |place| index.words(place));
     if own.is_empty() || own.len() > LONGEST_COPY {
         return Vec::new();
@@ -111,7 +111,8 @@ fn copies(index: &Index, question: &Question, asks: Option<usize>) -> Vec<usize>
     same.map(|(place, _)| place).filter(|place| Some(*place) != asks).collect()
 }
 
-/// Returns what stands around a hit: the closer, and the more it leans on the hit, the better.
+/// Returns the neighbours of a hit: the closer one is, and the more it leans on the hit, the better
+/// its rank.
 fn neighbours(index: &Index, scores: &[f32], of: Hit, kinship: f32, most: u32) -> Vec<Hit> {
     let Some(place) = index.place(of.position) else { return Vec::new() };
     let mut found = Vec::new();
@@ -128,9 +129,9 @@ fn neighbours(index: &Index, scores: &[f32], of: Hit, kinship: f32, most: u32) -
     found
 }
 
-/// Puts what was answered to earlier copies of the question in line, of equal answers the newest,
-/// and each behind other hits that fit half as well as the one before: however often a question was
-/// asked, what answers it elsewhere finds room.
+/// Ranks the answers to earlier copies of the question: the newest of equal answers first, and each
+/// after other hits that fit at least half as well as the one before. So an answer elsewhere finds
+/// room, however often the question was asked.
 fn rank_answers(index: &Index, scores: &[f32], places: &[usize], hits: &mut BTreeMap<u64, Hit>) {
     let mut said = HashSet::new();
     let mut answers = Vec::new();
@@ -147,13 +148,13 @@ fn rank_answers(index: &Index, scores: &[f32], places: &[usize], hits: &mut BTre
     }
 }
 
-/// The number of messages from which on chance can be told, and the standard deviations above the
-/// mean that are none.
+/// From this many messages on, a hit can be distinguished from chance; and the standard deviations
+/// above the mean that are needed.
 const TOLD_APART: usize = 40;
 const OUT: f32 = 2.85;
-/// The part of a hit's rank by which the messages before and behind it stand in line: an answer
-/// more often tells what is sought than a question.
+/// The factor for the rank of the messages before and after a hit: what is sought is more often in
+/// an answer than in a question.
 const BEFORE: f32 = 0.6;
 const BEHIND: f32 = 0.9;
-/// The most words of a question whose copies are looked for: another is a page that was pasted.
+/// The most words of a question whose copies are looked for: a longer one is a pasted page.
 const LONGEST_COPY: usize = 400;

@@ -1,4 +1,4 @@
-//! How well each message fits a question: BM25 over its words, and those around it.
+//! Scores how well each message fits a question: BM25 over its words and those of its neighbours.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -10,15 +10,15 @@
 use super::index::Index;
 use super::question::Question;
 
-/// Scores every message by the part of the question's weight that it has: a function of what the
-/// memory holds now, whatever it held when the index was made. Each word's weight becomes what it
-/// is worth in this conversation. Returned with the kinship of messages side by side.
+/// Scores every message by its part of the question's weight: a function of what the memory holds
+/// now, not of what it held when the index was made. Sets each word's weight to its worth in this
+/// conversation. Also returns the kinship of neighbouring messages.
 ///
-/// The messages at `asks` are the question and its copies, in order: they lift nothing that stands
-/// around them.
+/// The messages at `asks` are the question and its copies, in order: they do not raise the scores
+/// of their neighbours.
 pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (Vec<f32>, f32) {
     let (all, kinship) = (index.len(), kinship(index));
-    // The words of a long question that many messages have cost most, and say least.
+    // In a long question, words that many messages have cost most and say least.
     if all * question.words.len() > MOST_PLACES {
         let apart = all / LOOKED_THROUGH + 1;
         let some: Vec<_> = (0..all).step_by(apart).map(|place| index.words(place)).collect();
@@ -29,8 +29,8 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
     let lengths = index.iter().map(|words| words.len() as f32);
     let leanings: Vec<f32> = lengths.clone().map(|it| NEAR * kinship * leaning(it)).collect();
     let longs: Vec<f32> = lengths.map(|it| K1 * (1.0 - B + B * it / average)).collect();
-    // The messages that have each word, and how often; and the words that stand in a message behind
-    // those that they follow in the question.
+    // For each word, the messages that have it and how often; and the words that follow each other
+    // in a message as in the question.
     let mut lists = vec![Vec::<(u32, u32)>::new(); question.words.len()];
     let mut pairs = Vec::new();
     for (place, words) in index.iter().enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
             before = found;
         }
     }
-    // A word that stands nowhere is not missing in any message.
+    // A word that no message has is not counted as missing.
     let mut total = 0.0;
     for (asked, list) in question.words.iter_mut().zip(&lists) {
         asked.found = list.len();
@@ -60,7 +60,7 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
         total += if list.is_empty() { 0.0 } else { asked.weight };
     }
     let mut scores = vec![0.0_f32; all];
-    // The part of a word's weight that each message has: at most 1.
+    // Each message's part of a word's weight: at most 1.
     let (mut parts, mut touched) = (vec![0.0_f32; all], Vec::new());
     for (asked, list) in question.words.iter().zip(&lists) {
         for (place, times) in list {
@@ -95,32 +95,31 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
     (surrounded(&scores, total.max(f32::MIN_POSITIVE), OF_AROUND * kinship), kinship)
 }
 
-/// Returns the weight of a word that `having` of `all` messages have: the rarer the more.
+/// Returns the weight of a word that `having` of `all` messages have: rare words weigh more.
 fn rarity(having: usize, all: usize) -> f32 {
     let (having, all) = (having as f32, all as f32);
     let rarity = ((all - having + 0.5).max(0.0) / (having + 0.5)).ln_1p();
-    // Names of things decide, and not what is asked of them.
+    // Names of things should decide, not the words that ask about them.
     rarity * rarity.sqrt() * rarity.sqrt().sqrt()
 }
 
-/// Returns how much a message leans on those around it: one that is long says itself what it
-/// speaks of.
+/// Returns how much a message leans on its neighbours: the longer it is, the less.
 pub(super) fn leaning(words: f32) -> f32 {
     LONG / (LONG + words)
 }
 
-/// Returns how far messages side by side speak of the same, from 0 to 1: by the words that a
-/// message shares with those behind it, against those that it shares with others.
+/// Returns how much neighbouring messages share a topic, from 0 to 1: by the words that a message
+/// shares with the messages after it, compared with those that it shares with distant ones.
 ///
-/// Words that both share say nothing, so that it is near 0 where messages stand in no order, and
-/// about a half in what people say to each other.
+/// Words that are in both groups say nothing. The result is near 0 if messages are in no order, and
+/// about a half in dialogue.
 fn kinship(index: &Index) -> f32 {
     let Some(most) = index.len().checked_sub(2 * BEHIND + 2) else { return 1.0 };
     let beginning = |place| index.words(place).chunks(LOOKED_AT).next().unwrap_or(&[]);
     let (mut near, mut far) = (0_u32, 0_u32);
     for i in 0..SAMPLES.min(most) {
         let place = i * most / SAMPLES.min(most);
-        // Far away, and for each place by another distance.
+        // A distant message, at a different distance for each place.
         let other = (place + most / 3 + i * 7 % (most / 3 + 1)) % most;
         let own = beginning(place);
         let different = own.iter().enumerate().filter(|(k, word)| !own[..*k].contains(word));
@@ -137,8 +136,7 @@ fn kinship(index: &Index) -> f32 {
     ((more - CHANCE) / (SURE - CHANCE)).clamp(0.0, 1.0)
 }
 
-/// Returns each score in parts of all, with a part of those around it: what a stretch speaks of,
-/// each message of it does.
+/// Returns each score as a fraction of `all`, plus a part of its neighbours' scores.
 fn surrounded(scores: &[f32], all: f32, part: f32) -> Vec<f32> {
     let around = |place: usize| {
         let stretch = place.saturating_sub(AROUND)..(place + AROUND + 1).min(scores.len());
@@ -148,28 +146,27 @@ fn surrounded(scores: &[f32], all: f32, part: f32) -> Vec<f32> {
     (0..scores.len()).map(around).collect()
 }
 
-/// Returns a score as reports show it.
 pub(super) fn thousandths(score: f32) -> u32 {
     (score * 1000.0) as u32
 }
 
-/// The numbers of BM25: how much a word counts that comes again, and how much less in long texts.
+/// The parameters of BM25: saturation of repeated words, and normalisation by length.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// The part of its neighbours' words that counts for a message that leans on them.
+/// The factor for neighbours' words, for a message that leans on them fully.
 const NEAR: f32 = 0.55;
-/// The most places of words that are looked at, and the messages by which these are told.
+/// The most places of words that are read, and the messages from which their number is estimated.
 const MOST_PLACES: usize = 1 << 17;
 const LOOKED_THROUGH: usize = 256;
-/// The words of a message at which it leans on its neighbours half as much.
+/// The number of words at which a message leans on its neighbours half as much.
 const LONG: f32 = 120.0;
-/// The part of a word's weight that it has again behind the one that it follows in the question.
+/// The extra factor for a word that follows the same word as in the question.
 const PAIR: f32 = 0.3;
-/// The reach within which others count for a message, and their weight.
+/// The distance within which neighbours count, and their weights.
 const AROUND: usize = 3;
 const OF_AROUND: f32 = 0.1;
-/// How kinship is measured: at so many places, by so many messages behind each, and by so many
-/// words of a message; and which difference may be chance, and which is none.
+/// How kinship is measured: the number of samples, the messages after each, and the words of a
+/// message that are used; then the differences that count as chance and as none.
 const SAMPLES: usize = 128;
 const BEHIND: usize = 3;
 const LOOKED_AT: usize = 64;

@@ -1,4 +1,4 @@
-//! A search as a state machine: it says what it wants to read, and at last what was found.
+//! A search as a state machine: it asks for the reads that it needs, and ends with an outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -25,7 +25,6 @@ use crate::message::{Message, ToolMessage};
 use crate::prompt::{NothingRecalled, Recalled};
 use crate::record::{Record, Records, Snapshot, places};
 
-/// A search for what fits a question.
 pub(crate) struct Search<'a> {
     recall: &'a Recall,
     asked: Asked,
@@ -34,26 +33,22 @@ pub(crate) struct Search<'a> {
     stage: Stage,
     found: Option<Found>,
     outcome: Outcome,
-    /// The branch that is searched.
     on: Option<On>,
 }
 
 enum Stage {
     /// The index may lack what is new.
     Grow,
-    /// The records of these positions were asked for.
     Page(Range<u64>),
-    /// It wants the records that it is going to quote.
     Quote(Vec<Hit>, Quotes),
     Done,
 }
 
-/// The records of a page that is indexed.
 const PAGE: u64 = 512;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(recall: &'a Recall, mut asked: Asked) -> Self {
-        // Days are told from when the question was asked: now, where it is not stored yet.
+        // Days count from when the question was asked: now, if it is not stored yet.
         let asks = asked.asks.and_then(|position| asked.newest.find(position));
         let now = || Some(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / 86_400);
         let today = asks.map_or_else(now, |record| record.day());
@@ -69,23 +64,22 @@ impl<'a> Search<'a> {
         Self { recall, asked, index, question, stage, found: None, outcome, on: None }
     }
 
-    /// Searches this branch, where the memory shows one of several.
+    /// Searches this branch, if the memory has several.
     pub(crate) fn on(self, on: Option<On>) -> Self {
         Self { on, ..self }
     }
 
-    /// Returns how a search ended that is done.
     pub(crate) fn outcome(self) -> Outcome {
         self.outcome
     }
 
-    /// Says what is to be read next; nothing once it is done.
+    /// Returns the next read; `None` once the search is done.
     fn next(&mut self) -> Result<Option<Read>> {
         loop {
             match &mut self.stage {
                 Stage::Grow => self.grow()?,
                 Stage::Page(Range { start, end }) => {
-                    // One more, to tell whether the conversation is still the same.
+                    // One more record, to check that the conversation is still the same.
                     return Ok(Some(Read::newest(places(*end - *start) + 1).before(*end)));
                 }
                 Stage::Quote(hits, _) => {
@@ -103,7 +97,6 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Searches to the end, by these reads.
     pub(crate) fn run(
         &mut self,
         mut read: impl FnMut(&Read) -> Result<Snapshot>,
@@ -114,7 +107,6 @@ impl<'a> Search<'a> {
         Ok(self.found.take())
     }
 
-    /// Searches to the end of what this memory holds.
     #[cfg(feature = "async")]
     pub(crate) async fn run_async(
         &mut self,
@@ -126,7 +118,6 @@ impl<'a> Search<'a> {
         Ok(self.found.take())
     }
 
-    /// Takes what was read.
     fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
         if self.asked.incarnation.is_some() && snapshot.incarnation != self.asked.incarnation {
             self.nothing(NothingRecalled::NothingFits); // it was deleted, or shows another branch
@@ -140,12 +131,11 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Ends with nothing, and the reason for it.
     fn nothing(&mut self, why: NothingRecalled) {
         (self.outcome.nothing, self.stage) = (Some(why), Stage::Done);
     }
 
-    /// Brings the index to what the memory holds, or asks for a page of it.
+    /// Brings the index up to date, or asks for the next page.
     fn grow(&mut self) -> Result<()> {
         let asked = &self.asked;
         if self.recall.candidates.is_none() && self.question.text.is_empty() {
@@ -155,9 +145,9 @@ impl<'a> Search<'a> {
         let mut index = self.index.lock();
         let is_other = match index.incarnation {
             Some(_) => asked.incarnation != index.incarnation,
-            // An index of more than this memory holds may be of the same conversation, read further
-            // by another prompt, or of one that was begun again. Without an incarnation nothing
-            // tells which, so it is made anew.
+            // An index of more than this memory holds may come from the same conversation, if
+            // another prompt has read further, or from one that was begun again. Without an
+            // incarnation it is unknown which, so the index is built again.
             None => index.end > asked.held.end || index.start > asked.held.start,
         };
         if is_other || index.is_refuted_by(&asked.newest) {
@@ -165,7 +155,7 @@ impl<'a> Search<'a> {
         }
         index.incarnation = index.incarnation.or(asked.incarnation);
         index.forget_before(asked.held.start);
-        // What the prompt has read needs no other read.
+        // What the prompt has already read is not read again.
         let known = asked.newest.iter().find(|record| record.position() >= index.end);
         if known.is_some_and(|record| record.position() == index.end) {
             self.add(&mut index, &asked.newest, asked.held.end);
@@ -180,7 +170,7 @@ impl<'a> Search<'a> {
         self.rank()
     }
 
-    /// Adds the records that the index lacks, up to this position.
+    /// Adds the records before this position that the index lacks.
     fn add(&self, index: &mut Index, records: &Records, before: u64) {
         for record in records.iter() {
             if (index.end..before).contains(&record.position()) {
@@ -190,13 +180,13 @@ impl<'a> Search<'a> {
     }
 
     fn index_page(&mut self, asked: &Range<u64>, page: &Snapshot) {
-        // What the prompt has read before may be of another conversation by now.
+        // What the prompt has read earlier may be from another conversation by now.
         let is_first = !mem::take(&mut self.asked.newest).is_empty();
         let shared = Arc::clone(&self.index);
         let mut index = shared.lock();
         if index.end != asked.start {
-            // Another search has changed it meanwhile, and a page in the wrong place leaves a hole:
-            // this one makes an index for itself alone.
+            // Another search has changed it in the meantime, and a page in the wrong place would
+            // leave a hole: this search builds an index of its own.
             self.index = Arc::default();
         } else if index.is_refuted_by(&page.records) {
             *index = Index::default();
@@ -212,11 +202,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Decides what to quote.
     fn rank(&mut self) -> Result<()> {
         let quotes = Quotes::new(self.recall, &self.asked)?;
         let most = quotes.most_lines();
-        // Before the index is locked: a search of the application's own may look at it, or wait.
+        // Before the index is locked, since the application's own search may use the index, or
+        // wait.
         let offered = self.offered(most);
         let index = self.index.lock();
         if self.asked.goes_on && !self.question.is_remark {
@@ -232,12 +222,12 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Returns what the application's own search offers, each message once. Should it fail, what
-    /// words find is sent without it.
+    /// Returns the application's own hits, each message once. If that search fails, the hits by
+    /// words are sent without them.
     fn offered(&mut self, most: usize) -> BTreeMap<u64, f32> {
         let mut offered = BTreeMap::new();
         let Some(candidates) = &self.recall.candidates else { return offered };
-        // What is sent anyway is not quoted, so as many more are asked for.
+        // Messages that are sent anyway are not quoted, so that many more are asked for.
         let n = most.saturating_add(self.asked.not_these.len());
         let found = candidates.candidates(&self.asked.id, &self.asked.question, n);
         let found = found.unwrap_or_else(|error| {
@@ -253,7 +243,7 @@ impl<'a> Search<'a> {
         offered
     }
 
-    /// Quotes the best of the hits, and asks for more of them as long as there is room.
+    /// Quotes the best hits, and asks for more while there is room.
     fn quote(&mut self, mut hits: Vec<Hit>, mut quotes: Quotes, snapshot: &Snapshot) -> Result<()> {
         let rest = hits.split_off(hits.len().min(CHUNK));
         for hit in &hits {
@@ -275,7 +265,6 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Returns the lines that are quoted together with the one at this position.
     fn unit(&self, hit: Hit, records: &Records, quotes: &Quotes) -> Result<Unit> {
         let group = self.group(hit.position, records);
         let with_calls = group.len() > 1;
@@ -292,8 +281,8 @@ impl<'a> Search<'a> {
         group.iter().map(line).collect()
     }
 
-    /// Returns the records that are quoted together with the one at this position: a tool group,
-    /// or it alone; none if it is a result of a group that is not whole.
+    /// Returns the records that are quoted together with this one: its tool group, or it alone;
+    /// none if it is a result of an incomplete group.
     fn group<'r>(&self, position: u64, records: &'r Records) -> Vec<Record<'r>> {
         let group = self.recall.tool_results.then(|| self.tool_group(position, records)).flatten();
         group.unwrap_or_else(|| {
@@ -309,7 +298,7 @@ impl<'a> Search<'a> {
             && !self.asked.not_these.contains(&record.position())
     }
 
-    /// Returns the calls and results around this position, where they are whole.
+    /// Returns the tool group around this position, if it is complete.
     fn tool_group<'r>(&self, position: u64, records: &'r Records) -> Option<Vec<Record<'r>>> {
         let mut before = (0..=GROUP).map_while(|away| records.find(position.checked_sub(away)?));
         let call = before.find(|record| !record.message().is_tool())?;
@@ -326,9 +315,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The records around a hit among which its tool group is looked for.
+/// How far from a hit its tool group is looked for, in records.
 pub(crate) const GROUP: u64 = 16;
-/// The hits that are read at once: more are read where these leave room.
+/// The number of hits that are read at once.
 const CHUNK: usize = 64;
-/// A question of fewer words is taken to go on with what was said before.
+/// A question of fewer words is taken to continue what was said before.
 const FEW: usize = 4;

@@ -1,13 +1,13 @@
-//! Two ready tools by which a model reads what its prompt does not show.
+//! Two ready tools with which a model reads what its prompt does not show.
 //!
-//! [`ReadBack`] reads one message in pieces: one that was [cleared](crate::Clear), cut, or that the
-//! window has passed. [`SearchHistory`] finds messages by words, and quotes them. Neither changes
-//! anything, and whatever a model asks of them is answered: a position that is not there, or
-//! arguments that nobody can read, become a text that says so.
+//! [`ReadBack`] reads one message in pieces, for example one that was [cleared](crate::Clear), cut,
+//! or is older than the window. [`SearchHistory`] finds messages by words, and quotes them. Neither
+//! changes anything, and each answers every call: an unknown position, or arguments that can't be
+//! parsed, are answered with a text that says so.
 //!
-//! They quote what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
-//! messages of a prompt does not see what they read. Give a model that must not see something
-//! neither of them.
+//! Both return what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
+//! messages of a prompt does not see their results. Don't give these tools to a model from which
+//! something must be kept.
 //!
 //! ```
 //! use memory_prompt::recall::tools::{ReadBack, SearchHistory};
@@ -24,7 +24,7 @@
 //! }
 //! assert_eq!(prompt.build()?[2].text(), "[Not shown here: 600 characters in message 2.]");
 //!
-//! // The model calls read_back, and a loop of your own runs it:
+//! // The model calls read_back, and your own loop runs it:
 //! let text = read_back.run(prompt.memory(), r#"{"message": 2}"#)?;
 //! assert!(text.starts_with("Message 2, result of \"read\", 600 characters:\nzebra zebra"));
 //! let text = search.run(prompt.memory(), r#"{"query": "zebra"}"#)?;
@@ -33,7 +33,7 @@
 //! ```
 //!
 //! In a [`Conversation`](crate::Conversation), or with a [`Turn`](crate::Turn), `run_call` also
-//! finds what the turn has not stored yet:
+//! finds messages of the turn that are not stored yet:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -53,8 +53,8 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! Both read everything that the memory holds of the conversation but the application's own records
-//! and system messages; whoever must keep something from the model for good evicts it.
+//! Both read everything that the memory holds of the conversation, except system messages and the
+//! application's own records. To keep something from the model for good, evict it from the memory.
 
 mod read_back;
 mod search;
@@ -70,7 +70,8 @@ use crate::record::Records;
 pub use read_back::ReadBack;
 pub use search::SearchHistory;
 
-/// Gives a tool the ways to run it over a memory alone: a turn also has what is not stored yet.
+/// Adds the methods that run a tool over a memory alone. In a turn, it also sees what is not stored
+/// yet.
 macro_rules! runs {
     ($(#[$documentation:meta])* $tool:ident) => {
         impl $tool {
@@ -78,7 +79,7 @@ macro_rules! runs {
             ///
             /// # Errors
             ///
-            /// As [`ChatMemory::read_with`].
+            /// Same as [`ChatMemory::read_with`].
             pub fn run(
                 &self,
                 memory: &(impl ChatMemory + ?Sized),
@@ -87,11 +88,11 @@ macro_rules! runs {
                 self.run_beside(memory, (&Records::default(), None), arguments)
             }
 
-            /// Does the same over an async memory.
+            /// The async version of `run`.
             ///
             /// # Errors
             ///
-            /// As [`AsyncChatMemory::read_with`].
+            /// Same as [`AsyncChatMemory::read_with`].
             #[cfg(feature = "async")]
             pub async fn run_async(
                 &self,
@@ -111,21 +112,19 @@ macro_rules! runs {
 }
 
 runs! {
-    /// Returns what a call with these arguments is answered: what there is to read, or why there is
-    /// nothing.
+    /// Returns the answer to a call with these arguments: the text, or why there is none.
     ReadBack
 }
 runs! {
-    /// Returns what a call with these arguments is answered: quotes, or that there is nothing.
+    /// Returns the answer to a call with these arguments: quotes, or that nothing was found.
     SearchHistory
 }
 
-/// Returns what a model wrote as arguments; an empty object where it is none.
 fn read_arguments(arguments: &str) -> Value {
     serde_json::from_str(arguments).unwrap_or_default()
 }
 
-/// Returns a number, which some models write as a text or with a point.
+/// Returns a number, which some models write as a string or as a float.
 fn number(value: &Value) -> Option<u64> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.trim().trim_end_matches(".0").parse().ok()

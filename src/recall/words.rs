@@ -1,4 +1,4 @@
-//! The words of a text: case folded, without endings, as numbers.
+//! The words of a text as numbers: case-folded, without endings.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,20 +8,19 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::endings::Endings;
 use crate::text::floor_char_boundary;
 
-/// A word as the index knows it. Two words share a number by a chance of one in two billion:
-/// that costs a hit its rank at worst.
+/// A word as a number. Two words share a number with a chance of one in two billion; at worst that
+/// changes a hit's rank.
 pub(super) type Word = u32;
 
-/// The bytes of a text that are looked at.
 const MOST_BYTES: usize = 512 << 10;
 
-/// Hands out the words of a text with their places; of one that is very long, those of its
+/// Calls `found` for each word of a text with its place; of a very long text, for those of its
 /// beginning.
 ///
-/// - An identifier is handed out whole and in its parts: `getUserById`, `ERR_SSL`, `main.rs`.
-/// - Scripts without spaces have no words that could be found without a dictionary: there, and in
-///   Korean, it is each pair of neighbouring characters, or a character that stands alone.
-/// - Of a language whose endings are not known, it is also each four letters of a longer word.
+/// - An identifier is found whole and by its parts: `getUserById`, `ERR_SSL`, `main.rs`.
+/// - In scripts without spaces words can't be found without a dictionary. There, and in Korean,
+///   each pair of neighbouring characters is a word, and so is a character that stands alone.
+/// - In a language whose endings are unknown, each four letters of a longer word are words too.
 pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Word, Range<usize>)) {
     let text = text.split_at(floor_char_boundary(text, MOST_BYTES)).0;
     let mut run: Option<Run> = None;
@@ -60,7 +59,7 @@ pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Wor
     finish(run, &mut found);
 }
 
-/// Returns the parts of an identifier: between its marks, its humps and its digits.
+/// Returns the parts of an identifier, split at marks, humps and digits.
 fn parts(word: &str) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut from, mut before) = (0, ' ');
@@ -86,7 +85,7 @@ fn parts(word: &str) -> Vec<Range<usize>> {
     parts
 }
 
-/// Hands out each four letters of a word that has more.
+/// Calls `found` for each four letters of a longer word.
 fn fours(word: &str, mut found: impl FnMut(&str)) {
     let ends = word.char_indices().map(|(at, _)| at).chain([word.len()]).skip(4);
     if ends.clone().nth(1).is_some() {
@@ -94,8 +93,8 @@ fn fours(word: &str, mut found: impl FnMut(&str)) {
     }
 }
 
-/// Returns whether a text is of a language whose endings are not known: in a script without a rule,
-/// or in Latin letters with marks and none of the commonest words of English.
+/// Returns whether the endings of a text's language are unknown: its script has no rule, or its
+/// Latin letters have marks and it has none of the commonest English words.
 fn is_foreign(text: &str) -> bool {
     let is_marked = |c| matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
     let is_other = |c| {
@@ -109,11 +108,11 @@ fn is_foreign(text: &str) -> bool {
     !text.is_ascii() && text.contains(is_other) || text.contains(is_marked) && !is_english()
 }
 
-/// Characters that stand between words of Chinese and Japanese more often than in them: a pair
-/// with one of these says nothing, and there are many.
+/// Chinese and Japanese characters that stand between words more often than in them: pairs with one
+/// of these are frequent and say nothing.
 const PARTICLES: &str = "的了着过過吗嗎呢吧啊呀嘛はがをにでとのもへ";
 
-/// Characters side by side in a script without spaces: the last of them.
+/// The last of several characters in a row in a script without spaces.
 #[derive(Clone, Copy)]
 struct Run {
     start: usize,
@@ -128,7 +127,6 @@ fn finish(run: Option<Run>, found: &mut impl FnMut(Word, Range<usize>)) {
     }
 }
 
-/// Returns whether words of this script are searched by pairs of characters.
 fn is_unspaced(character: char) -> bool {
     matches!(u32::from(character),
         0x0e00..=0x0eff // Thai, Lao
@@ -138,7 +136,7 @@ fn is_unspaced(character: char) -> bool {
         | 0x3005..=0x3007 | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
-/// Returns the word in lower case, without the marks that people leave out.
+/// Returns the word in lower case, without the diacritics that people leave out.
 fn fold(word: &str) -> Cow<'_, str> {
     if word.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return Cow::Borrowed(word);
@@ -174,8 +172,7 @@ pub(super) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns the number of a word: its hash, folded to 31 bits, and one bit for what is written in
-/// hiragana.
+/// Returns the number of a word: its hash in 31 bits, and one bit for hiragana.
 fn hash(word: &str) -> Word {
     let wide = fnv(word.bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the upper half is in it")]
@@ -183,7 +180,7 @@ fn hash(word: &str) -> Word {
     folded << 1 | Word::from(word.chars().all(|c| matches!(c, 'ぁ'..='ゟ')))
 }
 
-/// Returns whether a word is grammar more often than not: what is written in hiragana.
+/// Returns whether a word is more often grammar than not: words in hiragana.
 pub(super) fn is_grammar(word: Word) -> bool {
     word & 1 == 1
 }

@@ -13,39 +13,39 @@ use crate::record::{Incarnation, Slot};
 /// Many conversations, each under its id, for async code.
 ///
 /// The contract is that of [`ChatMemoryStore`](super::ChatMemoryStore), and that of
-/// [`AsyncChatMemory`] about futures that are dropped.
+/// [`AsyncChatMemory`] about dropped futures.
 pub trait AsyncChatMemoryStore: Debug + Send + Sync {
-    /// Returns the memory of the conversation under this id. There is nothing to wait for: it asks
-    /// no server.
+    /// Returns the memory of the conversation under this id. This is not async, since it asks no
+    /// server.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::memory`](super::ChatMemoryStore::memory).
+    /// Same as [`ChatMemoryStore::memory`](super::ChatMemoryStore::memory).
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>>;
 
     /// Returns the next `n` ids after this one, or the first `n`.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::ids`](super::ChatMemoryStore::ids).
+    /// Same as [`ChatMemoryStore::ids`](super::ChatMemoryStore::ids).
     fn ids<'a>(
         &'a self,
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>>;
 
-    /// Forgets the conversation under this id; returns whether there was one.
+    /// Deletes the conversation under this id; returns whether there was one.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::delete`](super::ChatMemoryStore::delete).
+    /// Same as [`ChatMemoryStore::delete`](super::ChatMemoryStore::delete).
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>>;
 
     /// Deletes each conversation whose last append is older than this time; returns how many.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
+    /// Same as [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
 
     /// Returns the next `n` ids that begin with this text, after this one, or the first `n` of
@@ -53,7 +53,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::ids_with_prefix`](super::ChatMemoryStore::ids_with_prefix).
+    /// Same as [`ChatMemoryStore::ids_with_prefix`](super::ChatMemoryStore::ids_with_prefix).
     fn ids_with_prefix<'a>(
         &'a self,
         prefix: &'a str,
@@ -80,19 +80,19 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::info`](super::ChatMemoryStore::info).
+    /// Same as [`ChatMemoryStore::info`](super::ChatMemoryStore::info).
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         let _ = id;
         Box::pin(async { Err(unsupported("info")) })
     }
 
     /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
-    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`:
-    /// what lies beside the records of many conversations, without reading those.
+    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`.
+    /// This reads the slots of many conversations without their records.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::slots_with_prefix`](super::ChatMemoryStore::slots_with_prefix).
+    /// Same as [`ChatMemoryStore::slots_with_prefix`](super::ChatMemoryStore::slots_with_prefix).
     fn slots_with_prefix<'a>(
         &'a self,
         prefix: &'a str,
@@ -127,12 +127,12 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         })
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
-    /// that begin meanwhile may stay.
+    /// Deletes the conversations whose ids begin with this text; returns how many there were.
+    /// Conversations that begin during the call may stay.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
+    /// Same as [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async move {
             check_prefix(prefix)?;
@@ -150,12 +150,12 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         })
     }
 
-    /// Begins a conversation under this id whose first record will have the position `start`: to go
-    /// on with one that was kept elsewhere. Its incarnation is this one, or a new one.
+    /// Begins a conversation under this id whose first record will have the position `start`, in
+    /// order to continue one that was kept elsewhere. It gets this incarnation, or a new one.
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStore::restore`](super::ChatMemoryStore::restore).
+    /// Same as [`ChatMemoryStore::restore`](super::ChatMemoryStore::restore).
     fn restore<'a>(
         &'a self,
         id: &'a MemoryId,
@@ -230,17 +230,17 @@ forward! {
     impl['a] for Arc<dyn AsyncChatMemoryStore + 'a>,
 }
 
-/// Comfort for users of an [`AsyncChatMemoryStore`]: the twin of
+/// Convenience methods for users of an [`AsyncChatMemoryStore`]: the twin of
 /// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not
 /// implement it yourself.
 pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
-    /// Copies the conversations whose ids the filter wants to another store.
+    /// Copies the conversations whose ids pass the filter to another store.
     ///
-    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    /// See [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
     ///
     /// # Errors
     ///
-    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    /// Same as [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
     fn copy_to(
         &self,
         other: &(impl AsyncChatMemoryStore + ?Sized),
@@ -277,7 +277,7 @@ async fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots)).await?;
-    // There is none if it was deleted since it was listed.
+    // `None` if it was deleted after it was listed.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());

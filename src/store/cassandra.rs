@@ -1,14 +1,14 @@
-//! This module keeps conversations in Apache Cassandra, beyond one machine.
+//! This module keeps conversations in Apache Cassandra, on as many machines as needed.
 //!
-//! The driver is that of ScyllaDB, [`scylla`] 1.9, which speaks to both. The tests run on Apache
-//! Cassandra 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there
-//! too, for which some versions want a keyspace without tablets: create it beforehand.
+//! The driver is ScyllaDB's, [`scylla`] 1.9, which works with both. The tests run on Apache
+//! Cassandra 5.0; nothing was tested on ScyllaDB. There too it needs lightweight transactions, for
+//! which some versions require a keyspace without tablets: create it beforehand.
 //!
 //! # The tables
 //!
 //! | table | a partition | columns |
 //! |---|---|---|
-//! | `conversation` | a conversation | `id`, `position` (newest first), and what the row at `position` has |
+//! | `conversation` | a conversation | `id`, `position` (newest first), and the columns of the row at `position` |
 //! | `message` | a bucket: 500 messages that are no longer new | `log` and `bucket` (the position divided by 500), `position`, `at`, `payload` |
 //! | `layout` | the version of these tables | `name`, `version` |
 //!
@@ -16,9 +16,9 @@
 //!
 //! | `position` | row | columns |
 //! |--:|---|---|
-//! | 2⁶³ − 1 | the head | `version`, `log`, `incarnation`, `start` and `end` (the positions it holds), `sealed` (what is before lies in buckets), `swept`, `ids`, `ended`, `active` (the last append), `system` |
+//! | 2⁶³ − 1 | the head | `version`, `log`, `incarnation`, `start` and `end` (the positions it holds), `sealed` (messages before it are in buckets), `swept`, `ids`, `ended`, `active` (the last append), `system` |
 //! | 0 and more | a message, at its position | `at`, `payload`, `attempt` |
-//! | −64 to −1 | the newest 64 ids of appends, each in the place of the one 64 before it | `name`, `start` and `end` (the positions it was told), `stamp` (the version of its slots), `attempt` |
+//! | −64 to −1 | the newest 64 ids of appends, each in the place of the one 64 before it | `name`, `start` and `end` (the positions it got), `stamp` (the version of its slots), `attempt` |
 //! | below −64 | a slot, by a hash of its name | `name`, `stamp` (its version), `payload` |
 //!
 //! ```sql
@@ -27,92 +27,92 @@
 //! WHERE id = 'support:u1001:c2002' AND position >= 0 AND position < 9223372036854775807 LIMIT 10;
 //! ```
 //!
-//! The newest messages lie beside the head, 500 to 1,000 of them once there are so many, and the
-//! others in buckets, so that no partition grows with a conversation, and the newest 500 are one
-//! query, which meets neither slots nor ids. An id is a key as it is, but for the empty one and
-//! those that begin with NUL, which have a NUL put in front.
+//! The newest messages are in the partition of the head, 500 to 1,000 of them once there are that
+//! many, and the others in buckets. So no partition grows with its conversation, and the newest 500
+//! are one query, which reads neither slots nor ids. An id is the partition key unchanged, except
+//! that an empty id, and one that begins with NUL, get a NUL in front.
 //!
-//! A keyspace that is not there is created; where many programs start at once let one of them do it
-//! first, since Cassandra itself does not order changes of a schema that several make at the same
-//! time. The version is looked at when a store is opened; one that is later is refused, and nothing
-//! is written.
+//! A missing keyspace is created. If many programs start at once, let one of them create it first,
+//! since Cassandra does not order concurrent schema changes. The version is checked when a store is
+//! opened; a later one is refused, and nothing is written.
 //!
-//! # Why it holds
+//! # Why it is correct
 //!
 //! Every change of a conversation is one conditional batch in its partition: it replaces the head's
-//! `version`, a random one, *if that is still the one which its maker saw*, and it adds or removes
-//! messages beside the head. The replicas agree on each such batch (Paxos) and make it whole or not
-//! at all.
+//! random `version` *if that is still the one it saw* (compare-and-set), and adds or removes
+//! messages in the same partition. The replicas agree on each such batch (Paxos) and apply it whole
+//! or not at all.
 //!
 //! - *Batches are whole, contiguous and in order*, since each begins at the `end` of the head that
-//!   it replaces, and only one can replace it. `expected` is compared with the same head.
-//! - *Slots and ids* are rows beside it, changed by the same batch. An append that names some looks
-//!   at the head and at them in one query, so what it compares holds if the head is still the one
-//!   that it saw.
-//! - *A read is of one moment.* It takes the head and the newest messages in one query, and the
-//!   others by position. Messages never change and positions have no gaps; so if all positions
-//!   between `start` and `end` are there, it is what the head stands for, and if one is missing,
-//!   the head has changed: it reads again. (If the head has not, though the replicas were made to
-//!   agree on it, the row is lost, and reported as such.) Slots and single messages are a second
-//!   query at the same time, which tells the head's version too: where the two differ, it reads
+//!   it replaces, and only one batch can replace it. `expected` is compared with the same head.
+//! - *Slots and ids* are rows in the same partition, changed by the same batch. An append with
+//!   slots or an id reads them together with the head in one query, so its comparisons hold if the
+//!   head is still the same.
+//! - *A read is of one moment.* It reads the head and the newest messages in one query, and the
+//!   others by position. Messages never change and positions have no gaps. So if all positions
+//!   between `start` and `end` are there, the result matches the head; if one is missing, the head
+//!   has changed, and the read starts again. (If the head has not changed, even after a serial
+//!   read, the row is lost, and reported as such.) Slots and single messages are a second
+//!   concurrent query, which also returns the head's version: if the two differ, the read starts
 //!   again.
-//! - *Messages are moved* by copying them into a bucket first, then by a change of the head that
-//!   says so and removes them beside it. Two who do it at once copy the same; one who dies has
-//!   copied in vain.
-//! - *An answer that gets lost* is no loss: the change is sent again as it was. The version which
-//!   it replaces never comes back, so it is made once at most; and if it turns out not to be the
-//!   latest any more, its id tells whether it was made, or the first message of a batch does by
-//!   `attempt`. Only where those are gone too, or if nobody answers, is an append
-//!   [`Unacknowledged`](crate::ErrorKind::Unacknowledged): to do it once and once only, do it again
-//!   under the same id.
-//! - *What a crash leaves* the head knows. The buckets from `swept` on may still be there, though
-//!   they were evicted: the next eviction removes them. Of a conversation that is deleted and has
-//!   buckets, the head stays, as `ended`, until they are removed: it is no more for everybody, and
-//!   whoever comes by, an append, a delete or
-//!   [`purge_inactive`](AsyncChatMemoryStore::purge_inactive), goes on with that.
+//! - *Messages are moved* by first copying them into a bucket, and then changing the head to say so
+//!   and removing them from the head's partition. Two writers that do this at once copy the same
+//!   rows; if one dies, its copy is of no use but does no harm.
+//! - *A lost answer* does no harm: the same change is sent again. The version that it replaces
+//!   never comes back, so the change is made at most once. If the version is no longer the latest,
+//!   the append's id shows whether it was made, or the `attempt` of the first message of the batch.
+//!   Only if those are gone too, or if no server answers, is an append
+//!   [`Unacknowledged`](crate::ErrorKind::Unacknowledged): repeat it with the same id, and it is
+//!   made once.
+//! - *What a crash leaves* is recorded in the head. The buckets from `swept` on may still exist
+//!   after an eviction; the next eviction removes them. If a deleted conversation has buckets, its
+//!   head stays, marked as `ended`, until they are removed: for every client it no longer exists,
+//!   and the next append, delete or [`purge_inactive`](AsyncChatMemoryStore::purge_inactive)
+//!   continues the removal.
 //!
-//! `conversation` is changed by conditional batches and nothing else; do likewise when you repair
-//! something by hand (`IF EXISTS`), since these have clocks of their own.
+//! `conversation` is changed only by conditional batches; do the same when you repair something by
+//! hand (`IF EXISTS`), since these have their own clock.
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - With [`Consistency::Quorum`](scylla::statement::Consistency::Quorum) and
-//!   [`SerialConsistency::Serial`](scylla::statement::SerialConsistency::Serial), the defaults,
-//!   what was acknowledged is on a majority of replicas and survives the loss of any minority; what
-//!   one appends, all others read at once, wherever they are. With three replicas one may die, and
-//!   everything goes on; with two dead, reads and changes are errors until one is back. In one data
-//!   centre `LocalQuorum` and `LocalSerial` promise the same.
+//!   [`SerialConsistency::Serial`](scylla::statement::SerialConsistency::Serial), the defaults, an
+//!   acknowledged write is on a majority of replicas and survives the loss of any minority, and all
+//!   clients can read it at once, wherever they are. With three replicas one may die without
+//!   effect; with two dead, reads and changes are errors until one is back. In one data centre,
+//!   `LocalQuorum` and `LocalSerial` give the same guarantees.
 //! - An acknowledged write is on the disk of each replica that acknowledged it only with
-//!   `commitlog_sync: batch` or `group`. Cassandra's default, `periodic`, writes it there within
-//!   ten seconds: one crashed machine loses nothing that the others have, all of them at once may.
-//! - A change costs a read and one round of agreement, some four round trips between replicas; and
-//!   two who change one conversation at once wait for each other, in one process for free, in
-//!   several by trying again. Different conversations have nothing to do with each other.
-//! - *The time of an append* is that of the node that takes it, of its messages and of the activity
-//!   by which `purge_inactive` goes, so that no client with a wrong clock dates anything; except
-//!   where an append brings [times](Append::times) of its own, as an import does. The clocks of the
-//!   nodes must be in step, which Cassandra wants anyway.
-//! - An append is two requests, with an id, slots and times or without; a read is one, two at the
-//!   same time where it asks for slots or single messages, and one more for each bucket that it
-//!   needs. An id costs the 64 rows of the newest ones, which come back with the head.
-//! - *What is appended at once* has 8 MiB at most, in messages, system message and slots together,
-//!   and is refused before anything is done if it has more: that is what a server with Cassandra's
-//!   defaults takes as one request and one change, with ids and keys to spare. For more see
-//!   [`CassandraOptions::largest_batch`]. In number it is some 49,000 messages under an id of 20
-//!   bytes, and 111 under the longest.
-//! - Of two names of slots that have the same hash, of 63 bits, the first one has the place, and an
-//!   append with the other is an error ([`ErrorKind::Invalid`](crate::ErrorKind::Invalid)): chance
-//!   does not find such names, but whoever lets strangers choose them should know.
+//!   `commitlog_sync: batch` or `group`. With Cassandra's default, `periodic`, it is written within
+//!   ten seconds: the crash of one machine loses nothing that others have, but the crash of all at
+//!   once may.
+//! - A change costs a read and one Paxos round, some four round trips between replicas. Two writers
+//!   of one conversation wait for each other: within one process for free, across processes by
+//!   retries. Different conversations are independent.
+//! - *The time of an append* comes from the coordinating node, both for its messages and for the
+//!   activity that `purge_inactive` uses, so a client with a wrong clock does no harm; unless the
+//!   append has [times](Append::times) of its own, as an import does. The clocks of the nodes must
+//!   be synchronised, which Cassandra needs anyway.
+//! - An append is two requests, with or without an id, slots and times. A read is one, or two
+//!   concurrent ones if it asks for slots or single messages, and one more for each bucket that it
+//!   needs. An id costs reading the newest 64 ids together with the head.
+//! - *An append* has at most 8 MiB, in messages, system message and slots together; a larger one is
+//!   refused before anything is done. That is what a server with default settings takes as one
+//!   request and one change, with room for ids and keys. For more, see
+//!   [`CassandraOptions::largest_batch`]. In number, it is some 49,000 messages with an id of 20
+//!   bytes, and 111 with the longest id.
+//! - If two slot names have the same 63-bit hash, the first one has the place, and an append with
+//!   the other is an error ([`ErrorKind::Invalid`](crate::ErrorKind::Invalid)). Such names do not
+//!   occur by chance, but an attacker who can choose names can find some.
 //!
-//! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards,
-//!   by anybody, or never: it names the version of the head that it replaces, and that never comes
-//!   back. So an append, an eviction, a `clear` or a delete of a minute ago takes nothing that came
-//!   since. Until somebody changes the conversation it may still be done.
+//! - **A change that timed out or was dropped** is made before any change that is acknowledged
+//!   later, by any client, or never: it names the version of the head that it replaces, which never
+//!   comes back. So a late append, eviction, `clear` or delete removes nothing that came after it.
+//!   Until another change is made, it may still be made.
 //!
 //! # The rights of an account
 //!
-//! If the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the
-//! keyspace; `SELECT` alone reads, and each change is an error. To create the tables it needs
+//! If the keyspace and its tables exist, an account needs `SELECT` and `MODIFY` on the keyspace;
+//! with `SELECT` alone it can read, and each change is an error. To create the tables it needs
 //! `CREATE` on the keyspace, and to create the keyspace `CREATE` on all keyspaces:
 //!
 //! ```sql
@@ -123,8 +123,8 @@
 //! # How it behaves at scale
 //!
 //! A message of 280 random characters is 326 bytes of JSON and takes 300 bytes on a replica's disk,
-//! measured after a flush, heads and keys included; what people write is compressed to less. So,
-//! with three replicas:
+//! measured after a flush, heads and keys included; natural text compresses better. So, with three
+//! replicas:
 //!
 //! | conversations | messages each | one replica | cluster | partitions of one conversation |
 //! |--:|--:|--:|--:|---|
@@ -133,16 +133,16 @@
 //! | 10,000 | 100,000 | 300 GB | 900 GB | some 199 buckets of 150 kB, and one of 150 to 300 kB |
 //! | 1 | 1 million | 300 MB | 900 MB | some 1,999 buckets of 150 kB, and one of 150 to 300 kB |
 //!
-//! Conversations are spread over the ring by their ids, and buckets by theirs; nodes are added
-//! without further ado. Reading the last ten of a million messages costs what it costs of a hundred
-//! (1.03 times, in one run); an append of a turn took 4 ms and the last ten 1.3 ms on one node of
-//! two busy cores, and each 250th append moved a bucket in 50 to 110 ms.
+//! Conversations are spread over the ring by their ids, and buckets by theirs; nodes can be added
+//! at any time. Reading the last ten of a million messages costs as much as of a hundred (1.03
+//! times, in one run). An append of a turn took 4 ms and the last ten 1.3 ms on one node with two
+//! busy cores, and each 250th append moved a bucket in 50 to 110 ms.
 //!
-//! `ids`, `ids_with_prefix`, `delete_prefix` and `purge_inactive` walk the ring, head by head, and
-//! are meant for a night's work: ids lie in it by their hash, so a prefix saves nothing, and its
-//! first id takes as long as all of them: 20,000 heads took 2.7 s on one node of two busy cores.
-//! What was deleted is a tombstone for `gc_grace_seconds` (ten days), which reading the newest
-//! messages never meets.
+//! `ids`, `ids_with_prefix`, `delete_prefix` and `purge_inactive` walk the whole ring, head by
+//! head, and are meant for maintenance jobs. Ids are in the order of their hashes, so a prefix
+//! saves nothing, and its first id takes as long as all of them: 20,000 heads took 2.7 s on one
+//! node with two busy cores. Deleted data are tombstones for `gc_grace_seconds` (ten days), which
+//! reading the newest messages never meets.
 
 mod append;
 mod ask;
@@ -166,7 +166,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub use options::CassandraOptions;
-/// The driver, version 1, whose sessions can be handed in.
+/// The driver, version 1, for sessions of your own.
 pub use scylla as driver;
 use tokio::sync;
 
@@ -184,9 +184,9 @@ use ask::{Client, Consistency, Conversation};
 use queue::{Queue, Queues};
 use rows::{Head, Listed};
 
-/// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
+/// Many conversations in a keyspace of Apache Cassandra. A clone is a handle to the same session.
 ///
-/// The tables and what is promised are described in the [module](self).
+/// The tables and the guarantees are described in the [module](self).
 ///
 /// ```no_run
 /// use memory_prompt::{AsyncChatMemoryExt, CassandraStore, Message};
@@ -233,23 +233,22 @@ struct Shared {
     queues: Queues,
     encoding: Encoding,
     limits: Limits,
-    /// The addresses and the keyspace, for debug output.
     place: String,
 }
 
 impl CassandraStore {
     /// Opens the store in the keyspace `memory_prompt` of the cluster at these addresses,
-    /// `host:port` with commas between them, with the defaults of [`CassandraOptions`].
+    /// `host:port` separated by commas, with the default [`CassandraOptions`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if nobody answers there, or where the
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if no node answers there, or if the
     /// keyspace is of a later version; then nothing was written.
     pub async fn open(addresses: impl AsRef<str>) -> Result<Self> {
         Self::options().open(addresses).await
     }
 
-    /// Returns the defaults, to be changed before the store is opened.
+    /// Returns the default options; change them, then open the store.
     pub fn options() -> CassandraOptions {
         CassandraOptions::new()
     }
@@ -267,7 +266,7 @@ impl CassandraStore {
         Ok(CassandraMemory { id, key, queue, shared: Arc::clone(&self.shared) })
     }
 
-    /// Asks one of the nodes for an answer, which says nothing of how many others there are.
+    /// Waits for an answer of one node, which says nothing about how many others there are.
     ///
     /// # Errors
     ///
@@ -277,8 +276,8 @@ impl CassandraStore {
         self.shared.watched("ping", self.shared.client.ping()).await
     }
 
-    /// Returns what was counted since the store was opened; its connections are the nodes that the
-    /// driver has some to.
+    /// Returns the counts since the store was opened; its connections are the nodes to which the
+    /// driver is connected.
     pub fn figures(&self) -> Figures {
         let client = &self.shared.client;
         Figures { connections: client.connected(), ..client.watch.figures() }
@@ -290,7 +289,7 @@ impl CassandraStore {
 }
 
 impl Shared {
-    /// Does an operation under watch, in a runtime.
+    /// Runs an observed operation, and checks that there is a runtime.
     fn watched<'a, T>(
         &'a self,
         operation: &'static str,
@@ -384,7 +383,7 @@ impl CassandraMemory {
         Conversation { client: &self.shared.client, operation, key: &self.key }
     }
 
-    /// Returns the messages as they are written, if the server takes that much at once.
+    /// Encodes the messages, and refuses a batch that is too large for the server.
     fn encode(&self, messages: &[Message], slots: &[SlotChange]) -> Result<Payloads> {
         let payloads = Payloads::of("cassandra", self.shared.encoding, messages)?;
         let bytes: usize = payloads.sizes(slots).sum();
@@ -393,7 +392,7 @@ impl CassandraMemory {
             let text = format!("cassandra: {bytes} bytes at once; {most} are the most");
             return Err(Error::invalid("append", text));
         }
-        // Besides, each row brings the key and some more bytes along.
+        // Each row also has the key and some more bytes.
         let rows = messages.len() + slots.len();
         let most = (most / 8 * 7 / (self.key.len() + ROW_BYTES)).clamp(1, MOST_ROWS);
         if rows > most {
@@ -403,16 +402,16 @@ impl CassandraMemory {
         Ok(payloads)
     }
 
-    /// Moves messages that are no longer new, where there are enough. What fails here is done by
-    /// the next append: this one is appended, wherever its messages lie.
+    /// Moves messages that are no longer new, if there are enough. Errors are ignored, since the
+    /// append is done and the next one tries again.
     async fn tidy(&self, head: Option<Head>) {
         if let Some(head) = head {
             let _ = self.conversation("append").tidy(&head).await;
         }
     }
 
-    /// Waits in the queue of this conversation, but not for ever: whoever has waited for as long as
-    /// for an answer goes without.
+    /// Waits in the queue of this conversation, but no longer than for an answer; after that it
+    /// continues without the lock.
     async fn wait(&self) -> Option<sync::MutexGuard<'_, ()>> {
         tokio::time::timeout(self.shared.client.timeout, self.queue.lock()).await.ok()
     }
@@ -495,8 +494,8 @@ impl AsyncChatMemory for CassandraMemory {
     }
 }
 
-/// Returns an id as a partition key, which is never empty: one that is, or that begins with NUL,
-/// gets a NUL put in front.
+/// Returns an id as a partition key, which must not be empty: an empty id, or one that begins with
+/// NUL, gets a NUL in front.
 fn key(id: &MemoryId, operation: &'static str) -> Result<String> {
     let id = id.as_str();
     if id.len() > MOST_ID_BYTES {
@@ -507,7 +506,6 @@ fn key(id: &MemoryId, operation: &'static str) -> Result<String> {
     Ok(format!("{front}{id}"))
 }
 
-/// Returns the id that is this partition key.
 fn id_of(key: &str) -> &str {
     key.strip_prefix('\0').unwrap_or(key)
 }
@@ -531,19 +529,19 @@ impl fmt::Debug for CassandraMemory {
     }
 }
 
-/// The number of messages that lie together once they are no longer new.
+/// The number of messages in a bucket.
 const BUCKET: i64 = 500;
 
-/// The server's limit for a key is 65,535 bytes, and one may be put in front.
+/// The server's limit for a key is 65,535 bytes, and one may be added in front.
 const MOST_ID_BYTES: usize = 65_534;
 
-/// The most bytes that a message or a slot takes in a request beside its content and the key.
+/// The most bytes that a message or a slot takes in a request besides its content and the key.
 const ROW_BYTES: usize = 128;
 
 /// The driver's limit for a batch is 65,535 statements.
 const MOST_ROWS: usize = 60_000;
 
-/// The position of the head is no message's, and nobody gets there from here.
+/// Far below the head's position, which no message can reach from here.
 const MOST_START: i64 = i64::MAX / 2;
 
 const LISTED_AT_ONCE: usize = 1000;

@@ -1,4 +1,5 @@
-//! Copying conversations from one store to another: what both twins have in common.
+//! Copies conversations from one store to another: the shared part of the blocking and the async
+//! version.
 
 use std::ops::Range;
 
@@ -8,28 +9,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Expected, Limits, MemoryId, Read};
 use crate::record::{SlotVersion, Snapshot, places};
 
-/// The number of records that are read and written at a time.
+/// How many records are read and written at once.
 const PAGE: u64 = 64;
 
 /// The progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Copied {
-    /// The conversation that is being copied, or was the last one.
+    /// The conversation that is being copied, or the last one.
     pub id: Option<MemoryId>,
-    /// The number of conversations that are copied whole.
+    /// The number of conversations that are copied completely.
     pub conversations: u64,
-    /// The number of records that are copied, those of the conversation under way included.
+    /// The number of records copied so far, including those of the current conversation.
     pub records: u64,
 }
 
 /// A conversation on its way to another store.
 pub(super) struct Transfer {
     id: MemoryId,
-    /// The conversation that is copied, but for its records.
+    /// The conversation without its records.
     pub(super) head: Snapshot,
     info: Info,
-    /// The position of the next record to copy.
     at: u64,
     limits: Limits,
 }
@@ -40,18 +40,17 @@ impl Transfer {
         Self { id, head, info, at, limits }
     }
 
-    /// Returns the read of everything but the records.
     pub(super) fn first(slots: Vec<(String, SlotVersion)>) -> Read {
         Read::newest(0).slots(slots.into_iter().map(|(name, _)| name))
     }
 
-    /// Returns the positions of the records to read next, and their number, if any are left.
+    /// Returns the positions of the next records, and their number, if any are left.
     pub(super) fn next(&self) -> Option<(Range<u64>, usize)> {
         let past = self.at.saturating_add(PAGE).min(self.head.end);
         (self.at < past).then(|| (self.at..past, places(past - self.at)))
     }
 
-    /// Returns the appends of the records that were read at these positions.
+    /// Returns the appends for the records that were read at these positions.
     pub(super) fn page(&mut self, wanted: &Range<u64>, page: &Snapshot) -> Result<Vec<Append>> {
         if page.incarnation != self.head.incarnation {
             return Err(self.stopped("it was deleted and began anew"));
@@ -79,7 +78,7 @@ impl Transfer {
                 append.times.push(record.appended_at());
             }
             if record.position() >= self.info.end {
-                // It came after the look at the conversation.
+                // It was appended after `info` was read.
                 self.info.active = self.info.active.max(record.appended_at());
             }
         }
@@ -90,7 +89,7 @@ impl Transfer {
         Ok(appends)
     }
 
-    /// Refuses what the other store can't take, before anything is copied.
+    /// Refuses what the other store can't hold, before anything is copied.
     pub(super) fn check(&self) -> Result<()> {
         let Limits { message, batch, slot, .. } = self.limits;
         for it in self.head.slots() {
@@ -110,8 +109,8 @@ impl Transfer {
         Ok(())
     }
 
-    /// Returns the appends behind the records: the system message and the slots, as many at a time
-    /// as fit, and with the last one the time when it was last active.
+    /// Returns the appends after the records: the system message and the slots, as many per append
+    /// as fit. The last one sets the time of the last activity.
     pub(super) fn closing(&self) -> Result<Vec<Append>> {
         let mut last = Append::closing(self.head.end, self.info.active);
         last.messages.extend(self.head.system.as_deref().cloned());
@@ -130,8 +129,7 @@ impl Transfer {
         Ok(appends)
     }
 
-    /// Returns the size of the system message, about as the other store writes it, where that
-    /// matters.
+    /// Returns the approximate size of the system message in the other store, if there is a limit.
     fn system_bytes(&self) -> Result<Option<usize>> {
         let bounded = self.limits.batch.min(self.limits.message) < usize::MAX;
         let system = self.head.system.as_deref().filter(|_| bounded);
@@ -162,8 +160,8 @@ mod tests {
         Transfer::new("a".into(), head.with_slots((0..slots).map(slot)), info, limits)
     }
 
-    /// System message and slots all went in one append: ten slots of 1 MiB could not be copied to a
-    /// store that takes 8 MiB at once, though each was far from its limit.
+    /// System message and slots used to go in one append: ten slots of 1 MiB could not be copied to
+    /// a store that takes 8 MiB at once, though each was far from its limit.
     #[test]
     fn slots_go_in_as_many_appends_as_they_need() {
         for (slots, bytes, batch, expected) in

@@ -1,20 +1,20 @@
-//! The methods that every store has beside those that it must write.
+//! The additional methods of every store.
 
 use super::copy::{Copied, Transfer};
 use super::{ChatMemoryStore, PAGE};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
 
-/// Comfort for users of a [`ChatMemoryStore`]. Implemented for every store; do not implement it
-/// yourself.
+/// Convenience methods for users of a [`ChatMemoryStore`]. Implemented for every store; do not
+/// implement it yourself.
 pub trait ChatMemoryStoreExt: ChatMemoryStore {
-    /// Copies the conversations whose ids the filter wants to another store: records with their
-    /// positions and times, the system message, slots, the incarnation, and when each was last
-    /// active.
+    /// Copies the conversations whose ids pass the filter to another store: records with their
+    /// positions and times, the system message, slots, the incarnation, and the time of the last
+    /// activity.
     ///
-    /// `progress` is told after each batch and each conversation. The ids of appends stay behind,
-    /// and slots get new versions. What is appended to a conversation while it is copied may stay
-    /// behind, too; copy when nobody writes.
+    /// `progress` is called after each batch and each conversation. Append ids are not copied, and
+    /// slots get new versions. What is appended to a conversation while it is copied may be missed,
+    /// so copy when nothing writes.
     ///
     /// ```
     /// use memory_prompt::store::ChatMemoryStoreExt;
@@ -32,13 +32,13 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     ///
     /// # Errors
     ///
-    /// Those of both stores, [`ErrorKind::Exists`](crate::ErrorKind::Exists) if the other store
-    /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
-    /// where one of them lacks what a copy needs, and
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if a record can't be read or was
-    /// evicted meanwhile. The conversation at which it stopped, which the error names, is then
-    /// there by half: delete it in the other store and let the filter go on from it. Not so with
-    /// `Exists`: what stands there was there before.
+    /// Errors of both stores; [`ErrorKind::Exists`](crate::ErrorKind::Exists) if the other store
+    /// has a conversation with this id; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// if one of them lacks what a copy needs; and
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if a record can't be read or was evicted
+    /// meanwhile. The error names the conversation at which the copy stopped, and the other store
+    /// then has half of it: delete it there, and let the filter continue from it. With `Exists`,
+    /// that conversation was there before the copy.
     fn copy_to(
         &self,
         other: &(impl ChatMemoryStore + ?Sized),
@@ -71,7 +71,7 @@ fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots()? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots))?;
-    // There is none if it was deleted since it was listed.
+    // `None` if it was deleted after it was listed.
     let Some(info) = from.info(id)? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());

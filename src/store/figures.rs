@@ -1,23 +1,23 @@
-//! The figures by which an operator sees how a store fares.
+//! The figures that an operator monitors.
 
-/// The counts of a store since it was opened, and its connections at this moment.
+/// The counts of a store since it was opened, and its current connections.
 ///
-/// A store hands them out at no cost; what there is to watch is their change.
+/// Reading them costs nothing. Monitor how they change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// The connections that are open; on Cassandra the nodes that some are open to.
+    /// The open connections; on Cassandra, the nodes with an open connection.
     pub connections: usize,
-    /// The most connections that there may be, where there is a limit.
+    /// The maximum number of connections, if there is a limit.
     pub most_connections: Option<usize>,
-    /// The callers that wait for a connection, where they have to.
+    /// The callers that wait for a connection, if there is a limit.
     pub waiting: usize,
-    /// The operations that were begun and are not over.
+    /// The operations that have begun and not ended.
     pub under_way: usize,
-    /// The requests that were made once more since the answer stayed away.
+    /// The requests that were repeated because no answer came.
     pub retries: u64,
-    /// The connections that took the place of a lost one, as far as the driver tells.
+    /// The connections that replaced a lost one, as far as the driver reports that.
     pub reconnects: u64,
-    /// The changes that were made again since somebody else was first.
+    /// The changes that were made again because another writer was first.
     pub lost_races: u64,
 }

@@ -1,9 +1,9 @@
-//! Cancelling of blocking work whose future was dropped: the work asks here whether it was.
+//! Cancels blocking work whose future was dropped: the work checks here whether it was.
 //!
-//! A thread can't be stopped, so a change whose future was dropped while it waited for another
-//! process would be made when that is done, over what was acknowledged meanwhile. If it asks here
-//! under the lock that keeps others out, it is either made before anything else can change, or not
-//! at all.
+//! A thread can't be stopped. A change that waits for another process when its future is dropped
+//! would still be made later, on top of what was acknowledged meanwhile. Since it checks here under
+//! the lock that keeps others out, it is either made before anything else can change, or not at
+//! all.
 
 use std::cell::RefCell;
 #[cfg(feature = "tokio")]
@@ -14,14 +14,14 @@ thread_local! {
     static SOURCE: RefCell<Option<Weak<()>>> = const { RefCell::new(None) };
 }
 
-/// The source of a cancellation: dropping it cancels the work.
+/// Dropping this cancels the work.
 #[cfg(feature = "tokio")]
 #[derive(Default)]
 pub(crate) struct CancelSource(Arc<()>);
 
 #[cfg(feature = "tokio")]
 impl CancelSource {
-    /// Returns the work, which can ask then whether it was cancelled.
+    /// Returns the work, which can then check whether it was cancelled.
     pub(crate) fn for_work<R, W: FnOnce() -> R>(&self, work: W) -> impl FnOnce() -> R + use<R, W> {
         let source = Arc::downgrade(&self.0);
         move || {
@@ -31,7 +31,7 @@ impl CancelSource {
     }
 }
 
-/// The source that this thread had before, and has again when this is dropped.
+/// Restores the previous source of this thread when dropped.
 #[cfg(feature = "tokio")]
 struct Restored(Option<Weak<()>>);
 
@@ -42,7 +42,6 @@ impl Drop for Restored {
     }
 }
 
-/// The cancellation of the work of a thread, if it has a source.
 #[cfg(feature = "sqlite")]
 pub(super) struct Cancellation(Option<Weak<()>>);
 
@@ -52,7 +51,7 @@ impl Cancellation {
         Self(SOURCE.with_borrow(Clone::clone))
     }
 
-    /// Returns whether the work was cancelled. That of a blocking caller never is.
+    /// Returns whether the work was cancelled. Work of a blocking caller never is.
     pub(super) fn is_cancelled(&self) -> bool {
         self.0.as_ref().is_some_and(|source| source.strong_count() == 0)
     }

@@ -16,11 +16,11 @@ use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use conversations::Conversations;
 use table::Key;
 
-/// Many conversations in this process. A clone is a handle on the same store.
+/// Many conversations in this process. A clone is a handle to the same store.
 ///
-/// Conversations do not wait for each other: a lock of the store is held while an id is looked up,
-/// not while its conversation is used. One of a million is found as fast as the memory of the
-/// machine answers once. Ids are listed in the order of their bytes.
+/// Conversations don't wait for each other: the store is locked while an id is looked up, not while
+/// its conversation is used. Finding one among a million costs a single cache miss. Ids are listed
+/// in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -56,7 +56,7 @@ impl InMemoryStore {
     ///
     /// # Errors
     ///
-    /// None: it returns a `Result` as every store does.
+    /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<InMemory> {
         let key = self.conversations.key(id.into());
         Ok(InMemory { key, conversations: Arc::clone(&self.conversations) })
@@ -76,7 +76,7 @@ impl ChatMemoryStore for InMemoryStore {
         Ok(self.conversations.remove(&self.conversations.key(id.clone())))
     }
 
-    /// Deletes what is inactive, as the trait says, a little at a time, so that nobody waits long.
+    /// Deletes in small steps, so that no other thread waits long.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         let older_than = millis(older_than);
         Ok(self.conversations.remove_where(|conversation| conversation.active() < older_than))
@@ -111,7 +111,7 @@ impl ChatMemoryStore for InMemoryStore {
     }
 }
 
-/// The largest position at which a conversation is restored, as in most databases.
+/// The largest position at which a conversation can be restored, as in most databases.
 const MOST: u64 = i64::MAX as u64;
 
 impl InMemory {
@@ -119,8 +119,8 @@ impl InMemory {
         self.conversations.find(&self.key)
     }
 
-    /// Returns the conversation to append to. Where there is none, one is created if the append
-    /// begins it. Else it has nothing to store, or is refused, and ends as on an empty one.
+    /// Returns the conversation to append to, and creates it if the append begins it. Otherwise
+    /// returns an empty one, on which the append stores nothing or is refused.
     fn to_append(&self, begins: impl FnOnce() -> bool) -> Arc<DefaultChatMemory> {
         match self.find() {
             Some(found) => found,
@@ -154,7 +154,8 @@ impl ChatMemory for InMemory {
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         let is_sound = || append.check(&self.limits()).and_then(|()| append.check_on_nothing());
-        // Only what will be taken creates a conversation; the error itself comes from its memory.
+        // Only an append that will succeed creates a conversation; the error itself comes from the
+        // memory.
         self.to_append(|| append.creates() && is_sound().is_ok()).append_with(append)
     }
 
@@ -173,7 +174,7 @@ impl ChatMemory for InMemory {
 }
 
 impl fmt::Debug for InMemoryStore {
-    /// Says how much is in it, not what: logs are no place for conversations.
+    /// Shows how much is stored, not what, since conversations don't belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let conversations = self.conversations.count();
         f.debug_struct("InMemoryStore").field("conversations", &conversations).finish()

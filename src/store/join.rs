@@ -1,11 +1,11 @@
-//! Two futures at once.
+//! Waits for two futures at once.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Waits for both, and lets the first begin first: a connection sends `BEGIN`, a statement and
-/// `COMMIT` in the order in which they begin, and no crate's `join` promises one.
+/// Waits for both, and polls the first one first. A connection sends `BEGIN`, a statement and
+/// `COMMIT` in the order in which they are polled, and no crate's `join` guarantees an order.
 pub(super) async fn join_in_order<A, B>(
     one: impl Future<Output = A>,
     other: impl Future<Output = B>,

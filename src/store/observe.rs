@@ -1,8 +1,7 @@
-//! Tells what a store does: to whoever asks for its figures, and with the feature `tracing` to
-//! whoever listens.
+//! Reports what a store does: as figures, and with the feature `tracing` as spans and events.
 //!
-//! Neither a text, an id, a slot's name nor the words of an error are told: only the backend, the
-//! operation, the kind of error, and a reason that is one of this crate's own words.
+//! No text, id, slot name or error text is reported: only the backend, the operation, the kind of
+//! error, and a reason in this crate's own words.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody can listen"))]
 
@@ -13,7 +12,7 @@ use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::BoxFuture;
 
-/// The counts of a store, and the name of its backend, under which its events are told.
+/// The counts of a store, and the name of its backend for events.
 #[derive(Default)]
 pub(super) struct Watch {
     backend: &'static str,
@@ -28,8 +27,7 @@ impl Watch {
         Self { backend, ..Self::default() }
     }
 
-    /// Does an operation in a span of its own, and counts it as under way until it is done or
-    /// dropped.
+    /// Runs an operation in its own span, and counts it as under way until it ends or is dropped.
     #[cfg(feature = "async")]
     pub(super) fn operation<'a, T>(
         &'a self,
@@ -47,7 +45,7 @@ impl Watch {
         Box::pin(watched)
     }
 
-    /// Does the same with an operation for which the caller waits.
+    /// Does the same for a blocking operation.
     pub(super) fn blocking<T>(
         &self,
         operation: &'static str,
@@ -63,28 +61,28 @@ impl Watch {
         result
     }
 
-    /// Notes that something is asked for once more, for this reason.
+    /// Records a retry for this reason.
     pub(super) fn retried(&self, operation: &'static str, reason: &str) {
         self.retries.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(target: TARGET, backend = self.backend, operation, reason, "retry");
     }
 
-    /// Notes that a connection was lost, and that another one takes its place.
+    /// Records that a lost connection was replaced.
     pub(super) fn reconnected(&self, operation: &'static str) {
         self.reconnects.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(target: TARGET, backend = self.backend, operation, "reconnect");
     }
 
-    /// Notes that somebody else changed the conversation first, so that it is looked at again.
+    /// Records that another writer changed the conversation first, so that it is read again.
     pub(super) fn lost_race(&self, operation: &'static str) {
         self.lost_races.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::debug!(target: TARGET, backend = self.backend, operation, "lost race");
     }
 
-    /// Returns what was counted; of connections the backend knows.
+    /// Returns the counts; the backend adds its connections.
     pub(super) fn figures(&self) -> Figures {
         Figures {
             under_way: self.under_way.load(Ordering::Relaxed),
@@ -101,7 +99,7 @@ impl Watch {
     }
 }
 
-/// An operation that is counted as under way until this is dropped.
+/// An operation that counts as under way until this is dropped.
 struct UnderWay<'a> {
     watch: &'a Watch,
     operation: &'static str,
@@ -109,7 +107,7 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Tells how the operation ended. The error itself is the caller's to show.
+    /// Records how the operation ended. Showing the error is up to the caller.
     fn end<T>(&mut self, result: &Result<T>) {
         self.has_ended = true;
         let (backend, operation) = (self.watch.backend, self.operation);

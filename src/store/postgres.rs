@@ -2,7 +2,7 @@
 //!
 //! # The tables
 //!
-//! One row a message, and a view for people and other programs:
+//! One row per message, and a view for people and other programs:
 //!
 //! ```sql
 //! SELECT position, at, payload #>> '{message,role}', payload #>> '{message,content}'
@@ -21,19 +21,19 @@
 //! | `history` (a view) | `key`, `id` (as text), `position`, `at` (as a timestamp), `payload` (as `json`; null if it was written with [`Codec::Bincode`](crate::codec::Codec::Bincode)) |
 //! | `memory_prompt` | `version` |
 //!
-//! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
-//! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one
-//! process while the others wait. `WHERE id = …` on the view reads all conversations; by
-//! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds
-//! `\u0000`, in this view as elsewhere.
+//! The tables are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
+//! [`PostgresOptions::prefix`] say otherwise. They are created when a store is opened, by one
+//! process while the others wait. `WHERE id = …` on the view reads all conversations; by `key` it
+//! is one range of one index. PostgreSQL's JSON functions refuse a text that contains `\u0000`, in
+//! this view as elsewhere.
 //!
 //! Tables of a later version are refused when a store is opened, and not written to.
 //!
 //! # The rights that an account needs
 //!
-//! One that creates the tables needs `CREATE` on the database, or on the schema if that is there
-//! already. An account that may not can use tables that are there, which [`PostgresOptions::sql`]
-//! creates. It needs:
+//! An account that creates the tables needs `CREATE` on the database, or on the schema if that
+//! exists already. An account without that right can use existing tables, which
+//! [`PostgresOptions::sql`] creates. It needs:
 //!
 //! ```sql
 //! GRANT USAGE ON SCHEMA memory_prompt TO app;
@@ -42,123 +42,124 @@
 //!     memory_prompt.slot, memory_prompt.append, memory_prompt.media TO app;
 //! ```
 //!
-//! To read it needs `SELECT` alone, and for people `SELECT` on `memory_prompt.history`.
+//! To only read, it needs `SELECT`; people need `SELECT` on `memory_prompt.history`.
 //!
 //! # What is promised
 //!
-//! - An append that returned survives what a commit survives: with PostgreSQL's own settings a
-//!   crash of the server and of its machine. With `synchronous_commit = off` a crash takes the last
-//!   ones with it.
+//! - An append that returned survives what a commit survives: with PostgreSQL's default settings, a
+//!   crash of the server and of its machine. With `synchronous_commit = off`, a crash loses the
+//!   last appends.
 //! - With a standby in `synchronous_standby_names`, an append that returned survives the loss of
 //!   either machine (tested: the primary is killed under load, and the standby promoted). While no
-//!   such standby answers nothing is acknowledged: a change is
+//!   such standby answers, nothing is acknowledged: a change is
 //!   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) when its time is up, though
-//!   others on the primary may see it. So is the same append when it is
-//!   repeated by its id, and a clear, an eviction or a deletion that finds nothing to do: the
-//!   answer waits for the standby as the first one did. (A [conflict](crate::ErrorKind::Conflict)
-//!   and a read tell what is on the primary.) An operator must not end that wait: PostgreSQL takes
-//!   `pg_cancel_backend` there for leave to call the change done.
+//!   clients of the primary may see it. The same holds for an append that is repeated by its id,
+//!   and for a clear, an eviction or a deletion that finds nothing to do: the answer waits for the
+//!   standby, like the first one. (A [conflict](crate::ErrorKind::Conflict) and a read show the
+//!   state of the primary.) An operator must not end that wait: for PostgreSQL, `pg_cancel_backend`
+//!   then means that the change may be reported as done.
 //! - An append is one transaction and one round trip. It locks the row of its conversation from the
-//!   moment its position is settled to the commit, so that positions are committed in their order:
-//!   a reader sees no gaps, and appends to one conversation wait for each other. No others do.
-//! - What goes with an append goes into its statement: an id, slots and times cost no further round
-//!   trip. The id is a row that there can be once, so an append that is repeated undoes itself,
-//!   whatever was committed while it waited. The newest 64 of a conversation are kept, and older
-//!   ones are forgotten in the same statement. An append whose slots another change
-//!   wrote while it waited is asked again, once, with the conversation's row locked.
-//! - A read is one statement, and sees one moment, its slots and single records included. Slots
-//!   that it does not name are not transferred.
+//!   moment its position is settled until the commit, so that positions are committed in order:
+//!   readers see no gaps, and appends to one conversation wait for each other. Other conversations
+//!   don't wait.
+//! - An id, slots and times go into the same statement as the messages, without a further round
+//!   trip. The id is a unique row, so an append that is repeated undoes itself, even if the first
+//!   one was committed while it waited. The newest 64 ids of a conversation are kept, and older
+//!   ones are removed in the same statement. If another change wrote the slots of an append while
+//!   it waited, the append is retried once, with the conversation's row locked.
+//! - A read is one statement, and sees one moment, including slots and single records. Slots that
+//!   it does not name are not transferred.
 //! - Media from [`PostgresOptions::media_beside`] on are kept once in a conversation, beside its
 //!   messages, whose payloads refer to them. They are written in the statement of the append, and
 //!   deleted in the transaction that takes the last message which refers to them. Where a read
 //!   finds such messages, and references will not do, a second statement brings the bytes; if an
 //!   eviction came between the two, all of it is read again.
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
-//! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds
-//!   those with a prefix.
-//! - What is asked often is prepared once a connection, which costs its first use a round trip: to
-//!   plan an append each time takes a server several times as long as to do it. Nothing else of a
-//!   session is needed: no settings, no locks beyond a transaction. So it works through a
-//!   transaction pooler (tested with pgbouncer). Behind one that knows no prepared statements, as
-//!   pgbouncer before 1.21, set [`prepare(false)`](PostgresOptions::prepare).
-//! - An operation has one time, [`PostgresOptions::timeout`], whatever it waits for: a connection,
-//!   another transaction's lock, the answer. Of what is left when it is sent the server gets nine
-//!   tenths, as its `lock_timeout` and `statement_timeout`. A change that takes longer, or waits
-//!   longer for a lock, is an error of something not done.
-//! - A purge, and a deletion by prefix, deletes 64 conversations in a transaction, or each alone if
-//!   that takes too long. One that takes too long alone is left, and the error comes when all
-//!   others are deleted; `evict` parts of it first. A purge passes over conversations that are
-//!   locked: by an append, for one.
-//! - A request that is given up, since the time is up or its future was dropped, is cancelled on
+//! - Ids are listed in the order of their bytes, with an index of their first 512 bytes, which also
+//!   finds prefixes.
+//! - Frequent statements are prepared once per connection, which costs their first use a round
+//!   trip: planning an append takes a server several times as long as executing it. The store uses
+//!   no other session state: no settings, no locks beyond a transaction. So it works through a
+//!   transaction pooler (tested with pgbouncer). Behind a pooler without prepared statements, such
+//!   as pgbouncer before 1.21, set [`prepare(false)`](PostgresOptions::prepare).
+//! - An operation has one time limit, [`PostgresOptions::timeout`], for everything that it waits
+//!   for: a connection, another transaction's lock, the answer. When a request is sent, the server
+//!   gets nine tenths of the time left, as its `lock_timeout` and `statement_timeout`. A change
+//!   that takes longer, or waits longer for a lock, is not made, and the error says so.
+//! - A purge, and a deletion by prefix, deletes 64 conversations per transaction, or each alone if
+//!   that takes too long. A conversation that takes too long alone is left, and the error is
+//!   returned after all others are deleted; `evict` parts of it first. A purge skips locked
+//!   conversations, such as those with an append under way.
+//! - A request that is abandoned, because its time is up or its future was dropped, is cancelled on
 //!   the server, and ends in any case when the server's time for it is up. Its connection counts
 //!   until then, so there are never more than [`PostgresOptions::max_connections`]. (Over a pool of
-//!   the caller's that speaks TLS it is not cancelled.)
-//! - While the server is restarted, or not there, or has too many connections, an operation that
-//!   has no connection waits for one within [`PostgresOptions::timeout`].
+//!   the caller's with TLS, it is not cancelled.)
+//! - While the server restarts, is not reachable, or has too many connections, an operation without
+//!   a connection waits for one within [`PostgresOptions::timeout`].
 //! - If a connection breaks, or the time is up, before the answer to a change came, the error is
-//!   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged), and the store goes on with another connection. Reads are asked
-//!   again, and so is what PostgreSQL gave up because of another transaction (a deadlock).
+//!   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged), and the store continues with
+//!   another connection. Reads are retried, and so is what PostgreSQL gave up because of another
+//!   transaction (a deadlock).
 //!
-//! # What becomes of a change that was given up
+//! # What becomes of an abandoned change
 //!
-//! It is done, or not done, or done a little later. The server ends it within its own time, by
-//! `lock_timeout` and `statement_timeout`, which begins when the server gets to it: on one that
-//! stands still, when it goes on. Until then it may still be done, also over what was acknowledged
-//! meanwhile. These are safe:
+//! It is made, or not made, or made a little later. The server ends it within its own time limit,
+//! by `lock_timeout` and `statement_timeout`, which starts when the server begins the statement; if
+//! the server stands still, that is when it continues. Until then the change may still be made,
+//! even on top of later acknowledged ones. These are safe:
 //!
 //! - An append with an [id](crate::memory::Append::with_id) may be repeated, and so may one that
-//!   [expects](crate::memory::Append::expecting) where the conversation ends: it is done once.
-//! - [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and takes nothing behind
-//!   it, however late. If others append meanwhile, take it in place of a `clear` or a `delete` that
-//!   may be given up.
-//! - A purge looks again, when it is done, which conversations are inactive.
+//!   [expects](crate::memory::Append::expecting) where the conversation ends: it is made once.
+//! - [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and removes nothing behind
+//!   it, however late. If others append meanwhile, use it instead of a `clear` or a `delete` that
+//!   may be abandoned.
+//! - A purge checks again, when it is executed, which conversations are inactive.
 //!
 //! # How it behaves at scale
 //!
-//! A message takes its payload and some 120 bytes: 72 of its row, 48 in the index. (Measured with
-//! 400,000 messages in 2,000 conversations that grow side by side. With numbers from a sequence as
-//! keys it would be some 110, and messages could not be found, nor spread over machines, by the id
-//! alone; with ids of 16 bytes in their place it would be 164.) A conversation takes some 260 bytes
-//! of its own, the index of ids included. So 1,000,000 conversations of 200 messages of 400 bytes
-//! are 200,000,000 rows and about 105 GB, and the last ten of any of them are one range of one
-//! index and up to ten pages, which for conversations that go on are in the cache.
+//! A message takes its payload and some 120 bytes: 72 for its row, 48 in the index. (Measured with
+//! 400,000 messages in 2,000 conversations that grow at the same time. With sequence numbers as
+//! keys it would be some 110, but messages could not be found, or spread over machines, by the id
+//! alone; with ids of 16 bytes it would be 164.) A conversation itself takes some 260 bytes,
+//! including the index of ids. So 1,000,000 conversations of 200 messages of 400 bytes are
+//! 200,000,000 rows and about 105 GB. The last ten messages of any of them are one range of one
+//! index and up to ten pages, which are in the cache for active conversations.
 //!
-//! - **On one server** an append writes a new version of the conversation's row beside the old one
-//!   (`fillfactor` and heap-only updates: all of 12,000 appends to 1,000 conversations touched no
-//!   index for it), a row a message, and an index entry each. Autovacuum has next to nothing to do
-//!   but to freeze, until conversations are evicted from or purged.
+//! - **On one server**, an append writes a new version of the conversation's row on the same page
+//!   (`fillfactor` and heap-only updates: none of 12,000 appends to 1,000 conversations touched an
+//!   index for it), a row per message, and an index entry for each. Autovacuum has little to do
+//!   except freezing, until conversations are evicted from or purged.
 //!   [`purge_inactive`](super::AsyncChatMemoryStore::purge_inactive) reads all conversations once,
-//!   since an index on what every append changes would cost each append more.
-//! - **With standbys** reads may go to one, through a store of their own that was opened there, and
-//!   are then as old as it is.
-//! - **Partitioned**: create the tables yourself, from [`PostgresOptions::sql`] with `PARTITION BY
-//!   HASH (conversation)` behind the table of messages, and as many partitions as you like. Every
-//!   statement names the conversation, so each touches one partition. Worth its while from some
-//!   100,000,000 messages on, for vacuum and for backups.
-//! - **On several machines**: a conversation touches nothing outside of itself, so conversations
-//!   may be spread over servers by their ids, with one store each. The tables are keyed by the
-//!   conversation first, as Citus demands of tables that are distributed together; but Citus'
-//!   documentation says that it takes no subqueries within `INSERT`, of which an append consists,
-//!   so nothing is promised there.
+//!   since an index on a column that every append changes would slow down each append.
+//! - **With standbys**, reads may go to one, through a separate store that was opened there; they
+//!   are then as old as the standby.
+//! - **Partitioned**: create the tables yourself, from [`PostgresOptions::sql`] with
+//!   `PARTITION BY HASH (conversation)` on the table of messages, and as many partitions as you
+//!   like. Every statement names the conversation, so each touches one partition. This is useful
+//!   from some 100,000,000 messages on, for vacuum and for backups.
+//! - **On several machines**: conversations are independent, so they may be spread over servers by
+//!   their ids, with one store each. The first column of every key is the conversation, as Citus
+//!   demands of tables that are distributed together; but Citus' documentation says that it
+//!   supports no subqueries within `INSERT`, which an append uses, so nothing is promised there.
 //! - **When a machine dies**: an address may name several hosts
-//!   (`postgres://a,b/chat?target_session_attrs=read-write`), of which the one that takes writes is
-//!   found when a connection is made; so a store goes on by itself if a standby was promoted. So
-//!   it does if the address itself moves to another machine: a connection on which a change
-//!   finds a server that takes none is closed, and a new one asked, once. What the
-//!   standby had not got yet is lost with the machine, unless it is a synchronous one. Appends on
-//!   their way are reported as unacknowledged.
+//!   (`postgres://a,b/chat?target_session_attrs=read-write`), and the writable one is found when a
+//!   connection is made; so a store continues by itself after a standby was promoted. It also does
+//!   if the address itself moves to another machine: if a change finds a server that takes none,
+//!   the store closes the connection and tries a new one, once. Data that the standby did not have
+//!   yet are lost with the machine, unless the standby is synchronous. Appends under way are
+//!   reported as unacknowledged.
 //!
 //! # TLS
 //!
-//! With the feature `postgres-tls`, an address that says `sslmode=require` is spoken to by TLS, and
-//! so is one whose `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The
-//! server's certificate must then be of this authority, or of one that the operating system trusts,
-//! and of the name in the address, whatever else the mode means. Nothing else is encrypted: not
-//! if the mode is `prefer`, as it is unless set, since most servers have a certificate that no
-//! authority signed.
+//! With the feature `postgres-tls`, a connection uses TLS if its address says `sslmode=require`, or
+//! if `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The server's
+//! certificate must then be signed by this authority, or by one that the operating system trusts,
+//! and must match the name in the address, even if the mode does not demand that. Other connections
+//! are not encrypted, not even in the mode `prefer`, which is the default, since most servers have
+//! a certificate that no authority signed.
 //!
-//! The password is bound to the channel if the server offers that (`SCRAM-SHA-256-PLUS`). A pool
-//! of your own may do it in another way:
+//! The password is bound to the channel if the server offers that (`SCRAM-SHA-256-PLUS`). A pool of
+//! your own may use TLS in another way:
 //!
 //! ```text
 //! let tls = tokio_postgres_rustls::MakeRustlsConnect::new(rustls_config);
@@ -167,7 +168,7 @@
 //! let store = PostgresStore::options().over(pool).await?;
 //! ```
 //!
-//! The pool is one of `deadpool-postgres` 0.14, which is [here](deadpool_postgres), and in it
+//! The pool is `deadpool-postgres` 0.14, re-exported [here](deadpool_postgres); it uses
 //! `tokio-postgres` 0.7.
 
 mod append;
@@ -189,7 +190,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The pool, version 0.14, which can be handed in; the driver is its `tokio_postgres`.
+/// The pool, version 0.14, for pools of your own; it re-exports the driver as `tokio_postgres`.
 pub use deadpool_postgres as driver;
 
 use super::{AsyncChatMemoryStore, Figures, Info};
@@ -202,9 +203,9 @@ use connect::Connections;
 pub use options::PostgresOptions;
 use tls::Security;
 
-/// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
+/// Many conversations in a PostgreSQL database. A clone is a handle to the same connections.
 ///
-/// The tables and what is promised are described in the [module](self). It runs on tokio, with
+/// The tables and the guarantees are described in the [module](self). The store runs on tokio, with
 /// timers and I/O enabled.
 ///
 /// ```no_run
@@ -245,16 +246,16 @@ pub struct PostgresMemory {
 }
 
 impl PostgresStore {
-    /// Opens the store in the database at this address, with the defaults of [`PostgresOptions`].
+    /// Opens the store in the database at this address, with the default [`PostgresOptions`].
     ///
     /// # Errors
     ///
-    /// As [`PostgresOptions::open`].
+    /// Same as [`PostgresOptions::open`].
     pub async fn open(address: impl AsRef<str> + Send) -> Result<Self> {
         Self::options().open(address).await
     }
 
-    /// Returns the defaults, to be changed before the store is opened.
+    /// Returns the default options; change them, then open the store.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
@@ -263,12 +264,12 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// None: it returns a `Result` as every store does.
+    /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<PostgresMemory> {
         Ok(PostgresMemory { id: id.into(), connections: Arc::clone(&self.connections) })
     }
 
-    /// Asks the server for an answer, and looks whether the tables are there.
+    /// Waits for an answer of the server, and checks that the tables exist.
     ///
     /// # Errors
     ///
@@ -280,7 +281,7 @@ impl PostgresStore {
         self.connections.watched("ping", ping).await
     }
 
-    /// Returns what was counted since the store was opened, and its connections at this moment.
+    /// Returns the counts since the store was opened, and its current connections.
     pub fn figures(&self) -> Figures {
         self.connections.figures()
     }
@@ -405,31 +406,30 @@ impl AsyncChatMemory for PostgresMemory {
 }
 
 impl PostgresOptions {
-    /// Opens the store in the database at this address, whose tables are created if there are none.
+    /// Opens the store in the database at this address. The tables are created if there are none.
     ///
     /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form
-    /// (`host=… user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be
-    /// in it.
+    /// (`host=… user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists its
+    /// parameters.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the address, the schema or the prefix
-    /// make no sense, or if there is no tokio runtime, and
+    /// is malformed, or if there is no tokio runtime;
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the server can't be reached or refuses,
-    /// or if the tables are those of something else or of a later version. They are then as they
-    /// were.
+    /// or if the tables are of another kind or a later version. They stay unchanged.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
         PostgresStore::over(Connections::to(address.as_ref(), &self)?).await
     }
 
-    /// Opens the store in the database that this pool is connected to.
+    /// Opens the store in the database of this pool.
     ///
-    /// The pool decides then how many connections there are, and looks itself whether one is still
-    /// there before it is used.
+    /// The pool then decides how many connections there are, and checks connections before use in
+    /// its own way.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
         let place = "a pool of the caller's".to_owned();
         PostgresStore::over(Connections::over(pool, Security::Plain, place, &self)?).await

@@ -1,11 +1,11 @@
 //! This module keeps conversations on a Redis server, or on a Redis Cluster.
 //!
-//! Redis 6.2 or later, or what speaks like it (Valkey). Everything is written by scripts, each of
-//! which is one step: nobody sees half of it, and no crash leaves half of it.
+//! Redis 6.2 or later, or a compatible server (Valkey). Every change is a script, which is one
+//! step: no client sees half of it, and no crash leaves half of it.
 //!
 //! # The keys
 //!
-//! One entry of a stream a message, so that a person can look into it:
+//! One stream entry per message, readable by people:
 //!
 //! ```sh
 //! redis-cli --scan --pattern 'memory-prompt:*:log:support:u1001:c2002'
@@ -16,24 +16,24 @@
 //! |---|---|
 //! | `memory-prompt:{xx}:log:ID` | a stream: the entry `41-1` is the record at position 41, with the fields `at` (in milliseconds since 1970) and `payload` |
 //! | `memory-prompt:{xx}:state:ID` | a hash: `start` and `end` (the positions it holds), `incarnation`, `active` (the last append, in milliseconds), `system` |
-//! | `memory-prompt:{xx}:slots:ID` | a hash: the content of each slot, where there are any |
+//! | `memory-prompt:{xx}:slots:ID` | a hash: the content of each slot, if there are any |
 //! | `memory-prompt:{xx}:versions:ID` | a hash: the version of each slot |
-//! | `memory-prompt:{xx}:known:ID` | a list: the newest 64 ids of appends, each with what it came to |
+//! | `memory-prompt:{xx}:known:ID` | a list: the newest 64 ids of appends, each with its outcome |
 //! | `memory-prompt:{xx}:media:ID` | a hash: the bytes of [media](#media) under their SHA-256 (32 bytes), where there are any |
 //! | `memory-prompt:{xx}:shown:ID` | a sorted set: each such SHA-256 by the newest position that refers to it |
-//! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
-//! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
-//! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
+//! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations in the shard `xx` |
+//! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by the time of expiry |
+//! | `memory-prompt:{xx}:done:TOKEN` | the result of a change: some 200 bytes, for the timeout and a minute |
 //! | `memory-prompt:version` | the version of this layout, which is 1 |
 //!
-//! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash,
-//! mixed as `MurmurHash3` ends, in hex ([`RedisMemory::log_key`] tells). On a cluster it is the
-//! hash tag, so that all keys of a conversation and the list of ids that it is in lie on one slot
-//! and change in one step. The 256 shards are spread over all slots: of three masters each has 83
-//! to 89 of them.
+//! The id is in the key unchanged; the shard `xx` is the highest byte of its 64-bit FNV-1a hash
+//! after the final mix of `MurmurHash3`, in hex ([`RedisMemory::log_key`] returns a whole key). On
+//! a cluster the shard is the hash tag, so that all keys of a conversation and its list of ids are
+//! in one slot and change in one step. The 256 shards are spread over all slots: with three
+//! masters, each has 83 to 89 of them.
 //!
-//! The version is looked at when a store is opened; data of a later one are refused, and nothing is
-//! written to them.
+//! The version is checked when a store is opened; data of a later version are refused and not
+//! written to.
 //!
 //! Payloads are written with [`Codec::Json`] or [`Codec::Bincode`]; both are read, whichever is
 //! configured.
@@ -41,10 +41,10 @@
 //! [`Codec::Json`]: crate::codec::Codec::Json
 //! [`Codec::Bincode`]: crate::codec::Codec::Bincode
 //!
-//! A stream it is because of what was measured (Redis 7.0, JSON of 350 bytes): it takes 416 bytes a
-//! message, a list 375, a hash 435, a sorted set 480; and ten messages in the middle of a million
-//! are read in 0.02 ms, from a list in 0.12, and the longer the later. A conversation takes 4 KiB
-//! at least.
+//! A stream was chosen after measurements (Redis 7.0, JSON of 350 bytes): it takes 416 bytes per
+//! message, a list 375, a hash 435, a sorted set 480. Ten messages in the middle of a million are
+//! read in 0.02 ms; from a list they take 0.12 ms, and more as the list grows. A conversation takes
+//! at least 4 KiB.
 //!
 //! # Media
 //!
@@ -57,49 +57,48 @@
 //!
 //! # What is promised
 //!
-//! - **Once.** A change whose answer got lost is asked for again, until the
-//!   [timeout](RedisOptions::timeout) is up. It carries a token by which the server knows, for the
-//!   timeout and a minute, what it has done: so a server that restarts is a pause and not an error,
-//!   if the timeout is longer. If it is not, the error is [`ErrorKind::Unacknowledged`]: the
-//!   change is done, not done, or done when the server goes on. An append
-//!   [with an id](Append::with_id) can then be done again, and is stored once.
-//! - **A failover**, in which another server takes the address, may cost the operations that are
-//!   under way such an error; the next ones go to the new server. A server that refuses changes,
-//!   since it has become a replica, is left at once, and one that is silent after half of the
-//!   timeout: the store then connects again, where the address leads by then. It knows no other
-//!   address. A store that only reads goes on reading what the old master has, as long as that
-//!   lives.
-//! - **A crash of the server's machine** loses what is not on its disk yet, although it was
-//!   acknowledged: nothing with `appendonly yes` and `appendfsync always`; the last second or two
-//!   with `appendfsync everysec`, the default with `appendonly yes`; all since the last snapshot
+//! - **Once.** A change whose answer was lost is sent again until the
+//!   [timeout](RedisOptions::timeout) is up. It carries a token, by which the server knows, for the
+//!   timeout and a minute, what it has already done. So a restart of the server is a pause and not
+//!   an error, if the timeout is longer. If it is shorter, the error is
+//!   [`ErrorKind::Unacknowledged`]: the change is made, not made, or made when the server
+//!   continues. An append [with an id](Append::with_id) can then be repeated, and is stored once.
+//! - **A failover**, in which another server takes over the address, may end the operations under
+//!   way with such an error; the next ones go to the new server. If a server refuses changes
+//!   because it has become a replica, the store reconnects at once; if a server is silent, after
+//!   half of the timeout. It connects to where the address leads by then; it knows no other
+//!   address. A store that only reads continues to read from the old master as long as that is
+//!   alive.
+//! - **A crash of the server's machine** loses acknowledged data that are not on its disk yet:
+//!   nothing with `appendonly yes` and `appendfsync always`; the last second or two with
+//!   `appendfsync everysec`, the default with `appendonly yes`; everything since the last snapshot
 //!   without `appendonly`.
-//! - **The loss of a machine** is survived by what its replica had. Redis replicates after it has
-//!   answered: an append that was acknowledged by a master, on a cluster or not, is gone if the
-//!   master dies before the replica has it; commonly the last milliseconds, and all that a master
-//!   still takes that was cut off from the others (until `cluster-node-timeout`). With
-//!   [`RedisOptions::replicas`] an append returns once so many replicas have it, which makes that
-//!   unlikely but, since none of them must win the election, not impossible. Positions then go
-//!   back, too: a conversation ends where the replica says. Whoever can't live with that is better
-//!   off with PostgreSQL or Cassandra.
+//! - **The loss of a machine** loses everything that its replica does not have. Redis replicates
+//!   after it has answered: an append that a master acknowledged, on a cluster or not, is lost if
+//!   the master dies before the replica has it. Usually these are the last milliseconds, plus
+//!   everything that a master accepts while it is cut off from the others (until
+//!   `cluster-node-timeout`). With [`RedisOptions::replicas`], an append returns once this many
+//!   replicas have it. That makes a loss unlikely but not impossible, since none of them must win
+//!   the election. Positions then go back, too: a conversation ends where the replica's copy ends.
+//!   If you can't accept that, use PostgreSQL or Cassandra.
 //! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction`
-//!   (the default). Under `allkeys-*` the server throws conversations away, or half of one: its
-//!   missing records, and those that miss their media, are then reported as unreadable. Under
-//!   `volatile-*` it does so with those that have a [time to live](RedisOptions::ttl); without one
-//!   it throws away what it remembers of changes, and one that is asked for again may be done
-//!   twice.
+//!   (the default). Under `allkeys-*`, the server removes conversations, or parts of them: missing
+//!   records, and those without their media, are then reported as unreadable. Under `volatile-*`,
+//!   it does the same to conversations with a [time to live](RedisOptions::ttl); if there are none,
+//!   it removes its memory of changes, and a change that is sent again may be made twice.
 //!
-//! - **A change whose future was dropped, or whose time was up,** is done, not done, or done later:
-//!   a server that stood still does what it was sent when it goes on. What the same store asks for
-//!   afterwards comes behind it, as long as the connection holds; what others append meanwhile may
-//!   stand before it. The safe form of an append names the [position](AsyncChatMemory::append) that
-//!   it expects, or what was [seen](Append::since): then it is done if nothing came between, or
-//!   never. That of [`clear`](AsyncChatMemory::clear) is [`evict`](AsyncChatMemory::evict) before a
-//!   position, which takes nothing that came later; a slot is written with the version that is
-//!   [expected](crate::memory::Expected). A delete has none: wait for its answer.
+//! - **A change whose future was dropped, or whose time was up,** is made, not made, or made later:
+//!   a server that stood still executes what it was sent when it continues. Later requests of the
+//!   same store come after it, as long as the connection holds; appends of others may come before
+//!   it. An append is safe if it names the [position](AsyncChatMemory::append) that it expects, or
+//!   what was [seen](Append::since): then it is made only if nothing came between. Instead of
+//!   [`clear`](AsyncChatMemory::clear), use [`evict`](AsyncChatMemory::evict) before a position,
+//!   which removes nothing that came later; write a slot with the version that you
+//!   [expect](crate::memory::Expected). A delete has no safe form: wait for its answer.
 //!
 //! # The rights of an account
 //!
-//! With ACLs, an account needs the keys under its prefix and these commands, and no others:
+//! With ACLs, an account needs the keys with its prefix and only these commands:
 //!
 //! ```text
 //! ACL SETUSER chat on >password resetchannels ~memory-prompt:* nocommands
@@ -108,58 +107,57 @@
 //!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
 //! ```
 //!
-//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, and on a cluster `+cluster|slots`. A
-//! right that is missing is an error that names the command.
+//! With [`replicas`](RedisOptions::replicas) it also needs `+wait`, and on a cluster
+//! `+cluster|slots`. If a right is missing, the error names the command.
 //!
 //! # Sentinel
 //!
-//! A Redis Sentinel keeps no data and is refused with a word that says so: hand in a
+//! A Redis Sentinel holds no data, and is refused with an error that says so. Use a
 //! [connection of your own](RedisOptions::over) to the master that it names.
 //!
 //! # What it costs
 //!
-//! An append is one script and one round trip, with an id, slots and times or without; a read is
-//! one transaction and one round trip, with slots and single records or without; one that brings
-//! media is two. A slot is transferred where a read names it, and nowhere else.
-//! [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards, each for what
-//! begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever else
-//! there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
+//! An append is one script and one round trip, including id, slots and times. A read is one
+//! transaction and one round trip, including slots and single records; a read that fetches media
+//! needs two. Slots are transferred only if a read names them.
+//! [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks each of the 256 shards for its
+//! matching ids, and then once per id that it finds: a thousand ids take 1,256 commands, regardless
+//! of other ids. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
 //! [`info`](AsyncChatMemoryStore::info) is one command.
 //!
-//! An id of 36 bytes takes 50 bytes, the 64 of a conversation 3.2 KB (measured). It is forgotten
-//! with the conversation, or when 64 have come after it.
+//! An append id of 36 bytes takes 50 bytes, the 64 of a conversation 3.2 KB (measured). It is
+//! forgotten with the conversation, or after 64 later ones.
 //!
-//! A batch, its slots included, may have 512 MiB, which is what a server takes in one piece unless
-//! its `proto-max-bulk-len` says otherwise: more is refused before anything is sent. A position is
-//! at most 2⁵².
+//! A batch, including its slots, may have 512 MiB, which is what a server takes in one piece unless
+//! its `proto-max-bulk-len` says otherwise; larger batches are refused before anything is sent.
+//! Positions go up to 2⁵².
 //!
 //! With 64 callers on one connection, a turn of one append and one read takes three times as long
 //! as a bare `RPUSH` and `LRANGE` (measured with server and callers on the same two cores). That is
-//! the price of the promises: the script makes seven calls where `RPUSH` is one, 10 to 17 µs of the
-//! server's time in place of 2; and an entry of a stream is seven values to read, where one of a
-//! list is one, 7 µs for ten of them in place of 2.
+//! the price of the guarantees: the script makes seven calls where `RPUSH` is one, which takes the
+//! server 10 to 17 µs instead of 2; and a stream entry is seven values to read where a list entry
+//! is one, 7 µs for ten of them instead of 2.
 //!
-//! A [time to live](RedisOptions::ttl) begins with each append by the server's clock, that of an
-//! import too.
+//! A [time to live](RedisOptions::ttl) starts again with each append, by the server's clock, even
+//! for an import.
 //!
 //! # How it behaves at scale
 //!
-//! Everything must fit into memory. With messages of 350 bytes (measured, its lists included), a
-//! conversation of 4 takes 4.6 KB, one of 20 takes 8.8 KB, one of a million 0.42 GB. A server of 64
-//! GB, half of it kept free for what changes while a snapshot is made, keeps some 3.5 million
-//! conversations of 20 messages, or 75 million messages in long ones; a replica takes as much
-//! again. With [`RedisOptions::ttl`] only those that are alive count.
+//! Everything must fit into memory. With messages of 350 bytes (measured, lists included), a
+//! conversation of 4 takes 4.6 KB, one of 20 takes 8.8 KB, one of a million 0.42 GB. A server with
+//! 64 GB, half of it kept free for changes during a snapshot, keeps some 3.5 million conversations
+//! of 20 messages, or 75 million messages in long ones; a replica needs as much again. With
+//! [`RedisOptions::ttl`], only live conversations count.
 //!
-//! Beyond that, a Redis Cluster: `redis-cli --cluster create … --cluster-replicas 1` and
+//! For more data, use a Redis Cluster: `redis-cli --cluster create … --cluster-replicas 1` and
 //! [`RedisStore::open_cluster`]. Each master holds its share of the shards, so up to 256 masters
-//! can share them: thirty such masters keep 100 million conversations of 20 messages. A
-//! conversation is on one master, whole, and so is its throughput of some thousands of turns a
-//! second. `redis-cli --cluster reshard` moves slots while conversations go on; those on a slot
-//! that is just moving may wait a moment.
+//! can share them: thirty such masters keep 100 million conversations of 20 messages. Each
+//! conversation is on one master, which limits it to some thousands of turns a second.
+//! `redis-cli --cluster reshard` moves slots while conversations continue; those in a slot that is
+//! just moving may wait a moment.
 //!
-//! What is large holds up the server, for all who use it, for as long as it takes: a batch of
-//! 100,000 messages some tenths of a second. A read of many is read in pages, all of one moment
-//! nevertheless.
+//! Large requests block the server for all clients while they run: a batch of 100,000 messages for
+//! some tenths of a second. A large read is split into pages, and is still all of one moment.
 
 mod append;
 mod connect;
@@ -190,13 +188,13 @@ use link::Link;
 
 pub use memory::RedisMemory;
 pub use options::RedisOptions;
-/// The driver, version 1, whose connections can be handed in.
+/// The driver, version 1, for connections of your own.
 pub use redis as driver;
 
-/// Many conversations on a Redis server or a Redis Cluster. A clone is a handle on the same
+/// Many conversations on a Redis server or a Redis Cluster. A clone is a handle to the same
 /// connection.
 ///
-/// The keys and what is promised are described in the [module](self).
+/// The keys and the guarantees are described in the [module](self).
 ///
 /// ```no_run
 /// use memory_prompt::{AsyncChatMemoryExt, Message, RedisStore};
@@ -236,30 +234,29 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// Opens the store on the server at this address, with the defaults of [`RedisOptions`].
+    /// Opens the store on the server at this address, with the default [`RedisOptions`].
     ///
     /// `redis://user:password@host:port/database`, `redis+unix:///path`, or with the feature
     /// `redis-tls` `rediss://…`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the address makes no sense; [`ErrorKind::Storage`] where the
-    /// server can't be reached, refuses, or holds data of a later version, which are then as they
-    /// were.
+    /// [`ErrorKind::Invalid`] if the address is malformed; [`ErrorKind::Storage`] if the server
+    /// can't be reached, refuses, or holds data of a later version, which stay unchanged.
     pub async fn open(address: &str) -> Result<Self> {
         Self::options().open(address).await
     }
 
-    /// Opens the store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster to which one of these addresses belongs.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn open_cluster(addresses: &[impl AsRef<str> + Sync]) -> Result<Self> {
         Self::options().open_cluster(addresses).await
     }
 
-    /// Returns the defaults, to be changed before the store is opened.
+    /// Returns the default options; change them, then open the store.
     pub fn options() -> RedisOptions {
         RedisOptions {
             encoding: Encoding::default(),
@@ -277,24 +274,24 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// None: it returns a `Result` as every store does.
+    /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<RedisMemory> {
         Ok(RedisMemory::new(id.into(), Arc::clone(&self.shared)))
     }
 
-    /// Asks the server for an answer, as `PING` does; on a cluster one of its masters.
+    /// Waits for an answer of the server to `PING`; on a cluster, of one of its masters.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where none comes within the [timeout](RedisOptions::timeout).
+    /// [`ErrorKind::Storage`] if none comes within the [timeout](RedisOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
         let link = &self.shared.link;
         link.watch.operation("ping", async { link.ask("ping", &cmd("PING")).await.map(drop) }).await
     }
 
-    /// Returns what was counted since the store was opened. Connections are those that the store
-    /// has made: one, and eight more where replicas are waited for; on a cluster each leads to all
-    /// its masters.
+    /// Returns the counts since the store was opened. Connections are those that the store made:
+    /// one, and eight more if changes wait for replicas. On a cluster, each of them leads to all
+    /// masters.
     pub fn figures(&self) -> Figures {
         let connections = self.shared.link.connector.count();
         let most_connections = Some(connections);
@@ -385,8 +382,7 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 }
 
-/// The last position: the scripts count with floating point, and could not go on for long behind
-/// it.
+/// The last position: the scripts count in floating point, which is exact up to 2⁵³.
 const LAST: u64 = 1 << 52;
 
 fn parse<T: redis::FromRedisValue>(operation: &'static str, value: Value) -> Result<T> {

@@ -1,44 +1,42 @@
-//! The deadline of an operation, and the pauses between its attempts: one rule for all stores.
+//! The deadline of an operation, and the backoff between its attempts: one rule for all stores.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-/// An operation that may be attempted again until its time is up.
+/// An operation that may be retried until its time is up.
 pub(super) struct Retry {
     began: Instant,
     timeout: Duration,
-    /// The longest that the next pause can be; it doubles from pause to pause.
+    /// The longest possible next pause; it doubles each time.
     bound: Duration,
     longest: Duration,
 }
 
 impl Retry {
-    /// Starts the clock of an operation on a server; pauses grow from a millisecond to a tenth of a
+    /// Starts the clock of an operation on a server, with pauses from a millisecond to a tenth of a
     /// second.
     pub(super) fn within(timeout: Duration) -> Self {
         Self::with_pauses(timeout, Duration::from_millis(1), Duration::from_millis(100))
     }
 
-    /// Starts the clock of an operation whose pauses grow from `shortest` to `longest`.
+    /// Starts the clock of an operation with pauses from `shortest` to `longest`.
     pub(super) fn with_pauses(timeout: Duration, shortest: Duration, longest: Duration) -> Self {
         Self { began: Instant::now(), timeout, bound: shortest, longest }
     }
 
-    /// Returns when the operation began.
     #[cfg(feature = "postgres")]
     pub(super) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Returns the time that is left.
     pub(super) fn left(&self) -> Duration {
         self.timeout.saturating_sub(self.began.elapsed())
     }
 
-    /// Returns the pause before the next attempt, or `None` if the time is up before its end.
+    /// Returns the next pause, or `None` if it would end after the deadline.
     pub(super) fn next_pause(&mut self) -> Option<Duration> {
-        // At random, so that two operations that met do not meet again.
+        // Random, so that two operations that collided do not collide again.
         let random = u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0);
         let pause = self.bound / 2 + self.bound * random / 512;
         self.bound = (self.bound * 2).min(self.longest);
@@ -57,7 +55,7 @@ impl Retry {
 mod tests {
     use super::*;
 
-    /// A change that others overtook was attempted again without a pause, for ever.
+    /// A change that lost against others used to be retried without a pause, for ever.
     #[test]
     fn pauses_grow_and_have_an_end() {
         for (timeout, shortest, longest) in

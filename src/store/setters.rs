@@ -1,7 +1,6 @@
-//! The methods of options that set one thing each.
+//! Methods of options that set one field each.
 
-/// Writes the methods of these options, each of which sets a field: `pub fn name(value: Type) =>
-/// field = value;`.
+/// Generates setters for options: `pub fn name(value: Type) => field = value;`.
 macro_rules! setters {
     (
         $options:ident:

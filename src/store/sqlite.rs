@@ -2,7 +2,7 @@
 //!
 //! # The file
 //!
-//! One row a message, and a view for people and other programs:
+//! One row per message, and a view for people and other programs:
 //!
 //! ```sql
 //! -- sqlite3 chat.db
@@ -17,25 +17,25 @@
 //! | `slot` | `conversation` (its key), `name`, `version`, `content` (a blob) |
 //! | `appended` | the newest 64 ids of a conversation's appends: `key` (that of the conversation times 2³² plus a number that ascends), `id`, `first` and `past` (the positions), `version` (that of the slots it wrote) |
 //! | `media` | pictures and documents: `conversation` (its key), `hash` (SHA-256), `last` (the newest position that refers to it), `bytes` |
-//! | `history` (a view) | `id`, `position`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `position` is computed for all of a conversation before it is sorted |
+//! | `history` (a view) | `id`, `position`, `at` (as text, in UTC), `payload`, and `key`: sorting by it reads only the newest ten rows, whereas `position` is computed for the whole conversation before it is sorted |
 //!
 //! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read,
-//! whichever is configured. Messages of one conversation lie side by side in one tree, so the
-//! newest ten are a page or two, however many there are. (Measured against a table without rowid
+//! whichever is configured. The messages of one conversation are adjacent in one tree, so the
+//! newest ten are on a page or two, however many there are. (Measured against a table without rowid
 //! under `(conversation, position)`: messages of 1,500 bytes take less than half the space and are
-//! read in less than half the time, since such a table moves long rows out to pages of their own;
-//! and against a table with an index, whose newest ten lie on ten pages.)
+//! read in less than half the time, since such a table moves long rows out to pages of their own.
+//! And against a table with an index, the newest ten are on ten pages.)
 //!
 //! [`Codec::Json`]: crate::codec::Codec::Json
 //! [`Codec::Bincode`]: crate::codec::Codec::Bincode
 //!
-//! If a row of `conversation` is deleted, by hand too, a trigger deletes what belongs to it, since
-//! the next conversation may have its key.
+//! If a row of `conversation` is deleted, even by hand, a trigger deletes what belongs to it, since
+//! the next conversation may get the same key.
 //!
-//! The file knows what it is (`application_id` 0x6d70726d, "mprm") and of which version
-//! (`user_version`, which is 1). A file that is something else, or of a later version, is refused
-//! and not written to; tables of your own may be added to it once it is one of these, under names
-//! that begin with something of yours.
+//! The file carries a mark (`application_id` 0x6d70726d, "mprm") and a version (`user_version`,
+//! which is 1). A file of another kind, or of a later version, is refused and not written to. You
+//! may add tables of your own to the file once it is a store, with a prefix of your own in their
+//! names.
 //!
 //! # Media
 //!
@@ -48,65 +48,66 @@
 //!
 //! # What it costs, and what it holds
 //!
-//! An append is one transaction and one wait for the disk, whatever comes with it. An
-//! [id](Append::with_id) is looked for among the newest 64 of its conversation, which lie side by
-//! side, and costs two more rows, one of which goes; a slot costs a row, which is written whole.
-//! Plain appends and reads take the same steps among hundreds of
-//! slots as among none.
+//! An append is one transaction and one wait for the disk, however much it contains. An
+//! [id](Append::with_id) is searched for among the newest 64 of its conversation, which are
+//! adjacent; it adds one row and removes one. A slot is one row, which is written whole. Plain
+//! appends and reads take the same steps with hundreds of slots as with none.
 //!
 //! | limit | |
 //! |---|---|
-//! | a message | 10⁹ bytes as it is written, all but a few: SQLite has no longer rows |
-//! | a batch | none but the room for it, in the log too until it is worked in |
+//! | a message | just under 10⁹ bytes as it is written, SQLite's limit for a row |
+//! | a batch | only the disk space for it, also in the log until the next checkpoint |
 //! | a slot | 256 MiB |
 //! | a conversation | 2³² messages, and as many ids of appends |
 //! | a file | 2³¹ conversations |
 //!
-//! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found by an index, so they cost what
-//! they are, in the order of their bytes (in a file whose encoding is SQLite's own, UTF-8).
+//! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found with an index, in the order of
+//! their bytes, so the cost depends only on how many are found (in a file with SQLite's default
+//! encoding, UTF-8).
 //!
 //! # What is promised
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
-//!   machine. One that did not return is there whole or not at all.
-//! - Any number of threads and processes may use the file at once. Writers wait for each other for
-//!   as long as [`SqliteOptions::busy_timeout`] says, with pauses of at most a millisecond, so that
-//!   no process starves another. Readers wait for no writer.
+//!   machine. One that did not return is stored whole or not at all.
+//! - Any number of threads and processes may use the file at once. Writers wait for each other, for
+//!   up to [`SqliteOptions::busy_timeout`], with pauses of at most a millisecond, so that no
+//!   process starves another. Readers never wait for writers.
 //! - If a change returns an error, it was not made, and never will be. (Unknown outcomes exist only
-//!   on networks.) In async code (`adapt::ToAsync`) a change whose future was dropped is made or
-//!   not made, and not made later: if it waited for another process, nothing is done when that has
+//!   on networks.) In async code (`adapt::ToAsync`), a change whose future was dropped is made at
+//!   once or never: if it waited for another process, it does nothing when that process has
 //!   finished.
 //! - Threads that write at once through one store (or clones of it) share the wait for the disk:
-//!   what came meanwhile goes into one commit, and each append still succeeds or fails alone.
-//! - Once it is closed, the store is one file. While it is open there are two beside it, `-wal` and
-//!   `-shm`, which are SQLite's and belong to the data.
-//! - A file on a network drive is only as safe as its locks: SQLite advises against it.
-//! - A file that is moved, removed or replaced by another one while it is open, or whose log is, is
-//!   not written to any more, nor read: each operation is an error until the store is opened again.
-//!   A store that only reads reads the file that is there now. (Windows does not say which file is
-//!   open, and does not allow any of this.)
+//!   changes that arrive during a commit go into the next one together, and each append still
+//!   succeeds or fails alone.
+//! - Once it is closed, the store is one file. While it is open there are two more next to it,
+//!   `-wal` and `-shm`. SQLite owns them, and they are part of the data.
+//! - A file on a network drive is only as safe as the drive's locks: SQLite advises against it.
+//! - If the file or its log is moved, removed or replaced while it is open, the store neither reads
+//!   nor writes it any more: each operation is an error until the store is opened again. A
+//!   read-only store reads the file that is there now. (On Windows it is not possible to know which
+//!   file is open, but Windows does not allow any of this.)
 //!
 //! # Backups
 //!
-//! While the file is open, SQLite makes a copy that is whole, and no program waits for it:
-//! `sqlite3 chat.db ".backup 'copy.db'"`, or `VACUUM INTO 'copy.db'`. To copy the file itself is
-//! right only once every process has closed it: without the log it lacks what was appended last,
-//! and a file and a log of two moments are damaged.
+//! While the file is open, SQLite can make a consistent copy, and no program waits for it:
+//! `sqlite3 chat.db ".backup 'copy.db'"`, or `VACUUM INTO 'copy.db'`. Copy the file itself only
+//! once every process has closed it: without the log it lacks the last appends, and a file and a
+//! log of different moments are damaged.
 //!
-//! To put a copy back, end every process that has the file open, remove `-wal` and `-shm` beside
-//! it, since SQLite would work that log into the file that is there, and then put the copy in its
-//! place. Conversations then end where they ended when it was made: their positions go back, and
-//! what is kept elsewhere by [incarnation](crate::record::Incarnation) and position (an index for
-//! recall) must be made again.
+//! To restore a copy, end every process that has the file open, remove `-wal` and `-shm` next to it
+//! (SQLite would apply that log to the restored file), and then put the copy in its place.
+//! Conversations then end where they ended when the copy was made. Their positions go back, so
+//! anything that is kept elsewhere by [incarnation](crate::record::Incarnation) and position (an
+//! index for recall) must be built again.
 //!
-//! # What is left of what was deleted
+//! # What is left of deleted data
 //!
-//! Deleting, purging, evicting and clearing take messages out of the tables. As SQLite does it,
-//! their bytes stay in the file until something else is written there, and in the log until that
-//! begins again. To erase, set [`SqliteOptions::secure_delete`], by which SQLite writes zeros
-//! over them, and call [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that
-//! was written without it, `vacuum` alone leaves nothing in file and log. What copies, backups, the
-//! file system and the disk keep is another matter.
+//! Deleting, purging, evicting and clearing remove messages from the tables. By SQLite's default,
+//! their bytes stay in the file until other data overwrite them, and in the log until it starts
+//! over. To erase them, set [`SqliteOptions::secure_delete`], with which SQLite overwrites them
+//! with zeros, and call [`SqliteStore::vacuum`] afterwards, which empties the log. For a file that
+//! was written without that setting, `vacuum` alone leaves nothing in file and log. Copies,
+//! backups, the file system and the disk may still have the data.
 
 mod append;
 mod connect;
@@ -127,7 +128,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub use options::{Durability, SqliteOptions};
-/// The driver, version 0.41, whose connections can be handed in.
+/// The driver, version 0.41, for connections of your own.
 pub use rusqlite as driver;
 use rusqlite::Connection;
 
@@ -144,9 +145,9 @@ use read::find;
 use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 use writer::run;
 
-/// Many conversations in one SQLite file. A clone is a handle on the same connections.
+/// Many conversations in one SQLite file. A clone is a handle to the same connections.
 ///
-/// The file, its tables and what is promised are described in the [module](self).
+/// The file, its tables and its guarantees are described in the [module](self).
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, Message, SqliteStore};
@@ -177,18 +178,18 @@ pub struct SqliteMemory {
 }
 
 impl SqliteStore {
-    /// Opens the store in the file at this path, which is created if there is none, with the
-    /// defaults of [`SqliteOptions`].
+    /// Opens the store in the file at this path with the default [`SqliteOptions`]. The file is
+    /// created if there is none.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the file can't be opened, or is no such store, or of a later
-    /// version. It is then as it was, byte for byte.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the file can't be opened, is not a
+    /// store, or is of a later version. It is then unchanged, byte for byte.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().open(path)
     }
 
-    /// Returns the defaults, to be changed before the store is opened.
+    /// Returns the default options; change them, then open the store.
     pub fn options() -> SqliteOptions {
         SqliteOptions::new()
     }
@@ -197,28 +198,26 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// None: it returns a `Result` as every store does.
+    /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<SqliteMemory> {
         Ok(SqliteMemory { id: id.into(), connections: Arc::clone(&self.connections) })
     }
 
-    /// Writes the file again without what is free in it, and empties the log: the file is then as
-    /// small as it can be, and nothing of what was [deleted](self#what-is-left-of-what-was-deleted)
-    /// is left in either.
+    /// Rewrites the file without free space, and empties the log. The file is then as small as
+    /// possible, and nothing of what was [deleted](self#what-is-left-of-deleted-data) is left in
+    /// either.
     ///
-    /// It takes as long as writing all that is kept, and twice its room; others wait to write
-    /// meanwhile.
+    /// This takes as long as writing all data, and twice its space; other writers wait for it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the store failed, if there is no room, or if another connection
-    /// wrote, or read all the while, for longer than the busy timeout.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the store failed, if there is no space,
+    /// or if another connection was writing or reading for longer than the busy timeout.
     pub fn vacuum(&self) -> Result<()> {
         self.connections.vacuum()
     }
 
-    /// Returns what was counted since the store was opened: the operations that are under way. A
-    /// file has no connections to speak of.
+    /// Returns the number of operations under way. A file has no connections to count.
     pub fn figures(&self) -> Figures {
         self.connections.watch.figures()
     }
@@ -229,11 +228,11 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
         let path = path.as_ref().to_owned();
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
-            // Each connection to such a name is a database of its own.
+            // Each connection with such a name would be a database of its own.
             let text = "sqlite: a file has a name; for none, take `in_memory`";
             return Err(Error::invalid("open", text));
         }
@@ -241,7 +240,7 @@ impl SqliteOptions {
         Ok(SqliteStore { connections: Arc::new(connections) })
     }
 
-    /// Opens a store in the memory of this process, which is gone when its last handle is.
+    /// Opens a store in the memory of this process, which is gone when its last handle is dropped.
     ///
     /// # Errors
     ///
@@ -254,14 +253,14 @@ impl SqliteOptions {
         Ok(SqliteStore { connections: Arc::new(connections) })
     }
 
-    /// Opens a store over a connection of your own, which serves reads and writes alike.
+    /// Opens a store over a connection of your own, which is used for both reads and writes.
     ///
-    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
-    /// what an append survives.
+    /// Its journal mode, synchronous setting and timeout stay unchanged, and decide what an append
+    /// survives.
     ///
     /// # Errors
     ///
-    /// As [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
         let connections = Connections::shared(FileName::OwnConnection, connection, &self)?;
         Ok(SqliteStore { connections: Arc::new(connections) })
@@ -277,8 +276,8 @@ impl ChatMemoryStore for SqliteStore {
         self.ids_with_prefix("", after, n)
     }
 
-    /// Deletes the conversation, as the trait says. What is left of its bytes in the file is
-    /// described in the [module](self#what-is-left-of-what-was-deleted).
+    /// Deletes the conversation, as the trait describes. The
+    /// [module](self#what-is-left-of-deleted-data) describes what is left of its bytes in the file.
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
         self.connections.write("delete", move |connection| purge::delete_by_id(connection, &id))
@@ -314,8 +313,7 @@ impl ChatMemoryStore for SqliteStore {
         self.connections.read("info", find)
     }
 
-    /// Deletes what has the prefix, as the trait says, a little at a time, so that no other writer
-    /// waits long.
+    /// Deletes in small steps, so that no other writer waits long.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
         purge::with_prefix(&self.connections, prefix)
@@ -439,8 +437,8 @@ impl fmt::Debug for SqliteMemory {
     }
 }
 
-/// A row of SQLite's has 10⁹ bytes at most, unless it was compiled otherwise. A slot is a
-/// small document, and is written whole each time.
+/// A row in SQLite has at most 10⁹ bytes, unless it was compiled otherwise. A slot is a small
+/// document, and is rewritten whole each time.
 const LIMITS: Limits =
     Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };
 

@@ -3,10 +3,10 @@
 use crate::error::{Error, Result};
 use crate::provider::{Format, Server};
 
-/// Returns an address as it was given, without the blanks and strokes at its ends.
+/// Returns the given address without spaces and slashes at its ends.
 ///
-/// One without `http://` is taken for Ollama's alone, whose variable holds a host and a port, and
-/// often the one that the server itself listens at.
+/// An address without `http://` is accepted only for Ollama, whose variable holds a host and a
+/// port, often the one that the server itself listens on.
 pub(super) fn checked(address: &str, format: Format) -> Result<String> {
     let address = address.trim();
     let is_whole = address.starts_with("http://") || address.starts_with("https://");
@@ -18,7 +18,7 @@ pub(super) fn checked(address: &str, format: Format) -> Result<String> {
     let parsed = address.parse::<http::Uri>().ok();
     match parsed.as_ref().and_then(http::Uri::authority) {
         None => Err(invalid("what is no address")),
-        // It would be shown wherever the address is.
+        // A password would be shown wherever the address is.
         Some(authority) if authority.as_str().contains('@') => {
             Err(invalid("an address with a name and a password: they belong into a header"))
         }
@@ -37,10 +37,10 @@ fn ollama_host(host: &str) -> String {
     if has_port { format!("http://{host}") } else { format!("http://{host}:11434") }
 }
 
-/// Returns the address of a request, for the base that somebody gave.
+/// Returns the address of a request, for the given base address.
 ///
-/// Some write their base with `/v1` and some without, with a stroke at the end or the whole path:
-/// all of them mean the same.
+/// Base addresses with or without `/v1`, with a slash at the end, or with the whole path all mean
+/// the same.
 pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> String {
     let (base, query) = base.split_once('?').unwrap_or((base, ""));
     let base = base.trim_end_matches('/');
@@ -60,8 +60,8 @@ pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> 
     url
 }
 
-/// Returns what an address lacks of its version: all of it where it has no path, and `/v1` of
-/// `/openai/v1` where its path is `/openai`. Another path is that of a gateway, and lacks nothing.
+/// Returns the part of the version that an address lacks: all of it if it has no path, and `/v1` of
+/// `/openai/v1` if its path is `/openai`. Any other path is a gateway's, and lacks nothing.
 fn missing<'a>(base: &str, version: &'a str) -> &'a str {
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
     let path = host.find('/').map_or("", |at| &host[at..]);
@@ -87,8 +87,8 @@ mod tests {
         Ok(join(&base, &server, &path, provider.format() == Format::Gemini))
     }
 
-    /// Some clients want a base URL with `/v1` or a stroke at its end, others without: what one of
-    /// them takes is a 404 for the next.
+    /// Some clients want a base URL with `/v1` or a slash at its end, others without: an address
+    /// for one of them is a 404 for another.
     #[test]
     fn addresses_mean_the_same_however_they_are_written() {
         let chat = "http://h:1/v1/chat/completions";
@@ -121,7 +121,7 @@ mod tests {
         );
     }
 
-    /// Groq's and OpenRouter's version stands behind a path of their own: with that path and
+    /// The versions of Groq and OpenRouter come after a path of their own: with that path but
     /// without the version, requests went to `/openai/chat/completions`, which is a 404.
     #[test]
     fn a_version_of_two_parts_may_be_given_by_half() {
@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(url(provider, half).unwrap(), whole);
             assert_eq!(url(provider, &format!("{half}{version}")).unwrap(), whole);
         }
-        // Another path says all that there is to say.
+        // Any other path is complete.
         for base in ["https://gateway/groq", "https://gateway/open", "https://gateway/a/openai"] {
             assert_eq!(url(Provider::Groq, base).unwrap(), format!("{base}{chat}"));
         }

@@ -1,4 +1,4 @@
-//! How requests fail, when one is sent again, and how long to wait before.
+//! How requests fail, whether they are retried, and how long to wait before.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -13,13 +13,13 @@ use crate::error::{Error, ErrorKind};
 use crate::record::moment;
 use crate::wire::is_refusal;
 
-/// Why one request came to nothing.
+/// Why one request failed.
 pub(super) struct Failed {
     pub(super) error: Error,
     pub(super) again: Again,
 }
 
-/// True if the same request may be sent again.
+/// Whether the same request may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     No,
@@ -34,7 +34,7 @@ impl Failed {
         Self { error, again }
     }
 
-    /// A request of which no answer has begun; `sent` where the server may have had it.
+    /// A request without an answer; `sent` if the server may have received it.
     pub(super) fn unanswered(what: &'static str, sent: bool) -> Self {
         let again = if sent { Again::IfAllowed } else { Again::Yes };
         Self::new(Error::new(ErrorKind::Unanswered { sent }, OPERATION, what), again)
@@ -44,15 +44,15 @@ impl Failed {
         Self { error: self.error.with_source(source), ..self }
     }
 
-    /// The same, which is not sent again.
+    /// The same, but without a retry.
     pub(super) fn for_good(self) -> Self {
         Self { again: Again::No, ..self }
     }
 }
 
 impl From<Error> for Failed {
-    /// Returns what may be done about an error that an answer brought: only one in its place can be
-    /// repeated.
+    /// Decides by an error from within an answer: only an error that replaces the answer can be
+    /// retried.
     fn from(error: Error) -> Self {
         let again = match error.kind() {
             ErrorKind::Unfinished => Again::IfAllowed,
@@ -62,7 +62,6 @@ impl From<Error> for Failed {
     }
 }
 
-/// The error of a request that nobody wants any more.
 pub(super) fn stopped() -> Failed {
     Failed::new(unfinished("it was stopped"), Again::No)
 }
@@ -71,29 +70,28 @@ pub(super) fn unfinished(text: &'static str) -> Error {
     Error::new(ErrorKind::Unfinished, OPERATION, text)
 }
 
-/// Returns whether a request that was answered with this error may be sent again, wherever the
-/// error stood.
+/// Returns whether a request with this error may be retried, wherever the error was.
 fn after_refusal(error: &Error) -> Again {
     let ErrorKind::Refused { code, status, .. } = error.kind() else { return Again::No };
     if !is_refusal(error) {
         return Again::No;
     }
-    // Somebody's time was up, or a gateway did not get what it waited for: the server behind it may
-    // have answered, or be answering.
+    // Some server timed out, or a gateway did not get an answer: the server behind it may have
+    // answered, or be answering.
     let is_late = matches!(status, Some(504 | 520 | 524))
         || code.is_some_and(|code| code == "DEADLINE_EXCEEDED" || code == "timeout_error");
     if is_late { Again::IfAllowed } else { Again::Yes }
 }
 
-/// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter
-/// more or less, so that many who failed at once do not come back at once.
+/// Returns the pause before the next attempt: half a second, one, two, .. up to eight, plus or
+/// minus a quarter, so that clients that failed at once do not retry at once.
 pub(super) fn pause(tries: u32) -> Duration {
     let longest = Duration::from_millis(500 << tries.min(4));
     let dice = RandomState::new().build_hasher().finish() % 1000;
     longest.mul_f64(0.75 + 0.0005 * f64::from(u32::try_from(dice).unwrap_or_default()))
 }
 
-/// Returns the time that a response asks to wait: in `retry-after-ms`, or in `retry-after` as
+/// Returns the time that a response asks to wait: from `retry-after-ms`, or from `retry-after` as
 /// seconds or a date.
 pub(super) fn asked_to_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
@@ -108,7 +106,7 @@ pub(super) fn asked_to_wait(headers: &HeaderMap, now: SystemTime) -> Option<Dura
     })
 }
 
-/// Returns the time that an error of Google's asks to wait: `"retryDelay": "34.07s"`.
+/// Returns the time that Google's error asks to wait: `"retryDelay": "34.07s"`.
 pub(super) fn asked_in(body: &[u8]) -> Option<Duration> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = body.get(0).unwrap_or(&body).get("error")?;
@@ -117,7 +115,7 @@ pub(super) fn asked_in(body: &[u8]) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// Reads a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date(text: &str) -> Option<SystemTime> {
     const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let mut words = text.split_once(", ")?.1.strip_suffix(" GMT")?.splitn(4, ' ');
@@ -147,7 +145,7 @@ mod tests {
         assert_eq!(wait("retry-after", "0.25"), Some(seconds(0.25)));
         assert_eq!(wait("retry-after-ms", "1500"), Some(seconds(1.5)));
         assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(seconds(7.0)));
-        // In the past: now.
+        // In the past: no wait.
         assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), Some(seconds(0.0)));
         for nothing in [
             "",

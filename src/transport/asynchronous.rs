@@ -35,7 +35,7 @@ impl AsyncModel for Transport {
             loop {
                 let came = match want {
                     Want::Send(until) => {
-                        response = None; // the one before is over
+                        response = None; // the previous response is done
                         match within(until, self.send(&client, &request)).await {
                             Some(Ok(sent)) => {
                                 let sent = response.insert(sent);
@@ -67,11 +67,11 @@ impl AsyncModel for Transport {
 }
 
 impl Transport {
-    /// Sends by this client of reqwest, in async code: with its pool, its certificates and proxies,
-    /// and its time for a connection.
+    /// Uses this reqwest client in async code, with its pool, certificates, proxies and connect
+    /// timeout.
     ///
-    /// No redirect carries the messages elsewhere, and no answer is taken from there. One that
-    /// follows them may carry the key: build it with
+    /// A redirect never carries the messages to another server, and no answer is accepted from
+    /// there. But a client that follows redirects may send the key there: build it with
     /// [`Policy::none`](super::driver::redirect::Policy::none).
     ///
     /// ```
@@ -99,7 +99,7 @@ impl Transport {
         let tls = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
         let tls = tls.map_err(|error| invalid().with_source(error))?;
         let tls = tls.with_root_certificates(roots).with_no_client_auth();
-        // A redirect would carry the key and the messages to somebody else.
+        // A redirect would send the key and the messages to another server.
         let mut client = Client::builder().redirect(Policy::none()).pool_idle_timeout(IDLE);
         client = client.tls_backend_preconfigured(tls);
         client = client.connect_timeout(limit(self.connect));
@@ -110,8 +110,8 @@ impl Transport {
         Ok(self.clients.reqwest.get_or_init(|| client).clone())
     }
 
-    /// Sends it once, and waits for the head of the response: so long from the time on when the
-    /// body is taken, which is when there is a connection.
+    /// Sends the request once, and waits for the head of the response. The timeout starts when the
+    /// body is read, which is when there is a connection.
     async fn send(&self, client: &Client, request: &Request) -> Result<Response, Failed> {
         let url = request.url.parse::<Url>();
         let url = url.map_err(|_| Failed::unanswered("the address is none", false).for_good())?;
@@ -151,7 +151,6 @@ async fn read(response: &mut Response, until: Option<Instant>) -> Came {
     }
 }
 
-/// Awaits this until then; `None` if the time is up.
 async fn within<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => timeout_at(until.into(), work).await.ok(),
@@ -159,7 +158,7 @@ async fn within<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Opt
     }
 }
 
-/// The body of a request, which notes when it is taken.
+/// The body of a request, which notes when it is read.
 struct Body {
     bytes: Bytes,
     begun: Arc<OnceLock<Instant>>,
@@ -183,7 +182,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Takes an error of the client without the address.
+/// Converts an error of the client, without the address.
 fn broken(error: reqwest::Error, sent: bool) -> Failed {
     let error = error.without_url();
     let of = |what| Failed::unanswered(what, sent);
@@ -197,7 +196,7 @@ fn broken(error: reqwest::Error, sent: bool) -> Failed {
     broken.because(error)
 }
 
-/// Returns true if TLS does not trust the server, or takes it for none.
+/// Returns whether TLS does not trust the server, or did not find TLS there.
 fn is_insecure(error: &(dyn StdError + 'static)) -> bool {
     match error.downcast_ref::<io::Error>() {
         Some(io) if io.kind() == io::ErrorKind::InvalidData => true,

@@ -1,5 +1,5 @@
-//! The exchange over ureq. A request has a thread of its own, so that whoever waits for it can be
-//! stopped at any time, and knows how long nothing has come.
+//! The exchange over ureq. Each request has its own thread, so that its caller can be stopped at
+//! any time, and can measure how long nothing has arrived.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ use crate::conversation::{Asking, Model, ModelError};
 use crate::provider::Provider;
 use crate::turn::Reply;
 
-/// So often it is looked whether anybody still wants it.
+/// How often to check whether the answer is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
 const NO_CONNECTION: &str = "no connection came about in time";
@@ -60,15 +60,15 @@ impl Transport {
         let agent = self.clients.ureq.get_or_init(|| {
             let mut config = Agent::config_builder()
                 .http_status_as_error(false)
-                // A redirect would carry the key and the messages to somebody else.
+                // A redirect would send the key and the messages to another server.
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                // None for the name of the host, which would cost each request a thread more:
-                // whoever waits gives up.
+                // No timeout for resolving the host name, which would cost another thread per
+                // request: the caller gives up by itself.
                 .timeout_connect(Some(limit(self.connect)))
                 .timeout_per_write(Some(limit(self.stall)))
                 .timeout_recv_response(Some(limit(self.first_byte)))
-                // Whoever waits gives up earlier; this ends what nobody waits for.
+                // The caller gives up earlier; this ends abandoned requests.
                 .timeout_per_read(Some(limit(self.first_byte.saturating_add(self.stall))))
                 .max_idle_age(IDLE);
             let roots = self.roots();
@@ -88,13 +88,13 @@ impl Transport {
 /// A request on its thread.
 struct Running {
     pieces: Receiver<Came>,
-    /// True if there was a connection for it in time, and false if not: who says so first is right.
+    /// Whether there was a connection in time: set by the first of the two threads that knows.
     begun: Arc<OnceLock<bool>>,
 }
 
 impl Running {
     fn begin(agent: Agent, request: Request) -> Self {
-        // A bound, so that a fast server waits for a slow reader.
+        // Bounded, so that a fast server waits for a slow reader.
         let (to, pieces) = sync_channel(16);
         let begun = Arc::default();
         let run = {
@@ -108,7 +108,7 @@ impl Running {
         Self { pieces, begun }
     }
 
-    /// Waits for the head of the response, and so long for a connection.
+    /// Waits for a connection and then for the head of the response.
     fn head(&self, connect: Duration, until: Option<Instant>, ask: &Asking<'_>) -> Came {
         let connected =
             Instant::now().checked_add(connect).filter(|it| until.is_none_or(|until| *it < until));
@@ -128,7 +128,7 @@ fn run(agent: &Agent, request: &Request, begun: &OnceLock<bool>, to: &SyncSender
     }
     let sending = sending.header("content-length", request.body.len());
     let sent = sending.send(SendBody::from_reader(&mut Body { left: &request.body, begun }));
-    // What was sent without its body can't be answered.
+    // Without its body, a request can't be answered.
     let begun = begun.get() == Some(&true);
     let response = match sent {
         Ok(response) => response,
@@ -152,12 +152,12 @@ fn run(agent: &Agent, request: &Request, begun: &OnceLock<bool>, to: &SyncSender
         };
         let is_last = !matches!(came, Came::Bytes(_));
         if to.send(came).is_err() || is_last {
-            return; // nobody listens any more, and the connection closes
+            return; // the caller is gone, and the connection closes
         }
     }
 }
 
-/// Waits for what comes next, until then.
+/// Waits for the next piece until then.
 fn wait(pieces: &Receiver<Came>, until: Option<Instant>, ask: &Asking<'_>) -> Came {
     loop {
         if ask.is_stopped() {
@@ -175,7 +175,7 @@ fn wait(pieces: &Receiver<Came>, until: Option<Instant>, ask: &Asking<'_>) -> Ca
     }
 }
 
-/// The body of a request, which says when it is taken: then there is a connection.
+/// The body of a request, which notes when it is read: then there is a connection.
 struct Body<'a> {
     left: &'a [u8],
     begun: &'a OnceLock<bool>,
@@ -190,13 +190,13 @@ impl Read for Body<'_> {
     }
 }
 
-/// Takes an error of the client without what it may quote: an address, a header.
+/// Converts an error of the client, without anything that it may quote: an address, a header.
 fn broken(error: ureq::Error, sent: bool) -> Failed {
     use ureq::Error as Why;
     let of = |what| Failed::unanswered(what, sent);
     match error {
         Why::Io(error) => {
-            // So TLS says that it does not trust the server, or takes it for none.
+            // TLS does not trust the server, or did not find TLS there.
             let is_insecure = error.kind() == io::ErrorKind::InvalidData;
             let broken = match (sent, is_insecure) {
                 (true, false) => of("the connection broke"),

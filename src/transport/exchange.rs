@@ -1,5 +1,5 @@
-//! One answer over HTTP, without I/O: what is to be sent, how long to wait, when to send it again,
-//! and what becomes of what comes.
+//! One exchange over HTTP, without I/O: what to send, how long to wait, when to retry, and how to
+//! read the response.
 
 use std::mem::replace;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,35 +15,34 @@ use crate::error::{Error, ErrorKind};
 use crate::provider::Format;
 use crate::wire::{self, Answer, refused_with};
 
-/// The most bytes of an error: the word that is looked for stands at the front.
+/// The most bytes that are read of an error: its code is near the beginning.
 const ERROR_LIMIT: usize = 64 << 10;
 
-/// What an exchange wants of whoever does its I/O; `None` is a time that never comes.
+/// What an exchange wants from the code that does its I/O. A deadline of `None` never passes.
 pub(super) enum Want {
-    /// Send the request, and wait for the head of its response until then.
+    /// Send the request, and wait for the head of the response until then.
     Send(Option<Instant>),
     /// Wait for more of the response until then.
     Read(Option<Instant>),
-    /// Wait until then, for nothing.
+    /// Do nothing until then.
     Pause(Option<Instant>),
     Done(Result<Box<Answer>, Error>),
 }
 
-/// What came of it.
+/// The outcome of the I/O.
 pub(super) enum Came {
     Head(Head),
     Bytes(Vec<u8>),
     End,
-    /// Nothing until the time was up.
+    /// Nothing until the deadline.
     Nothing,
-    /// The connection, or the request with it.
+    /// The connection broke, or the request failed.
     Broken(Failed),
-    /// Nobody wants the answer any more.
+    /// The answer is no longer wanted.
     #[cfg_attr(not(feature = "ureq"), expect(dead_code, reason = "a future is dropped"))]
     Stopped,
 }
 
-/// The beginning of a response.
 #[derive(Default)]
 pub(super) struct Head {
     status: u16,
@@ -62,11 +61,10 @@ impl Head {
     }
 }
 
-/// An answer on its way.
 pub(super) struct Exchange<'a, 'b> {
     transport: &'a Transport,
     ask: &'a Asking<'b>,
-    /// When nobody waits any longer.
+    /// The deadline of the whole exchange.
     until: Option<Instant>,
     tries: u32,
     head: Head,
@@ -76,19 +74,18 @@ pub(super) struct Exchange<'a, 'b> {
 enum State {
     Pausing,
     Sent,
-    /// The body of an error, which is waited for until then.
+    /// The body of an error, which is read until then.
     Refused(Vec<u8>, Option<Instant>),
-    /// What has come of one JSON document, or of what is not known yet.
+    /// The beginning of one JSON document, or of an unknown kind of body.
     Begun(Vec<u8>),
     Streamed(Box<Reading>),
 }
 
-/// The kind of a body, by its first byte: the headers of many servers say something else.
+/// The kind of a body, by its first byte, since the headers of many servers are wrong.
 enum BodyKind {
     Events,
-    /// One JSON document.
     Whole,
-    /// For people.
+    /// A page for people.
     Page,
 }
 
@@ -103,7 +100,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         Want::Send(self.until)
     }
 
-    /// Takes what came, and says what is wanted next.
+    /// Takes the outcome of the I/O, and returns what is wanted next.
     pub(super) fn on(&mut self, came: Came, now: Instant) -> Want {
         let came = match came {
             Came::Stopped => return Want::Done(Err(stopped().error)),
@@ -131,7 +128,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 }
                 _ => Err(Failed::unanswered("the request ended", true)),
             },
-            // One time for all of it: what matters stands at the front.
+            // One deadline for the whole body, since its beginning matters most.
             State::Refused(mut body, until) => match came {
                 Came::Bytes(bytes) if body.len() < ERROR_LIMIT => {
                     body.extend_from_slice(&bytes);
@@ -147,7 +144,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 }
                 Came::End if self.kind_of(&body).is_some() => self.document(&body),
                 Came::End => Err(unfinished("the server answered nothing").into()),
-                // The body may be whole, though the server has left the connection open.
+                // The body may be complete although the server keeps the connection open.
                 Came::Nothing if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
                     self.document(&body)
                 }
@@ -161,7 +158,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         let Transport { stall, first_byte, .. } = *self.transport;
         let mut until = now.checked_add(stall);
         self.state = match self.head.status {
-            // Many servers send the head at once, and then begin to think.
+            // Many servers send the head at once, before the model begins.
             200..300 => {
                 until = now.checked_add(first_byte.max(stall));
                 State::Begun(Vec::new())
@@ -210,13 +207,13 @@ impl<'a, 'b> Exchange<'a, 'b> {
             b'<' => BodyKind::Page,
             _ if !stream => BodyKind::Whole,
             b'{' | b'[' if provider.format() != Format::Ollama => BodyKind::Whole,
-            0xEF if start.len() < 3 => return None, // half a byte order mark
+            0xEF if start.len() < 3 => return None, // part of a byte order mark
             _ => BodyKind::Events,
         })
     }
 
     fn document(&self, body: &[u8]) -> Result<Want, Failed> {
-        let text = String::from_utf8_lossy(body); // a byte that is none costs a character
+        let text = String::from_utf8_lossy(body); // an invalid byte costs one character
         let answer = wire::answer(self.transport.provider, text.trim_start_matches('\u{feff}'))?;
         Ok(Want::Done(Ok(Box::new(answer))))
     }
@@ -233,7 +230,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
             came => Err(self.lost(came, now)),
         };
         let goes_on = match goes_on {
-            // What goes wrong behind the end does not matter.
+            // Errors after the end do not matter.
             Err(_) if reading.has_ended() => Ok(false),
             goes_on => goes_on,
         };
@@ -247,12 +244,12 @@ impl<'a, 'b> Exchange<'a, 'b> {
         Ok(Want::Done(Ok(Box::new(answer))))
     }
 
-    /// More of the answer, as long as it does not stall.
+    /// Waits for more of the answer, unless it stalls.
     fn read(&self, now: Instant) -> Want {
         Want::Read(now.checked_add(self.transport.stall))
     }
 
-    /// The failure of an answer of which nothing more comes.
+    /// Returns the failure of an answer that stopped arriving.
     fn lost(&self, came: Came, now: Instant) -> Failed {
         match came {
             Came::Broken(Failed { error, .. }) => {
@@ -267,7 +264,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Sends the request again after a pause, or gives up.
+    /// Retries the request after a pause, or gives up.
     fn failed(&mut self, failed: Failed, now: Instant) -> Want {
         let settings = self.transport;
         let may = match failed.again {

@@ -1,4 +1,4 @@
-//! The stream of an answer on its way.
+//! Reads the stream of an answer.
 
 use std::mem::replace;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use crate::error::{Error, ErrorKind};
 use crate::provider::{Format, Provider};
 use crate::wire::{Answer, Event, Frames, Stream};
 
-/// The most bytes of an answer: some pictures.
+/// The maximum size of an answer: room for some pictures.
 pub(super) const LIMIT: usize = 64 << 20;
-/// So long something may still come behind the end of an answer: what it cost.
+/// How long to wait for the usage after the end of an answer.
 const USAGE: Duration = Duration::from_secs(2);
-/// The same behind the end of a stream, which some servers never close.
+/// How long to wait after the end of a stream, which some servers never close.
 const CLOSE: Duration = Duration::from_millis(250);
 
-/// A stream of which more may come.
+/// A stream that is being read.
 pub(super) struct Reading {
     frames: Frames,
     stream: Stream,
-    /// So many bytes may still come.
+    /// How many more bytes are allowed.
     left: usize,
     has_told: bool,
-    /// True if a reason to stop came before all else, or before more: it is no end.
+    /// True if a stop reason came first, or was followed by more: such reasons are not the end.
     ends_early: bool,
     format: Format,
-    /// When the answer has ended: until then something may come behind it.
+    /// Set when the answer has ended: until then more may follow.
     pub(super) closing: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ impl Reading {
             if !self.has_ended() {
                 continue;
             }
-            // Some servers write a reason into each chunk: none of them is the end.
+            // Some servers write a reason into each chunk; none of these is the end.
             self.ends_early |= if had_ended { says } else { !says && !had_told };
             if had_ended && says {
                 self.closing = None;
@@ -83,13 +83,13 @@ impl Reading {
         Ok(())
     }
 
-    /// Takes what stood behind the last line end.
+    /// Takes the rest after the last line end.
     pub(super) fn end(&mut self, ask: &Asking<'_>) -> Result<(), Failed> {
         let last = replace(&mut self.frames, Frames::sse()).finish()?;
         last.map_or(Ok(()), |data| self.tell(&data, ask).map(drop))
     }
 
-    /// Returns true if it says more than why the answer stops.
+    /// Shows a piece; returns whether it contains more than a stop reason.
     fn tell(&mut self, data: &str, ask: &Asking<'_>) -> Result<bool, Failed> {
         let events = self.stream.push(data)?;
         let says = events.iter().any(|event| !matches!(event, Event::Done(_)));
@@ -98,16 +98,16 @@ impl Reading {
         Ok(says)
     }
 
-    /// Returns the answer, which may have failed on the way.
+    /// Returns the answer, or why it failed.
     pub(super) fn outcome(
         self,
         failed: Option<Failed>,
         keeps_broken: bool,
     ) -> Result<Answer, Failed> {
         let Self { stream, has_told, .. } = self;
-        // Of an answer of which somebody has seen the beginning nothing is asked again.
+        // If the beginning of an answer was shown, the request is not retried.
         let ended = |failed: Failed| if has_told { failed.for_good() } else { failed };
-        // The body of half an answer may end as properly as any other.
+        // The body of an incomplete answer may end without an error.
         let failed = failed
             .or_else(|| (!stream.has_ended()).then(|| unfinished("the answer broke off").into()));
         let Some(failed) = failed else {
@@ -117,7 +117,7 @@ impl Reading {
         let is_broken = matches!(kind, ErrorKind::Unfinished | ErrorKind::Refused { .. });
         if keeps_broken && has_told && is_broken {
             let broken = stream.broken();
-            // Of thoughts alone nothing is kept.
+            // Reasoning alone is not kept.
             if !broken.message.text().is_empty() || broken.message.has_tool_calls() {
                 return Ok(broken);
             }
@@ -130,7 +130,7 @@ pub(super) fn too_long() -> Error {
     Error::new(ErrorKind::Codec, OPERATION, format!("an answer of more than {LIMIT} bytes"))
 }
 
-/// Returns true if nothing comes behind this event of an answer that has ended.
+/// Returns whether nothing follows this event of an answer that has ended.
 fn is_last(format: Format, data: &str) -> bool {
     let is = |kinds: &[&str]| {
         let event = serde_json::from_str::<Value>(data).unwrap_or_default();

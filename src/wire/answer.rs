@@ -12,61 +12,62 @@ use crate::provider::{Provider, remember_origin};
 
 /// The message that a model said, what it cost and why it stopped.
 ///
-/// It becomes the [`Message`] that goes into memory: `prompt.add(answer)`.
+/// It converts to the [`Message`] for the memory: `prompt.add(answer)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
     /// The message of the model, with its reasoning and its calls.
     pub message: AiMessage,
-    /// The tokens that were counted, as far as the provider told.
+    /// The token counts, as far as the provider reports them.
     pub usage: Usage,
     /// The reason why the answer ended.
     pub stop: Stop,
-    /// The provider's own word for why it ended; `None` if it told none.
+    /// The provider's own word for why it ended; `None` if there was none.
     pub stop_word: Option<String>,
-    /// What else the provider told beside the message.
+    /// The fields of the answer other than its message.
     pub metadata: Metadata,
-    /// Who answered: the one after which the format is called, unless
-    /// [`given_by`](Self::given_by) says otherwise.
+    /// The provider that answered: the one that the format is named after, unless
+    /// [`given_by`](Self::given_by) sets another.
     pub provider: Provider,
 }
 
-/// The reason why an answer ended. The provider's own word is beside it, in
+/// The reason why an answer ended. The provider's own word for it is in
 /// [`stop_word`](Answer::stop_word).
 ///
-/// An answer in which nothing was said because it was [`Filtered`](Self::Filtered) or
-/// [`Malformed`](Self::Malformed) is none: reading it is an error of kind
-/// [`Refused`](crate::ErrorKind::Refused). So is one that is empty, without even a thought, for a
-/// word that is not known. If the model itself had nothing to say, or a limit left no room for
-/// it, the answer is empty.
+/// If nothing was said because the answer was [`Filtered`](Self::Filtered) or
+/// [`Malformed`](Self::Malformed), reading it is an error of kind
+/// [`Refused`](crate::ErrorKind::Refused). So is an answer that is empty, even without reasoning,
+/// for an unknown reason. If the model itself had nothing to say, or a limit left no room for it,
+/// the answer is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stop {
-    /// The model had said what it wanted to say.
+    /// The model had finished.
     End,
-    /// The model will not do what it was asked to, and has said so: the whole text, or a part of
-    /// it, is [that](Answer::refusal). OpenAI's formats mark it; many say so as any other text.
+    /// The model has refused, in words: the whole text, or a part of it, is
+    /// [the refusal](Answer::refusal). OpenAI's formats mark it; many providers send it as normal
+    /// text.
     Refused,
-    /// One of the request's stop sequences came.
+    /// One of the request's stop sequences was generated.
     Sequence,
-    /// The model waits for the results of the calls in the message, whatever word the provider has
-    /// for it.
+    /// The model waits for the results of the calls in the message. Providers have different words
+    /// for this.
     Calls,
     /// The limit of tokens or the end of the context was reached: the text may break off, and the
-    /// arguments of the last call may be half.
+    /// arguments of the last call may be incomplete.
     Length,
-    /// The provider, or the model itself, withheld the rest: what is there may be half a text.
+    /// The provider, or the model itself, withheld the rest: the text may break off.
     Filtered,
-    /// The model wrote a call that the provider could not read, which is left out.
+    /// The model wrote a call that the provider could not parse, which is left out.
     Malformed,
-    /// The provider rests: sent back as it is, the answer is continued. A [turn](crate::Turn) does
-    /// that by itself. The composer sends one so that ends the prompt in a call of a tool that
-    /// Anthropic runs; such a call is left out where something else follows before its result has
-    /// come.
+    /// The provider pauses: if the answer is sent back unchanged, it continues. A
+    /// [turn](crate::Turn) does this by itself. The composer sends such an answer only at the end
+    /// of the prompt, with an open call of a tool that Anthropic runs; if anything else follows
+    /// before the result has arrived, the call is left out.
     Paused,
-    /// The stream broke off; what could be kept is here. Only `broken` of a stream says so.
+    /// The stream broke off, and this is what could be kept. Only a stream's `broken` returns this.
     Broken,
-    /// No reason was told, or one that this version does not know.
+    /// No reason was given, or one that this version does not know.
     Unknown,
 }
 
@@ -84,20 +85,20 @@ impl Answer {
         Self { message, usage, stop, stop_word: word, metadata, provider }
     }
 
-    /// The same answer with what stood beside its message.
+    /// Adds the fields outside the message.
     pub(super) fn beside(mut self, beside: Beside) -> Self {
         let (format, is_said) = (self.provider.format(), !self.is_empty());
         (self.message, self.metadata) = beside.told(self.message, format, is_said);
         self
     }
 
-    /// The same answer, if it is one: not if nothing was said, for a reason that is not the
-    /// model's, nor where the provider failed on the way.
+    /// Returns the answer, unless nothing was said for a reason other than the model's own, or the
+    /// provider failed.
     pub(super) fn checked(self, at: At) -> Result<Self> {
         let word = self.stop_word.as_deref().unwrap_or_default();
         let is_over = match self.stop {
             Stop::Filtered | Stop::Malformed => is_silent(&self.message),
-            // Neither the model nor a limit is said to have ended it.
+            // The reason is neither the model nor a limit.
             Stop::Unknown if is_empty(&self.message) => !word.is_empty(),
             _ => is_failure(word),
         };
@@ -107,16 +108,16 @@ impl Answer {
         Err(stopped(at, word, self.stop != Stop::Filtered))
     }
 
-    /// Returns the answer of which a stream that broke off has left this.
+    /// Returns what is left of the answer of a broken stream.
     pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
-        // Unsigned, it can't go back: the end of it, with the signature, did not come.
+        // Unsigned reasoning can't be sent back: its end, with the signature, did not arrive.
         let is_unsigned =
             |part: &AiPart| matches!(part, AiPart::Reasoning(it) if it.signature.is_none());
         let message = message.without(is_unsigned).unwrap_or(message);
         Self { stop: Stop::Broken, ..Self::new(provider, message, usage, None) }
     }
 
-    /// The same answer, given by another server that speaks the format.
+    /// Returns the same answer, from another server with this format.
     ///
     /// ```
     /// use memory_prompt::{Provider, wire::openai};
@@ -127,9 +128,9 @@ impl Answer {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///
-    /// The message remembers it where it holds what only that provider understands, so that this
-    /// goes back to that one alone; [`wire::answer`](fn@crate::wire::answer) does the same in one
-    /// step.
+    /// The message remembers the provider if it has fields that only that provider understands, so
+    /// that they are sent back only to it. [`wire::answer`](fn@crate::wire::answer) does the same
+    /// in one step.
     #[must_use]
     pub fn given_by(mut self, provider: Provider) -> Self {
         self.provider = provider;
@@ -139,8 +140,8 @@ impl Answer {
 }
 
 impl Answer {
-    /// Returns whether nothing came, not even a thought: there is nothing to store. The
-    /// [`broken`](super::Stream::broken) answer of a page in HTML, or of an empty body, is so.
+    /// Returns whether nothing arrived, not even reasoning, so that there is nothing to store. The
+    /// [`broken`](super::Stream::broken) answer of an HTML page, or of an empty body, is empty.
     ///
     /// ```
     /// use memory_prompt::wire::openai::Stream;
@@ -156,11 +157,11 @@ impl Answer {
         is_empty(&self.message)
     }
 
-    /// Returns the words with which the model refuses, if it does: `None` is no promise that it
-    /// does not, for many say so as any other text.
+    /// Returns the words with which the model refuses. `None` does not guarantee that it does not
+    /// refuse, since many providers send a refusal as normal text.
     ///
-    /// OpenAI's formats mark that text ([`Stop::Refused`]); Claude says that it refuses by why it
-    /// stops, and may stop in the middle ([`Stop::Filtered`]).
+    /// OpenAI's formats mark that text ([`Stop::Refused`]). Claude refuses with its stop reason,
+    /// possibly in the middle of the text ([`Stop::Filtered`]).
     ///
     /// ```
     /// use memory_prompt::wire::{anthropic, openai};
@@ -194,10 +195,10 @@ impl Stop {
             return if has_calls { Self::Calls } else { Self::Unknown };
         };
         match Self::said_by(word) {
-            // Many say `stop` where the model calls.
+            // Many servers say `stop` even if there are calls.
             Self::End if has_calls => Self::Calls,
             Self::End if refuses => Self::Refused,
-            // What was meant as a call is not there.
+            // The intended call is missing.
             Self::Calls if !has_calls => Self::Malformed,
             stop => stop,
         }
@@ -205,7 +206,7 @@ impl Stop {
 
     fn said_by(word: &str) -> Self {
         let word = word.to_ascii_lowercase();
-        // Google's server for OpenAI's format says why: `content_filter: SAFETY`.
+        // Google's OpenAI-compatible server adds a detail: `content_filter: SAFETY`.
         match word.split_once(": ").map_or(&*word, |(kind, _)| kind) {
             "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
             "stop_sequence" => Self::Sequence,
@@ -242,14 +243,14 @@ impl Stop {
     }
 }
 
-/// Returns how much this word says against an answer, where a provider says several: nothing, that
-/// it goes on, that it was cut, that something was left out of it, that the provider failed.
+/// Returns how severe a stop word is, if a provider sends several: nothing wrong, to be continued,
+/// cut off, incomplete, failed.
 pub(super) fn weight(word: &str) -> usize {
     const ASCENDING: [Stop; 8] = [
         Stop::End,
         Stop::Sequence,
         Stop::Calls,
-        // It may be one that says that something is wrong.
+        // An unknown word may mean that something is wrong.
         Stop::Unknown,
         Stop::Paused,
         Stop::Length,
@@ -261,13 +262,13 @@ pub(super) fn weight(word: &str) -> usize {
     failure.or_else(|| ASCENDING.iter().position(|known| *known == stop)).unwrap_or_default()
 }
 
-/// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each
-/// chunk (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for having none.
+/// Returns whether this is a stop word. Some servers write `""` or `"null"` into each chunk
+/// (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for no reason.
 pub(super) fn is_word(word: &str) -> bool {
     !matches!(word, "" | "null" | "FINISH_REASON_UNSPECIFIED")
 }
 
-/// The word in a field that says why an answer ended, as far as there is one.
+/// Returns the stop word in a field, if there is one.
 pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
     match value {
         Some(Value::String(word)) if is_word(&word) => Some(word),
@@ -275,8 +276,8 @@ pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
     }
 }
 
-/// Returns the error of an answer that was stopped, or never begun, for the reason of this word,
-/// which is named where it is known.
+/// Returns the error of an answer that was stopped, or never begun, because of this word, which is
+/// named if it is known.
 pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
     const TOLD_AS_WELL: [&str; 5] =
         ["failed", "OTHER", "JAILBREAK", "NO_IMAGE", "BLOCK_REASON_UNSPECIFIED"];
@@ -287,14 +288,15 @@ pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
     at.of_kind(kind, format_args!("nothing was answered{}", quoted([word], None)))
 }
 
-/// Returns whether by this word the provider failed: what it had said by then is half an answer.
+/// Returns whether this word means that the provider failed: what it had said by then is
+/// incomplete.
 fn is_failure(word: &str) -> bool {
     const WORDS: [&str; 6] =
         ["error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"];
     WORDS.contains(&word)
 }
 
-/// Returns the texts that are marked as what the model refuses with.
+/// Returns the texts that are marked as a refusal.
 fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
     let is_marked = |extra: &Attributes| extra.values().any(|kept| kept["type"] == *"refusal");
     message.parts().iter().filter_map(move |part| match part {
@@ -303,12 +305,12 @@ fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns whether nothing at all has come of an answer, not even a thought.
+/// Returns whether nothing at all has arrived, not even reasoning.
 fn is_empty(message: &AiMessage) -> bool {
     message.as_text() == Some("") && message.attributes().is_empty()
 }
 
-/// Returns whether an answer says nothing and calls nothing.
+/// Returns whether an answer has neither text nor calls.
 fn is_silent(message: &AiMessage) -> bool {
     message.as_text().is_none_or(str::is_empty)
         && message.parts().iter().all(|part| matches!(part, AiPart::Reasoning(_)))

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: `messages` and `system` of a request, and the message that comes back.
+//! Anthropic's Messages API: `messages` and `system` of a request, and the message in the answer.
 //!
 //! ```
 //! use memory_prompt::wire::anthropic;
@@ -29,34 +29,33 @@
 //!
 //! # How messages become entries
 //!
-//! - System messages are not among `messages`: [`system`] writes all of them. With a
+//! - System messages are not in `messages`: [`system`] writes all of them. With a
 //!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message
 //!   stay in their place, with the role `system`.
-//! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
-//!   entry. In a user's entry the tool results come first, as the API demands.
+//! - Neighbours on one side (user and tool messages, or the model's) are one entry. In a user's
+//!   entry the tool results come first, as the API demands.
 //! - An entry of one plain text is a string; every other is a list of blocks.
-//! - Blank texts, which the API refuses, are left out where something else is said. A user message
+//! - Blank texts, which the API refuses, are left out if something else is said. A user message
 //!   that says nothing else becomes `(empty message)`; an answer that says nothing is left out. A
 //!   blank tool result is a `tool_result` without content.
 //! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
-//!   its data. Reasoning of another format, or without a signature, is left out: the API refuses
-//!   it. (Servers that speak this format but don't sign get back what they gave.)
-//! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
-//!   becomes `_`, at the call and at its result alike.
-//! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a
-//!   file id; documents where they are base64 data in PDF or in any
-//!   `text/` type, an address, or a file id. A text document is sent as `text/plain`, with its
-//!   text. A `data:` address is written as base64 data. File ids need the API's `files-api` beta
-//!   header.
+//!   its data. Reasoning of another format, or without a signature, is left out, since the API
+//!   refuses it. (Servers with this format that don't sign get their reasoning back.)
+//! - A call id is written in the letters that the API takes, `[A-Za-z0-9_-]`: every other one
+//!   becomes `_`, both in the call and in its result.
+//! - Pictures are written if they are base64 data in JPEG, PNG, GIF or WebP, an address, or a file
+//!   id; documents if they are base64 data in PDF or in any `text/` type, an address, or a file id.
+//!   A text document is sent as `text/plain`, with its text. A `data:` address is written as base64
+//!   data. File ids need the API's `files-api` beta header.
 //!
 //! # What is lost
 //!
-//! If the format has no place for something, [`Messages::strict`] says so beforehand. Written
-//! anyway, audio, video and other documents become texts like `[video: not supported by this
-//! format]`; media in the model's own entry are left out, and so are custom messages; arguments
-//! that are not a JSON object become `{"arguments": ".."}`.
+//! If the format has no place for something, [`Messages::strict`] says so in advance. Otherwise,
+//! audio, video and other documents become texts like `[video: not supported by this format]`;
+//! media in the model's own entry, and custom messages, are left out; arguments that are not a JSON
+//! object become `{"arguments": ".."}`.
 //!
-//! Lost without a word, because nothing of it could be sent:
+//! Lost silently, because there is no place for it:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
 //! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
 //!   an address, and which `text/` type a text document had: it is read back as `text/plain`;
@@ -65,9 +64,9 @@
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! Reading drops `cache_control`, which belongs to a request and not to a message, and joins the
-//! blocks of a system text with an empty line. What else a response says is told by its
-//! [`metadata`](crate::wire::Answer::metadata), and not kept with the message, but for its sources
-//! and its container.
+//! blocks of a system text with an empty line. The other fields of a response are in its
+//! [`metadata`](crate::wire::Answer::metadata), and are not kept with the message, except its
+//! sources and its container.
 //!
 //! # Sources
 //!
@@ -92,21 +91,21 @@ use crate::wire::view::{Cache, View};
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-/// The attribute under which a message keeps fields that only this format knows.
+/// The attribute in which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:anthropic";
 
 const FORMAT: &str = "anthropic";
 
-/// The kind of a thinking block of which only encrypted data is shown.
+/// The kind of a thinking block with only encrypted data.
 const REDACTED: &str = "redacted_thinking";
 
-/// The field in which a system message remembers the blocks that add tools or take them away.
+/// The field in which a system message keeps the blocks that add or remove tools.
 const TOOL_CHANGES: &str = "tool_changes";
 
 /// The messages of a prompt, as a request's `messages`.
 ///
-/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
-/// can't express is described in the [module documentation](self).
+/// The view borrows: nothing is copied before it is serialised, which never fails. The
+/// [module documentation](self) describes what the format can't express.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }
@@ -120,23 +119,23 @@ pub fn system(prompt: &Prompt) -> Option<System<'_>> {
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
 pub type Messages<'a> = View<'a, Options>;
 
-/// The options that are this format's alone.
+/// The options of this format.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options(());
 
 /// A view of the system message that serialises as a request's `system`. See [`system`].
 ///
-/// It is a string, or a list of text blocks where it holds several texts or a cache mark.
+/// It is a string, or a list of text blocks if there are several texts or a cache mark.
 #[derive(Clone, Debug)]
 pub struct System<'a> {
     messages: Sequence<'a>,
-    /// True if only those that open the messages are meant.
+    /// True if it holds only the system messages at the beginning.
     late: bool,
     cache: Option<Cache>,
 }
 
 impl Messages<'_> {
-    /// [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
+    /// Same as [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
     #[must_use]
     pub fn cache_prefix_1h(self) -> Self {
         self.cached(Some(Cache::Hour))
@@ -144,13 +143,14 @@ impl Messages<'_> {
 }
 
 impl<'a> System<'a> {
-    /// The view of the system messages among any messages; `None` if there are none.
+    /// Returns a view of the system messages among any messages; `None` if there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
         Self::new(Sequence::of(messages), false)
     }
 
-    /// The same for this provider. If it takes [late ones](crate::provider::Row::late_system),
-    /// only those that open the messages are meant; `None` if there are none.
+    /// Returns the view for this provider. If it takes
+    /// [late ones](crate::provider::Row::late_system), only system messages at the beginning are
+    /// included; `None` if there are none.
     #[must_use]
     pub fn for_provider(self, provider: Provider) -> Option<Self> {
         let Self { messages, cache, .. } = self;
@@ -163,13 +163,13 @@ impl<'a> System<'a> {
         is_there.then_some(view)
     }
 
-    /// The same text with a cache mark at its end, which also covers the request's tools.
+    /// Adds a cache mark at the end of the text, which also covers the request's tools.
     #[must_use]
     pub fn cache(self) -> Self {
         self.cached(Some(Cache::Short))
     }
 
-    /// [`cache`](Self::cache), for an hour instead of five minutes.
+    /// Same as [`cache`](Self::cache), for an hour instead of five minutes.
     #[must_use]
     pub fn cache_1h(self) -> Self {
         self.cached(Some(Cache::Hour))

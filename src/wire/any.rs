@@ -6,10 +6,10 @@ use super::{anthropic, gemini, ollama, openai, responses};
 use crate::error::Result;
 use crate::provider::{Format, Provider};
 
-/// Assembles a streamed response of this provider, in the format that it speaks, into one answer,
-/// as [`answer`](fn@super::answer) reads one in a piece.
+/// Assembles a streamed response of this provider into one answer, in the provider's format, like
+/// [`answer`](fn@super::answer) reads one that is not streamed.
 ///
-/// Together with [`Frames::of`](super::Frames::of) it stands in any loop that reads a body:
+/// Together with [`Frames::of`](super::Frames::of) it fits into any loop that reads a body:
 ///
 /// ```
 /// use memory_prompt::Provider;
@@ -60,7 +60,7 @@ macro_rules! with_stream {
 }
 
 impl Stream {
-    /// A stream of which nothing has come yet.
+    /// A stream of which nothing has arrived yet.
     pub fn of(provider: Provider) -> Self {
         let of = match provider.format() {
             Format::OpenAi if provider.row().ends_in_done => {
@@ -79,7 +79,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of the format's own stream.
+    /// The same as for the format's own stream.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         with_stream!(&mut self.of, stream => stream.push(data))
     }
@@ -99,8 +99,8 @@ impl Stream {
         Ok(with_stream!(self.of, stream => stream.finish())?.given_by(self.provider))
     }
 
-    /// Returns what can be kept of a stream that broke off, or was left: nothing at all where the
-    /// answer [`is_empty`](Answer::is_empty).
+    /// Returns what can be kept of a stream that broke off or was abandoned. If the answer
+    /// [`is_empty`](Answer::is_empty), nothing can be kept.
     pub fn broken(self) -> Answer {
         with_stream!(self.of, stream => stream.broken()).given_by(self.provider)
     }

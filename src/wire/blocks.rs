@@ -1,4 +1,4 @@
-//! Content in OpenAI's formats: a string, or a list of blocks, of which one may carry the cache
+//! Content in OpenAI's formats: a string, or a list of blocks, one of which may carry the cache
 //! mark.
 
 use super::borrowed::{BorrowedValue, Object};
@@ -7,17 +7,16 @@ use super::losses::Losses;
 use super::terms::Sent;
 use crate::message::{Content, Part};
 
-/// A block of content.
 pub(super) enum Block<'a> {
-    /// A text that nothing stands beside: alone it is a string.
+    /// A text without other fields: if it is the only block, it becomes a string.
     Bare(&'a str),
-    /// A block that says this text.
+    /// A block with this text.
     Text(&'a str, Object<'a>),
     Other(Object<'a>),
 }
 
 impl<'a> Block<'a> {
-    /// Returns the text, where it is one that may be joined with others.
+    /// Returns the text, if it may be joined with others.
     fn text(&self, joins: Joins) -> Option<&'a str> {
         match self {
             Self::Bare(text) if joins != Joins::Nothing => Some(text),
@@ -31,17 +30,17 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The texts that are joined to one string, where there is nothing else.
+/// Which texts are joined into one string, if there is nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joins {
     Nothing,
-    /// Those with nothing beside them.
+    /// Texts without other fields.
     Plain,
     All,
 }
 
-/// Returns the content of a message as its blocks say it; a placeholder of this kind stands for a
-/// part that has none.
+/// Returns the content of a message, given a function that makes blocks; a placeholder replaces a
+/// part without a block.
 pub(super) fn written<'a>(
     content: &'a Content,
     block: impl Fn(&'a Part) -> Option<Block<'a>>,
@@ -62,7 +61,7 @@ pub(super) fn written<'a>(
     self::content(content.parts().iter().enumerate().map(one).collect(), (kind, joins))
 }
 
-/// Returns content of these blocks. A bare text becomes a block of this kind where it is not alone.
+/// Returns content of these blocks. A bare text becomes a block of this kind if it is not alone.
 pub(super) fn content<'a>(
     blocks: Vec<Block<'a>>,
     (kind, joins): (&'static str, Joins),
@@ -88,7 +87,7 @@ pub(super) fn content<'a>(
 /// The field with which OpenAI ends a cached prefix.
 const CACHE_MARK: &str = "prompt_cache_breakpoint";
 
-/// Puts the cache mark on the last block of content that takes one; false if none does. A string
+/// Puts the cache mark on the last block that can have one; returns `false` if none can. A string
 /// becomes a block of this kind.
 pub(super) fn mark(content: &mut BorrowedValue<'_>, kind: &'static str) -> bool {
     if let BorrowedValue::Text(text) = content {

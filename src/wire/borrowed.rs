@@ -1,4 +1,4 @@
-//! [`BorrowedValue`]: what an encoder returns, JSON that borrows its texts.
+//! [`BorrowedValue`]: the output of an encoder, JSON that borrows its texts.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use super::common::{DataUrl, inline};
 use crate::message::{Attributes, Media, Source};
 use crate::provider::Definition;
 
-/// A JSON value that borrows from the messages: neither a text nor a picture is copied.
+/// A JSON value that borrows from the messages: no text or picture is copied.
 ///
-/// Its objects keep the order in which the encoder has put the fields in; the fields of a
-/// [`Value`] have the order that they have there.
+/// Its objects keep the order in which the encoder added the fields; the fields of a [`Value`] keep
+/// that value's order.
 #[derive(Debug)]
 pub enum BorrowedValue<'a> {
-    /// The field is not written, and none that was kept under its name.
+    /// The field is not written, not even a kept one of this name.
     Nothing,
     Null,
     Bool(bool),
@@ -26,12 +26,12 @@ pub enum BorrowedValue<'a> {
     Object(Object<'a>),
     Kept(&'a Value),
     Value(Value),
-    /// A tool, whose schema keeps its order of keywords: it is read by the model.
+    /// A tool. Its schema keeps the order of its keywords, since the model reads it.
     Tool(Definition<'a, Object<'a>>),
 }
 
 impl<'a> BorrowedValue<'a> {
-    /// Returns the address of media, with the data in it where they are here.
+    /// Returns the address of media, or a `data:` URL if the data are here.
     pub(super) fn address(media: &'a Media) -> Self {
         match (inline(media), &media.source) {
             (Some(url), _) => Self::Url(url),
@@ -40,17 +40,16 @@ impl<'a> BorrowedValue<'a> {
         }
     }
 
-    /// Returns the id that the provider gave to media.
+    /// Returns the provider's id of media.
     pub(super) fn file_id(media: &'a Media) -> Self {
         if let Source::FileId(id) = &media.source { id.into() } else { Self::Nothing }
     }
 
-    /// Returns the text, unless it is empty.
     pub(super) fn unless_empty(text: &'a str) -> Self {
         if text.is_empty() { Self::Nothing } else { text.into() }
     }
 
-    /// Returns texts as one, with line breaks between them.
+    /// Joins texts with line breaks.
     pub(super) fn joined(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut texts = texts.into_iter();
         let first = texts.next().unwrap_or_default();
@@ -70,7 +69,6 @@ impl<'a> BorrowedValue<'a> {
         if let Self::List(list) = self { Some(list) } else { None }
     }
 
-    /// Returns the field of an object.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         if let Self::Object(object) = self { object.get(key) } else { None }
     }
@@ -150,12 +148,12 @@ impl<'a> Object<'a> {
         Self(fields.into())
     }
 
-    /// Returns a block that says a text under this key.
+    /// Returns a block with a text under this key.
     pub(super) fn block(kind: &'a str, key: &'a str, text: &'a str) -> Self {
         Self::of([("type", kind.into()), (key, text.into())])
     }
 
-    /// Returns an object of the fields that were kept of one.
+    /// Returns an object with the kept fields.
     pub(super) fn of_kept(kept: Option<&'a Attributes>) -> Self {
         Self::default().kept(kept, &[])
     }
@@ -170,8 +168,8 @@ impl<'a> Object<'a> {
         self.0.push((key, value.into()));
     }
 
-    /// Returns the object with the fields behind its own that were kept, but for these names and
-    /// those that stand there: no name stands twice.
+    /// Adds the kept fields, except those with these names and those already in the object: no name
+    /// occurs twice.
     #[must_use]
     pub(super) fn kept(mut self, kept: Option<&'a Attributes>, but: &[&str]) -> Self {
         for (key, value) in kept.into_iter().flatten() {
@@ -182,7 +180,7 @@ impl<'a> Object<'a> {
         self
     }
 
-    /// Writes a field in place of one of this name, at the end.
+    /// Writes a field at the end, removing an earlier one of this name.
     pub(super) fn replace(&mut self, key: &'a str, value: impl Into<BorrowedValue<'a>>) {
         self.0.retain(|(own, _)| *own != key);
         self.put(key, value);
@@ -196,12 +194,12 @@ impl<'a> Object<'a> {
         self.0.iter_mut().find(|(own, _)| *own == key).map(|(_, value)| value)
     }
 
-    /// Returns the text of a field; an empty one where it has none.
+    /// Returns the text of a field; an empty one if there is none.
     pub(super) fn text(&self, key: &str) -> &str {
         self.get(key).and_then(BorrowedValue::as_text).unwrap_or_default()
     }
 
-    /// Returns whether it has these fields alone.
+    /// Returns whether it has only these fields.
     pub(super) fn has_only(&self, keys: &[&str]) -> bool {
         self.0.iter().all(|(own, _)| keys.contains(own))
     }

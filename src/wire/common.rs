@@ -1,4 +1,4 @@
-//! The parts that every format shares: writing what was kept, placeholders.
+//! Shared parts of all formats: parsing, kept fields, ids, media, placeholders.
 
 use std::fmt;
 
@@ -16,17 +16,17 @@ pub(super) use crate::message::{At, Fields, TextOrList, each, expected, list, te
 use crate::prompt::{self, Prompt};
 
 impl At {
-    /// JSON as a value that is nested no deeper than what a message may keep.
+    /// Parses JSON, which must not be nested deeper than a message may be.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
-            // Files and some gateways put a byte order mark in front.
+            // Files and some gateways start with a byte order mark.
             Form::Text(text) => serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
             Form::Bytes(bytes) => {
                 serde_json::from_slice(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes))
             }
             Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
         };
-        // Syntax is all that can be wrong here, so the cause quotes nothing.
+        // Only the syntax can be wrong here, so the cause quotes nothing.
         let value = read.map_err(|e| {
             let place = format_args!("not valid JSON at line {} column {}", e.line(), e.column());
             self.error(place).with_source(e)
@@ -53,7 +53,7 @@ fn becomes_text(of: &Attributes, key: &str) -> bool {
 }
 
 impl Fields {
-    /// A block of text, and what stands beside it.
+    /// Reads a block of text, with its other fields.
     pub(super) fn text_part(mut self, format: &str) -> Result<Part> {
         self.take("type");
         let text = self.required_text("text")?;
@@ -61,7 +61,7 @@ impl Fields {
     }
 }
 
-/// The objects of a list, or of the list in this field of a body, out of which more can be taken.
+/// Returns the objects of a list, or of the list in this field of a body.
 pub(super) fn objects(
     body: Value,
     top: At,
@@ -80,7 +80,7 @@ pub(super) fn objects(
     Ok(list.into_iter().enumerate().map(move |(i, value)| Fields::of(value, at.index(i))))
 }
 
-/// Content of these parts: a text alone, with nothing beside it, is a plain text.
+/// Returns content of these parts: a single text without other fields is plain text.
 pub(super) fn content_of(mut parts: Vec<Part>) -> Content {
     match parts.as_mut_slice() {
         [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
@@ -90,34 +90,34 @@ pub(super) fn content_of(mut parts: Vec<Part>) -> Content {
     }
 }
 
-/// Puts what is left of an object back under its key, if anything is.
+/// Puts the rest of an object back under its key, unless it is empty.
 pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
     if !inner.is_empty() {
         rest.insert(key.to_owned(), Value::Object(inner));
     }
 }
 
-/// Returns the message with what stood beside its content, if anything did.
+/// Adds the other fields of a message, if there are any.
 pub(super) fn with_rest(message: impl Into<Message>, key: &str, rest: Attributes) -> Message {
     if rest.is_empty() { message.into() } else { with_attribute(message.into(), key, rest.into()) }
 }
 
-/// Returns an answer of these parts, with what stood beside them, if anything did.
+/// Returns an answer of these parts, with its other fields, if there are any.
 pub(super) fn answered(parts: Vec<AiPart>, key: &str, rest: Attributes) -> AiMessage {
     let ai = AiMessage::from_parts(parts);
     if rest.is_empty() { ai } else { ai.with_attribute(key, rest) }
 }
 
 pub(super) fn with_attribute(mut message: Message, key: &str, value: Value) -> Message {
-    // What stands beside the content of a custom message is its content.
+    // The other fields of a custom message belong to its content.
     if let Some(details) = message.details_mut() {
         details.get_or_insert_default().attributes.insert(key.to_owned(), value);
     }
     message
 }
 
-/// Makes up ids for calls that came without. After a name of the answer's own they differ within a
-/// conversation, and are the same whenever the answer is read.
+/// Makes up ids for calls without one. Based on the answer's own id, they are unique in a
+/// conversation, and the same whenever the answer is read.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     stem: String,
@@ -133,12 +133,12 @@ impl Ids {
         Self { stem, count: 0 }
     }
 
-    /// Returns true if they have no name to stand after.
+    /// Returns whether they have no answer's id to build on.
     pub(super) fn are_nameless(&self) -> bool {
         self.stem.is_empty()
     }
 
-    /// The same after another name.
+    /// Continues with another base name.
     pub(super) fn rename(&mut self, name: impl IntoIterator<Item = char>) {
         self.stem = Self::after(name).stem;
     }
@@ -149,7 +149,7 @@ impl Ids {
     }
 }
 
-/// The source of media at an address, and their type where the address says it.
+/// Returns the source of media at an address, and their type if the address shows it.
 pub(super) fn from_url(url: String) -> (Source, Option<String>) {
     match DataUrl::parse(&url) {
         Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
@@ -157,10 +157,10 @@ pub(super) fn from_url(url: String) -> (Source, Option<String>) {
     }
 }
 
-/// Keeps what only `format` understands, under the name of that format.
+/// Keeps fields that only `format` understands, under its name.
 ///
-/// A conversation outlives the model that began it: what one provider gave (a signature, a cache
-/// mark) is a 400 at another, so each format writes again only what lies under its own name.
+/// A conversation may outlive its first model, and one provider's fields (a signature, a cache
+/// mark) are a 400 at another, so each format writes only the fields under its own name again.
 pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
     let mut extra = Attributes::new();
     if !fields.is_empty() {
@@ -169,8 +169,8 @@ pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
     extra
 }
 
-/// Like [`keep`], and marks the holder as this format's even where there is nothing else to keep:
-/// for whatever carries a signature.
+/// Like [`keep`], and marks the holder as this format's even if there is nothing else to keep: for
+/// holders of a signature.
 pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
     let mut extra = Attributes::new();
     extra.insert(format.to_owned(), Value::Object(fields));
@@ -184,26 +184,25 @@ pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attrib
     if extra.is_empty() { None } else { extra.get(format)?.as_object() }
 }
 
-/// Returns the object among what was kept that stands under this key.
+/// Returns the kept object under this key.
 #[inline]
 pub(super) fn kept_object<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
     kept?.get(key)?.as_object()
 }
 
-/// Returns the `type` among what was kept for this format.
+/// Returns the kept `type` of this format.
 pub(super) fn kept_type<'a>(format: &str, extra: &'a Attributes) -> Option<&'a str> {
     kept(format, extra)?.get("type")?.as_str()
 }
 
-/// Returns true if a signature beside this `extra` comes from another format and must not be
-/// sent.
+/// Returns whether a signature next to this `extra` comes from another format and must not be sent.
 ///
-/// A signature that nobody marked was put there by the application, which knows what it does.
+/// A signature without a mark was set by the application, on purpose.
 pub(super) fn is_foreign(format: &str, extra: &Attributes) -> bool {
     !extra.contains_key(format) && super::FORMATS.iter().any(|other| extra.contains_key(*other))
 }
 
-/// A part of a kind that only `format` knows: `{"type": format, format: {..}}`.
+/// Returns a part of a kind that only `format` knows: `{"type": format, format: {..}}`.
 pub(super) fn other_part(format: &'static str, whole: Attributes) -> Part {
     Part::Other(OtherPart::of(format, keep_signed(format, whole)))
 }
@@ -218,7 +217,7 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
     }
 }
 
-/// The text that stands for a part that a format can't express.
+/// Returns the text that replaces a part that a format can't express.
 pub(super) fn placeholder(part: &Part) -> &'static str {
     match part {
         Part::Text(_) => "[text: not supported by this format]",
@@ -242,20 +241,19 @@ pub(super) fn kind(part: &Part) -> &'static str {
     }
 }
 
-/// Returns what OpenAI takes for a call's input: the free text of a custom tool, or arguments as
-/// JSON.
+/// Returns the input of a call for OpenAI: the free text of a custom tool, or arguments as JSON.
 ///
-/// Models write nothing if a tool takes nothing, and servers that parse it refuse that.
+/// If a tool takes nothing, models write nothing, which servers that parse it refuse.
 #[inline]
 pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
     if !is_custom && call.arguments.is_empty() { "{}" } else { &call.arguments }
 }
 
-/// Google's word for a signature that was never there.
+/// Google's placeholder for a signature that never existed.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Returns what a user, an answer or a system message says: a text alone, parts of content, or
-/// parts of an answer. Of the three at most one is there.
+/// Returns the content of a user message, an answer or a system message: a single text, parts of
+/// content, or parts of an answer. At most one of the three is not empty.
 pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
     match message {
         Message::System(system) => (Some(system.text()), &[], &[]),
@@ -295,11 +293,11 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// Media whose data is here: as base64, or in a `data:` URL.
+/// Returns media whose data are here: as base64, or in a `data:` URL.
 pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
     let data = match &media.source {
         Source::Base64(data) => data,
-        // Where it says which media these are, their bytes do not matter yet.
+        // If it names the type, the bytes are not needed yet.
         Source::Reference(_) => "",
         Source::Url(url) => return DataUrl::parse(url),
         Source::FileId(_) => return None,
@@ -308,8 +306,8 @@ pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
     Some(DataUrl { media_type, data })
 }
 
-/// The media type that the header of a picture says, for a provider refuses one that is said to be
-/// what it is not; else the one that was given, or that the data or the address tells.
+/// Returns the media type from the header of a picture, since a provider refuses a wrong type; else
+/// the given type, or the one that the data or the address show.
 pub(super) fn known_type(media: &Media) -> Option<&str> {
     let header = media.picture().map(|picture| picture.media_type.as_str());
     let told = || match &media.source {
@@ -320,9 +318,9 @@ pub(super) fn known_type(media: &Media) -> Option<&str> {
     header.or(media.media_type.as_deref()).or_else(told)
 }
 
-/// Returns the media type that the first bytes of base64 data tell.
+/// Returns the media type that the first bytes of base64 data show.
 pub(super) fn sniff(data: &str) -> Option<&'static str> {
-    /// What comes first, and what stands behind twelve letters: RIFF says there what it is.
+    /// The first letters, and those after the twelfth: the kind of a RIFF file stands there.
     const SIGNS: [(&str, &str, &str); 7] = [
         ("iVBORw0KGgo", "", "image/png"),
         ("/9j/", "", "image/jpeg"),
@@ -338,7 +336,7 @@ pub(super) fn sniff(data: &str) -> Option<&'static str> {
     sign.map(|(.., media_type)| media_type)
 }
 
-/// The messages that a view writes: a prompt, or any others.
+/// The messages that a view writes: a prompt's, or any others.
 #[derive(Clone)]
 pub(super) enum Sequence<'a> {
     Prompt(&'a Prompt),
@@ -357,7 +355,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Refuses a message whose media are not here, but beside a record.
+    /// Refuses a message whose media are stored separately and were not read.
     pub(super) fn must_hold_media(&self) -> Result<(), String> {
         match self.iter().position(Message::refers) {
             None => Ok(()),
@@ -365,13 +363,12 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// The texts of the system messages.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
         self.iter().filter_map(system_text)
     }
 
-    /// Returns how many of the first messages will be sent again; all of them if nothing says
-    /// otherwise.
+    /// Returns how many of the first messages will be sent again; all of them if there is no
+    /// prompt.
     pub(super) fn cacheable(&self) -> usize {
         match self {
             Self::Prompt(prompt) => prompt.cacheable(),
@@ -384,7 +381,6 @@ pub(super) fn system_text(message: &Message) -> Option<&str> {
     if let Message::System(system) = message { Some(system.text()) } else { None }
 }
 
-/// The messages of a [`Sequence`].
 #[derive(Clone)]
 pub(super) enum Iter<'a, 'b> {
     Prompt(prompt::Iter<'a>),
@@ -403,14 +399,14 @@ impl<'a> Iterator for Iter<'a, '_> {
 }
 
 impl fmt::Debug for Sequence<'_> {
-    /// Says how many there are: what they say is for the provider alone.
+    /// Shows their number, not their content, which is for the provider alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} messages", self.iter().count())
     }
 }
 
-/// The history with the system messages that open it as one, in their order: a memory keeps a
-/// single system message, and of several the last would win.
+/// Joins the system messages at the beginning of a history into one, in order: a memory keeps a
+/// single system message, and otherwise the last would win.
 pub(super) fn with_one_system(history: Vec<Message>) -> Vec<Message> {
     let mut joined: Option<SystemMessage> = None;
     let mut messages = history.into_iter().peekable();

@@ -1,59 +1,59 @@
-//! The events that a stream tells while an answer is being written.
+//! The events of a stream while an answer is being written.
 
 use super::answer::Stop;
 use super::metadata::Metadata;
 use crate::message::ToolCall;
 
-/// A piece that a stream adds to an answer, for a user to be shown.
+/// A piece that a stream adds to an answer, to be shown to a user.
 ///
 /// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a
 /// row is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its
-/// [`tool_calls`](crate::message::AiMessage::tool_calls), in that order, with arguments that say
-/// the same (of a call without any, no piece comes).
+/// [`tool_calls`](crate::message::AiMessage::tool_calls), in that order, with equivalent arguments
+/// (a call without arguments has no pieces).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A piece of what the model says.
+    /// A piece of the model's text.
     Text(String),
-    /// A piece of what it thinks, as far as its provider shows it.
+    /// A piece of its reasoning, as far as the provider shows it.
     Reasoning(String),
-    /// A piece of why it will not do what it was asked to. It is part of the message's text.
+    /// A piece of its refusal. It is part of the message's text.
     Refusal(String),
-    /// A call begins. In OpenAI's format, where a name may come in pieces, it is told with the
-    /// first of its arguments, with the next call, or at the end.
+    /// A call begins. In OpenAI's format, where a name may arrive in pieces, this event comes with
+    /// the first arguments, with the next call, or at the end.
     Call {
-        /// Its place among the calls of the answer.
+        /// Its index among the calls of the answer.
         index: usize,
-        /// Its id, by which a result answers it.
+        /// Its id, which the result refers to.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
     /// A piece of a call's arguments.
     Arguments {
-        /// The place of the call among the calls of the answer.
+        /// The index of the call among the calls of the answer.
         index: usize,
-        /// The piece: JSON, when all have come; or the free text of a custom tool.
+        /// The piece. All pieces together are JSON, or the free text of a custom tool.
         piece: String,
     },
-    /// The provider said why it stops: the answer is whole. Its usage may come behind, and so may
-    /// more of it from a server that says this too early: some of OpenAI's and Gemini's formats
-    /// write a reason into each chunk. If it says another one later, that is told too, if it
-    /// weighs more: the last one told is the answer's.
+    /// The provider said why it stops: the answer is complete. Its usage may follow. More of the
+    /// answer may follow too, if a server says this too early: some servers of OpenAI's and
+    /// Gemini's formats write a reason into each chunk. If a later reason is more severe, there is
+    /// another event with it; the last one is the answer's.
     Done(Stop),
-    /// What stands beside the answer that has come, if anything does: its sources, its cost. Of a
-    /// stream it stands in the [`Answer`](super::Answer); a [`Conversation`](crate::Conversation)
-    /// tells it of each answer, behind all else.
+    /// The fields of the answer other than its message, if there are any: its sources, its cost. A
+    /// stream returns them in the [`Answer`](super::Answer); a
+    /// [`Conversation`](crate::Conversation) sends this event for each answer, after all others.
     Metadata(Box<Metadata>),
 }
 
-/// The events that come of one piece of a stream; empty pieces tell nothing.
+/// The events of one piece of a stream; empty pieces have none.
 #[derive(Debug, Default)]
 pub struct Events {
     told: Vec<Event>,
-    /// The number of calls that have begun, in this piece and those before it.
+    /// The number of calls that have begun so far.
     calls: usize,
-    /// True if the model has said that it refuses.
+    /// True if the model has refused.
     refuses: bool,
 }
 
@@ -71,20 +71,21 @@ impl Events {
         self.piece(piece, Event::Refusal);
     }
 
-    /// A call begins. Returns its place among the calls of the answer.
+    /// A call begins. Returns its index among the calls of the answer.
     pub(super) fn call(&mut self, id: &str, name: &str) -> usize {
         let index = self.calls;
         self.call_at(index, id, name);
         index
     }
 
-    /// A call begins at a place that the stream has counted itself: such a stream uses no `call`.
+    /// A call begins at an index that the stream has counted itself; such a stream does not use
+    /// `call`.
     pub(super) fn call_at(&mut self, index: usize, id: &str, name: &str) {
         self.calls += 1;
         self.told.push(Event::Call { index, id: id.to_owned(), name: name.to_owned() });
     }
 
-    /// A call came whole. Returns its place among the calls of the answer.
+    /// A complete call has arrived. Returns its index among the calls of the answer.
     pub(super) fn whole_call(&mut self, call: &ToolCall) -> usize {
         let index = self.call(&call.id, &call.name);
         self.arguments(index, &call.arguments);
@@ -95,7 +96,7 @@ impl Events {
         self.piece(piece, |piece| Event::Arguments { index, piece });
     }
 
-    /// Returns why an answer of these events ended, by this word.
+    /// Returns why an answer with these events ended, given the provider's word for it.
     pub(super) fn stop(&self, word: Option<&str>) -> Stop {
         Stop::of(word, self.calls > 0, self.refuses)
     }
@@ -104,7 +105,7 @@ impl Events {
         self.told.push(Event::Done(stop));
     }
 
-    /// Takes out the events that have come since the last time.
+    /// Takes out the new events.
     pub(super) fn take(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.told)
     }

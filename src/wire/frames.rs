@@ -1,4 +1,4 @@
-//! The bytes of a streamed body as the texts that stand in it, without I/O.
+//! Splits the bytes of a streamed body into texts, without I/O.
 
 use std::fmt;
 
@@ -7,11 +7,12 @@ use serde::de::IgnoredAny;
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::{Format, Provider};
 
-/// Cuts the bytes of a streamed body into the texts that a `Stream` takes, wherever the network has
-/// cut them.
+/// Splits the bytes of a streamed body into the texts that a `Stream` takes, however the network
+/// has split them.
 ///
-/// [`sse`](Self::sse) reads server-sent events (all formats but Ollama's), [`lines`](Self::lines)
-/// one JSON value a line. It does no I/O: bytes are handed in as they come.
+/// [`sse`](Self::sse) reads server-sent events (all formats except Ollama's),
+/// [`lines`](Self::lines) one JSON value per line. It does no I/O: pass it the bytes as they
+/// arrive.
 ///
 /// ```
 /// use memory_prompt::wire::Frames;
@@ -28,45 +29,43 @@ use crate::provider::{Format, Provider};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// # What is understood
+/// # What is parsed
 ///
-/// Of server-sent events the data alone: comments, which some servers send to keep a connection
-/// alive, `event`, `id` and `retry` are passed over (what an event is, its data says in every
-/// format). Lines end in LF, CR or both; the blank behind `data:` may be missing; several `data`
-/// lines are one text of several lines; a byte order mark at the beginning is passed over. JSON
-/// that stands there without `data:` is handed over too: it is an error that came in place of
-/// events, or an answer in one piece.
+/// Of server-sent events, only the data. Comments, which some servers send to keep a connection
+/// alive, `event`, `id` and `retry` are ignored (in every format, the data say what an event is).
+/// Lines end in LF, CR or both; the space after `data:` may be missing; several `data` lines are
+/// one text of several lines; a byte order mark at the beginning is ignored. JSON without `data:`
+/// is returned too: it is an error instead of events, or an answer that is not streamed.
 pub struct Frames {
     is_sse: bool,
     limit: usize,
-    /// The bytes that have come and were not cut yet.
+    /// The bytes that have arrived and are not split yet.
     bytes: Vec<u8>,
-    /// So many of them are known to hold no line end.
+    /// How many of them are known to contain no line end.
     searched: usize,
     line: Line,
-    /// The lines of the text that is coming.
+    /// The data lines of the current event.
     data: Option<String>,
     /// True if the body is one JSON document of several lines.
     is_document: bool,
 }
 
-/// The bytes before the next line.
+/// What came before the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// Nothing at all.
     First,
     Next,
-    /// The end of a line in CR, so that LF is not a line of its own.
+    /// A CR that ended a line, so that a following LF is not a line of its own.
     AfterCr,
     /// The beginning of a line that is too long.
     Skipped,
 }
 
-/// The longest text where no other limit is set: 64 MiB, more than a picture.
+/// The default limit of a text: 64 MiB, more than a picture.
 const LIMIT: usize = 64 << 20;
 
-/// The length of all that may stand in front of a line's data: a byte order mark, `data:` and a
-/// blank.
+/// The longest prefix of a line's data: a byte order mark, `data:` and a space.
 const FIELD: usize = 9;
 
 const READ: &str = "read a streamed body";
@@ -85,41 +84,41 @@ impl Frames {
         }
     }
 
-    /// Reads lines, each of them a JSON value; empty ones are passed over.
+    /// Reads one JSON value per line; empty lines are ignored.
     pub fn lines() -> Self {
         Self { is_sse: false, ..Self::sse() }
     }
 
-    /// Reads what this provider streams: lines for Ollama's format, events for all others.
+    /// Reads the stream of this provider: lines for Ollama's format, events for all others.
     pub fn of(provider: Provider) -> Self {
         if provider.format() == Format::Ollama { Self::lines() } else { Self::sse() }
     }
 
-    /// The same, where no text may be longer than so many bytes; without this, 64 MiB.
+    /// Sets the most bytes of one text; 64 MiB unless set.
     #[must_use]
     pub fn with_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Takes the next bytes of the body, and returns the texts that are whole by now. What is not
-    /// taken from it is there the next time.
+    /// Takes the next bytes of the body, and returns an iterator over the texts that are complete
+    /// now. Texts that are not taken from it are returned the next time.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`], for one that
-    /// is longer than the limit. The text is gone then, and the next ones can be read.
+    /// [`ErrorKind::Codec`], for a text that is longer than the limit. That text is lost, and the
+    /// next ones can be read.
     pub fn push(&mut self, bytes: &[u8]) -> Texts<'_> {
         self.bytes.extend_from_slice(bytes);
         Texts { frames: self, at: 0 }
     }
 
-    /// The text behind the last line end, when no more bytes come; `None` if there is none, or
-    /// only half of one: where the body broke off, it is no JSON.
+    /// Returns the text after the last line end, when no more bytes come; `None` if there is none,
+    /// or only a part of one: if the body broke off, it is not JSON.
     ///
     /// # Errors
     ///
-    /// As for [`push`](Self::push).
+    /// Same as [`push`](Self::push).
     pub fn finish(mut self) -> Result<Option<String>> {
         let rest = std::mem::take(&mut self.bytes);
         let last = if self.line == Line::Skipped { None } else { self.line(&rest)? };
@@ -154,7 +153,6 @@ impl Frames {
         }
     }
 
-    /// Adds a line to the text that is coming.
     fn add(&mut self, line: &[u8]) -> Result<Option<String>> {
         let before = self.data.take();
         let line = text(line);
@@ -170,7 +168,7 @@ impl Frames {
 }
 
 impl fmt::Debug for Frames {
-    /// Says how much waits: what it says is for its reader alone.
+    /// Shows how much is waiting, not its content, which is for the reader alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frames")
             .field("is_sse", &self.is_sse)
@@ -179,12 +177,12 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// The texts that became whole with the last bytes. Made by [`Frames::push`].
+/// The texts that became complete with the last bytes, from [`Frames::push`].
 #[derive(Debug)]
 #[must_use = "what is not taken waits for the next `push`"]
 pub struct Texts<'a> {
     frames: &'a mut Frames,
-    /// So many bytes were taken.
+    /// The number of bytes taken.
     at: usize,
 }
 
@@ -240,7 +238,7 @@ impl Drop for Texts<'_> {
     }
 }
 
-/// Returns the text: a byte that is no UTF-8 costs one character, not the answer.
+/// Returns the text. A byte that is not UTF-8 costs one character, not the answer.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -26,46 +26,46 @@
 //!
 //! # What stands for what
 //!
-//! - System messages are not among `contents`: [`system_instruction`] writes all of them.
+//! - System messages are not in `contents`: [`system_instruction`] writes all of them.
 //! - Neighbouring answers are one entry, and so are the results of one answer's calls, in the order
-//!   of the calls: the API counts them. User messages stay apart.
+//!   of the calls, since the API counts them. User messages stay separate.
 //! - A call's `args` are an object. A result's `response` is `{"output": ..}`, or `{"error": ..}`
-//!   where the tool failed, with a text, or a list of texts where the result has parts; media are
-//!   its `parts`. A result is named after its call, and by its own tool name where no call precedes
-//!   it.
-//! - Calls and results carry ids. If the API gave none, [`answer`] and [`history`] make one up,
-//!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes
-//!   none.
+//!   if the tool failed, with a text, or a list of texts if the result has parts; media are its
+//!   `parts`. A result has the name of its call, or its own tool name if no call precedes it.
+//! - Calls and results carry ids. If the API gave none, [`answer`] and [`history`] make one up and
+//!   mark it, so that it is not written; [`without_ids`](Contents::without_ids) writes none.
 //! - A `thoughtSignature` stays on the part that it came with: a call's is its
 //!   [`signature`](crate::ToolCall::signature), those of texts and media are in their `extra`.
-//!   Parts are never merged. Reasoning is `"thought": true`; another format's is left out.
+//!   Parts are never merged. Reasoning is `"thought": true`; another format's reasoning is left
+//!   out.
 //! - Base64 data are `inlineData`, addresses and file ids are `fileData`; a `data:` address is
-//!   `inlineData`. Whether media are a picture, audio, video or a file is told by the media type.
-//! - Empty texts are left out where something else is said. A user message that says nothing else
+//!   `inlineData`. The media type decides whether media are a picture, audio, video or a file.
+//! - Empty texts are left out if something else is said. A user message that says nothing else
 //!   becomes `(empty message)`; an answer that says nothing is left out.
 //!
-//! Fields may be read in `snake_case` too, as the Python client prints them.
+//! Fields are also read in `snake_case`, as the Python client prints them.
 //!
 //! # What is lost
 //!
-//! If the format has no place for something, [`Contents::strict`] says so beforehand. Written
-//! anyway, data and addresses of which no media type is known (by its ending, for one) and results'
-//! media at an address (but for `gs://`) become texts like `[image: not supported by this format]`;
-//! custom messages are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
+//! If the format has no place for something, [`Contents::strict`] says so in advance. Otherwise,
+//! data and addresses of unknown media type, and results' media at an address (except `gs://`),
+//! become texts like `[image: not supported by this format]`; custom messages are left out;
+//! arguments that are not a JSON object become `{"arguments": ".."}`.
 //!
-//! Lost without a word, because nothing of it could be sent:
+//! Lost silently, because there is no place for it:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];
-//! - the names of media, and [`detail`](crate::message::Media::detail) but for pictures of a user
-//!   and models from Gemini 3 on (`losses` tells);
+//! - the names of media, and [`detail`](crate::message::Media::detail), except that of a user's
+//!   pictures for models from Gemini 3 on (`losses` lists it);
 //! - which answers were neighbours, and the order of parallel results;
 //! - whether a message of one text had it in a list, and empty texts;
 //! - the place of media among the texts of a result;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
-//! On the way back, besides: a `response` that holds anything else than texts becomes the text of
-//! its JSON (and goes back as it came); the parts of a system instruction are joined with an empty
-//! line. What else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and
-//! not kept with the message, but for its sources.
+//! On the way back, also: a `response` that contains anything other than texts becomes the text of
+//! its JSON (and is sent back as it came); the parts of a system instruction are joined with an
+//! empty line. The other fields of a response are in its
+//! [`metadata`](crate::wire::Answer::metadata), and are not kept with the message, except its
+//! sources.
 //!
 //! # Sources
 //!
@@ -88,23 +88,22 @@ use crate::wire::view::View;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-/// The attribute under which a message keeps fields that only this format knows.
+/// The attribute in which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:gemini";
 
 const FORMAT: &str = "gemini";
 
 const SIGNATURE: &str = "thoughtSignature";
 
-/// The field in which a result remembers that its text was JSON and no text: all of its `response`,
-/// or the value in it.
+/// The field that marks a result whose text was JSON: all of its `response`, or the value in it.
 const SHAPE: &str = "shape";
 const WHOLE: &str = "whole";
 const VALUE: &str = "value";
 
 /// The messages of a prompt, as a request's `contents`.
 ///
-/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
-/// can't express is described in the [module documentation](self).
+/// The view borrows: nothing is copied before it is serialised, which never fails. The
+/// [module documentation](self) describes what the format can't express.
 pub fn contents(prompt: &Prompt) -> Contents<'_> {
     Contents::of_prompt(prompt)
 }
@@ -124,7 +123,7 @@ pub struct SystemInstruction<'a> {
     messages: Sequence<'a>,
 }
 
-/// The options that are this format's alone, set by methods of the view.
+/// The options of this format, set by methods of the view.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     no_ids: bool,
@@ -132,20 +131,20 @@ pub struct Options {
 }
 
 impl Contents<'_> {
-    /// Writes no `id` in calls and results, for models and gateways that know none.
+    /// Writes no `id` in calls and results, for models and gateways that don't support it.
     #[must_use]
     pub fn without_ids(mut self) -> Self {
         self.options.no_ids = true;
         self
     }
 
-    /// Marks calls that Gemini did not make, so that Gemini 3 accepts them.
+    /// Marks calls that Gemini did not make, so that Gemini 3 takes them.
     ///
-    /// Gemini 3 answers 400 where the first call of an answer has no signature. Calls that another
-    /// model made, or that were recorded without their signatures, have none; for them Google
+    /// Gemini 3 answers 400 if the first call of an answer has no signature. Calls that another
+    /// model made, or that were recorded without their signatures, have none. For them Google
     /// documents the signature `skip_thought_signature_validator`, which this writes on the first
-    /// call of each answer that has no signature of its own. A prompt that was composed for Gemini,
-    /// and not for a model of before 3, is written so by itself.
+    /// call of each answer without a signature of its own. A prompt that was composed for Gemini,
+    /// unless for a model before 3, is written this way by itself.
     #[must_use]
     pub fn skip_missing_signatures(mut self) -> Self {
         self.options.skip_signatures = true;
@@ -154,7 +153,7 @@ impl Contents<'_> {
 }
 
 impl<'a> SystemInstruction<'a> {
-    /// The view of the system messages among any messages; `None` if there are none.
+    /// Returns a view of the system messages among any messages; `None` if there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
         Self::new(Sequence::of(messages))
     }

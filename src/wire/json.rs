@@ -1,11 +1,11 @@
-//! [`Json`]: what a decoder reads.
+//! [`Json`]: the input of a decoder.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// The input of a decoder: a text, its bytes as they came from the network, or a value that was
-/// parsed already. Whatever becomes one can be handed in.
+/// The input of a decoder: a text, bytes from the network, or an already parsed value. Decoders
+/// accept anything that converts to this.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::openai};
@@ -29,7 +29,7 @@ pub(super) enum Form<'a> {
 }
 
 impl std::fmt::Debug for Json<'_> {
-    /// Says what it is, not what it says: logs are no place for conversations.
+    /// Shows the kind of input, not its content, since conversations don't belong in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             Form::Text(_) => "a text",

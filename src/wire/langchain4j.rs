@@ -1,5 +1,5 @@
-//! The JSON in which LangChain4j stores conversations, so that a Java application's history in
-//! Redis or a database can be read here, and one of ours there.
+//! The JSON in which LangChain4j stores conversations: reads the history of a Java application from
+//! Redis or a database, and writes one for it.
 //!
 //! ```
 //! use memory_prompt::Message;
@@ -16,44 +16,43 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! What is written is what LangChain4j's own codec writes, byte for byte and in its order of
-//! fields, and its rules are kept, for one message that it refuses makes the whole list unreadable
-//! there: a blank system message is left out, and a user message or result without parts has an
-//! empty text.
+//! The output is what LangChain4j's own codec writes, byte for byte and in its order of fields. Its
+//! rules are kept, since one message that it refuses makes the whole list unreadable there: a blank
+//! system message is left out, and a user message or result without parts gets an empty text.
 //!
-//! Every release's form is read, and the newest one is written: LangChain4j fails at fields that it
-//! does not know, and 1.13, where a result got `contents` in place of `text`, is the first release
-//! that reads it.
+//! The forms of all releases are read, and the newest one is written. LangChain4j refuses unknown
+//! fields, so the output needs at least release 1.13, in which a result got `contents` instead of
+//! `text`.
 //!
 //! # What stands for what
 //!
 //! - `USER`: one text is plain text, anything else is parts. `PDF` is a
 //!   [`Part::File`](crate::message::Part::File).
-//! - `AI`: `thinking` is reasoning, and the attributes `thinking_signature` and
-//!   `redacted_thinking`, which LangChain4j's Anthropic client writes, are its signature and
-//!   redacted reasoning of Anthropic's. Where the signature was another provider's (its Gemini
-//!   client uses the same attribute for those of calls), drop the reasoning before it is sent to
-//!   Anthropic.
-//! - `TOOL_EXECUTION_RESULT`, `CUSTOM`: as one would think. An absent id or name is empty here.
-//! - Other attributes are the message's attributes, in both directions. What this version does not
-//!   know is kept, in the `extra` of a part or call and, for a message, under [`ATTRIBUTE`], and is
-//!   written again.
-//! - Also read are the forms of older releases: `text` in place of `contents`.
+//! - `AI`: `thinking` is reasoning. The attributes `thinking_signature` and `redacted_thinking`,
+//!   which LangChain4j's Anthropic client writes, are its signature and Anthropic's redacted
+//!   reasoning. If another provider made the signature (its Gemini client uses the same attribute
+//!   for signatures of calls), drop the reasoning before it is sent to Anthropic.
+//! - `TOOL_EXECUTION_RESULT`, `CUSTOM`: the corresponding messages. A missing id or name is empty
+//!   here.
+//! - Other attributes are the message's attributes, in both directions. Fields unknown to this
+//!   version are kept, in the `extra` of a part or call and, for a message, under [`ATTRIBUTE`],
+//!   and are written again.
+//! - Older releases' `text` instead of `contents` is read too.
 //!
 //! # What is lost
 //!
-//! If the format has no place for something, [`Messages::strict`] says so beforehand. Written
-//! anyway, media at a provider's file id and files that are no PDF become texts like `[file: not
-//! supported by this format]`; media in an answer are left out, and so is reasoning of several
-//! signed parts (its signatures can't be kept, and without them it is refused), and so are the
-//! signatures of calls and of other providers' reasoning.
+//! If the format has no place for something, [`Messages::strict`] says so in advance. Otherwise,
+//! media with a provider's file id and files other than PDF become texts like
+//! `[file: not supported by this format]`. Left out are media in an answer, reasoning in several
+//! signed parts (its signatures can't be kept, and without them it is refused), and the signatures
+//! of calls and of other providers' reasoning.
 //!
-//! Lost without a word, because there is no place for it:
+//! Lost silently, because there is no place for it:
 //! - the name of a system message or an answer, a system message's attributes except [`ATTRIBUTE`];
-//! - the order within an answer (reasoning, text, calls), and where one text or reasoning of
-//!   several ends;
-//! - whether a message of one text had it in a list, and lists without any;
-//! - names of media; [`detail`](crate::message::Media::detail) that is not there is `AUTO`.
+//! - the order within an answer (reasoning, text, calls), and the borders between several texts or
+//!   several reasoning parts;
+//! - whether a message of one text had it in a list, and lists without elements;
+//! - names of media; a missing [`detail`](crate::message::Media::detail) becomes `AUTO`.
 //!
 //! # Sources
 //!
@@ -76,14 +75,13 @@ const FORMAT: &str = "langchain4j";
 /// The attribute in which LangChain4j's Anthropic client keeps the signature of `thinking`.
 const SIGNATURE: &str = "thinking_signature";
 
-/// The attribute in which it keeps thinking of which only encrypted data is shown, and the API's
-/// name for it.
+/// The attribute for thinking of which only encrypted data exists, and the API's name for it.
 const REDACTED: &str = "redacted_thinking";
 
 /// The messages of a prompt, as LangChain4j stores them.
 ///
-/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
-/// can't express is described in the [module documentation](self).
+/// The view borrows: nothing is copied before it is serialised, which never fails. The
+/// [module documentation](self) describes what the format can't express.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }
@@ -92,7 +90,7 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 /// [`messages`].
 pub type Messages<'a> = View<'a, Options>;
 
-/// The options that are this format's alone: there are none.
+/// The options of this format: there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options(());
 

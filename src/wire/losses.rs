@@ -1,19 +1,19 @@
-//! [`Loss`]: what a format has no place for.
+//! [`Loss`]: something that a format has no place for.
 
 use std::fmt;
 
-/// Something of a message that is left out, or that a placeholder stands for, because the format
-/// has no place for it.
+/// Something that is left out, or replaced by a placeholder, because the format has no place for
+/// it.
 ///
-/// The [report](crate::Report) tells of composing, and this of writing: see
+/// The [report](crate::Report) is about composing, losses are about writing: see
 /// [`Request::losses`](super::Request::losses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The place of the message in the prompt: a system message that is written elsewhere, or a
-    /// custom one that is not written, counts.
+    /// The index of the message in the prompt, counting also a system message that is written
+    /// elsewhere and custom messages that are not written.
     pub message: usize,
-    /// The place of the part in it; `None` if it is something of the message as a whole.
+    /// The index of the part in it; `None` if the loss concerns the message as a whole.
     pub part: Option<usize>,
     /// The name of what is lost, as in an error: `video`, `reasoning`, `the name of the user`.
     pub what: &'static str,
@@ -29,29 +29,28 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The name of arguments that a format can't hold as the object that they are not.
+/// The name of the loss if arguments are not an object, but the format has only objects.
 pub(super) const ARGUMENTS: &str = "arguments that are no JSON object";
 
 pub(super) const REASONING: &str = "reasoning";
 
-/// The losses of writing messages, noted where they happen.
+/// The losses of writing messages, noted when they happen.
 #[derive(Debug, Default)]
 pub struct Losses(Vec<(Loss, Weight)>);
 
-/// How much a loss weighs.
+/// The severity of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// Whoever asks for the losses learns of it.
+    /// Only listed by `losses`.
     Noted,
-    /// Reasoning that a strict view refuses to lose, and a strict request does not: it is another
-    /// provider's.
+    /// Reasoning of another provider: an error for a strict view, but not for a strict request.
     Reasoning,
-    /// Whoever is strict refuses it.
+    /// An error for everything strict.
     Refused,
 }
 
 impl Losses {
-    /// Notes a loss. One part is lost once, whatever the reasons: the gravest is kept.
+    /// Notes a loss. For one part, only the most severe loss is kept.
     pub(super) fn note(
         &mut self,
         message: usize,
@@ -68,7 +67,7 @@ impl Losses {
         }
     }
 
-    /// Returns the first loss that weighs at least this much.
+    /// Returns the first loss of at least this weight.
     pub(super) fn first(mut self, least: Weight) -> Option<Loss> {
         self.sort();
         self.0.into_iter().find(|(_, weight)| *weight >= least).map(|(loss, _)| loss)
@@ -79,7 +78,7 @@ impl Losses {
         self.0.into_iter().map(|(loss, _)| loss).collect()
     }
 
-    /// Sorts them by message, those of parts first.
+    /// Sorts by message; losses of parts come first.
     fn sort(&mut self) {
         self.0.sort_by_key(|(loss, _)| (loss.message, loss.part.is_none(), loss.part));
     }

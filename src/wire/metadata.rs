@@ -1,4 +1,4 @@
-//! [`Metadata`]: what stands beside the message of an answer.
+//! [`Metadata`]: the fields of an answer other than its message.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -7,7 +7,7 @@ use super::common::{Fields, kept};
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Format;
 
-/// The facts that a provider tells of an answer beside its message.
+/// What a provider reports about an answer, besides its message.
 ///
 /// ```
 /// use memory_prompt::wire::openai;
@@ -24,61 +24,60 @@ use crate::provider::Format;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// The id by which the provider knows the answer.
+    /// The provider's id of the answer.
     pub id: Option<String>,
-    /// The model that answered, as the provider names it.
+    /// The model that answered, by the provider's name for it.
     pub model: Option<String>,
-    /// The price of the answer, in what the provider bills (dollars, nearly always).
+    /// The price of the answer, in the currency that the provider bills (nearly always dollars).
     pub cost: Option<Number>,
-    /// The id of the container in which Claude's code ran. Within a running turn it goes back by
-    /// itself.
+    /// The id of the container in which Claude's code ran. Within a running turn it is sent back
+    /// automatically.
     pub container: Option<String>,
-    /// The sources that the answer cites, and what the provider's own searches have found, each
+    /// The sources that the answer cites, and those found by the provider's own searches, each
     /// once.
     pub sources: Vec<Citation>,
-    /// All else that stands beside the message and says why it ended, by the provider's own names:
-    /// its `usage` as it is, `logprobs`, `groundingMetadata`, `context_management`.
+    /// All other fields, by the provider's own names: its `usage` unchanged, `logprobs`,
+    /// `groundingMetadata`, `context_management`.
     pub attributes: Attributes,
 }
 
-/// A source of what an answer says, in one form for all providers.
+/// A source of an answer, in one form for all providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Citation {
-    /// The address, where it has one.
+    /// Its address, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The title of the page or document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The words that are cited.
+    /// The cited words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// The attribute under which an answer keeps sources that stood beside its message, so that they
-/// can be shown with it. No provider is sent it.
+/// The attribute in which an answer keeps sources from outside its message, so that they can be
+/// shown with it. It is never sent to a provider.
 const SOURCES: &str = "wire:sources";
 
-/// The fields beside a message, as they come: all at once, or with each piece of a stream.
+/// The fields outside the message, which arrive all at once or with each piece of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Beside(Attributes);
 
 impl Beside {
-    /// Returns what was not read of a body and what is in it.
     pub(super) fn of(all: impl IntoIterator<Item = Fields>) -> Self {
         let mut beside = Self::default();
         all.into_iter().for_each(|fields| beside.take(fields));
         beside
     }
 
-    /// Takes what was not read of a body, a choice or a piece. Later ones replace those of the same
-    /// name; what they tell of each token is continued.
+    /// Adds the unread fields of a body, a choice or a piece. A later field replaces an earlier
+    /// one; lists of log probabilities are continued.
     pub(super) fn take(&mut self, fields: Fields) {
         for (key, value) in fields.rest() {
             match (self.0.get_mut(&key), value) {
                 (Some(known), more) if LOGPROBS.contains(&&*key) => extend(known, more),
-                // Claude tells the half of it first.
+                // Claude sends half of the usage first.
                 (Some(Value::Object(known)), Value::Object(more)) if key == "usage" => {
                     known.extend(more);
                 }
@@ -87,15 +86,15 @@ impl Beside {
         }
     }
 
-    /// Returns what is known by name, and the message with the sources that stood beside it: one
-    /// that says nothing stays empty.
+    /// Returns the known fields, and the message with the sources from outside it. A message that
+    /// says nothing stays empty.
     pub(super) fn told(
         self,
         message: AiMessage,
         format: Format,
         is_said: bool,
     ) -> (AiMessage, Metadata) {
-        // What says nothing of the answer, or what was asked once more.
+        // Fields that say nothing about the answer, or that repeat the request.
         const PASSING: [&str; 10] = [
             "object",
             "type",
@@ -140,10 +139,10 @@ impl Beside {
     }
 }
 
-/// The fields that tell of each token as it comes.
+/// The fields with log probabilities, which arrive token by token.
 const LOGPROBS: [&str; 2] = ["logprobs", "logprobsResult"];
 
-/// Continues a list, or the lists of an object.
+/// Continues a list, or the lists in an object.
 fn extend(known: &mut Value, more: Value) {
     match (known, more) {
         (Value::Array(list), Value::Array(more)) => list.extend(more),
@@ -157,8 +156,8 @@ fn extend(known: &mut Value, more: Value) {
     }
 }
 
-/// The ways to the sources that a provider lists beside the message, through each element of lists:
-/// Perplexity's and xAI's addresses, and what an answer of Google's is grounded in.
+/// The paths to the sources that a provider lists outside the message, through each element of
+/// lists: the addresses of Perplexity and xAI, and Google's grounding.
 const LISTED_AT: [&[&str]; 8] = [
     &["search_results"],
     &["citations"],
@@ -170,8 +169,8 @@ const LISTED_AT: [&[&str]; 8] = [
     &["urlContextMetadata", "urlMetadata"],
 ];
 
-/// The ways to those that stand within it: in what is kept of the message itself (Groq's), and of
-/// its parts: what a text cites, and what Claude and OpenAI have found.
+/// The paths to sources within the message: in the fields kept for the message itself (Groq's) and
+/// for its parts: citations of texts, and results of Claude's and OpenAI's searches.
 const WITHIN: [&[&str]; 6] = [
     &["annotations"],
     &["citations"],
@@ -181,7 +180,6 @@ const WITHIN: [&[&str]; 6] = [
     &["item", "results"],
 ];
 
-/// Adds the sources that stand within a message.
 fn add_named_within(message: &AiMessage, sources: &mut Vec<Citation>) {
     let of_message = kept(super::openai::ATTRIBUTE, message.attributes());
     let of_parts = message.parts().iter().filter_map(|part| match part {
@@ -199,7 +197,7 @@ fn collect(fields: &Attributes, ways: &[&[&str]], sources: &mut Vec<Citation>) {
         if let [first, rest @ ..] = way
             && let Some(value) = fields.get(*first)
         {
-            // Of what a tool gave, that alone which is found somewhere.
+            // Of a tool's results, only those with an address count.
             let is_result = *first == "content";
             follow(value, rest, &mut |found| {
                 if !is_result || found.get("url").is_some() {
@@ -210,7 +208,7 @@ fn collect(fields: &Attributes, ways: &[&[&str]], sources: &mut Vec<Citation>) {
     }
 }
 
-/// Goes this way from a value, through each element of lists.
+/// Follows a path from a value, through each element of lists.
 fn follow(value: &Value, way: &[&str], found: &mut dyn FnMut(&Value)) {
     match (value, way) {
         (Value::Array(list), _) => list.iter().for_each(|it| follow(it, way, found)),
@@ -221,8 +219,8 @@ fn follow(value: &Value, way: &[&str], found: &mut dyn FnMut(&Value)) {
     }
 }
 
-/// Adds a source, unless it is there. One that was listed alone, by its address, gets the words
-/// that are cited later.
+/// Adds a source, unless it is there. A source without a text gets the text of a later citation of
+/// the same address.
 fn add(sources: &mut Vec<Citation>, value: &Value) {
     let text = |keys: &[&str]| {
         let found = keys.iter().find_map(|key| value.get(key)?.as_str());

@@ -1,7 +1,7 @@
-//! OpenAI Chat Completions, and the servers that speak it.
+//! OpenAI Chat Completions, and compatible servers.
 //!
 //! [`messages`] is the `messages` of a request; [`answer`] reads a response and [`Stream`] a
-//! streamed one; [`history`] reads the messages of a request that somebody else wrote.
+//! streamed one; [`history`] reads the messages of a request that another program wrote.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
@@ -24,11 +24,11 @@
 //!
 //! # Compatible servers
 //!
-//! A prompt that was composed [for a provider](crate::Provider) of this format is written as that
-//! one takes it, without being asked; so are other messages with
-//! [`for_provider`](Messages::for_provider). What else a server may want:
+//! A prompt that was composed [for a provider](crate::Provider) of this format is automatically
+//! written as that provider wants it; other messages are with
+//! [`for_provider`](Messages::for_provider). Other options for servers:
 //!
-//! | server | what to ask for |
+//! | server | option |
 //! |---|---|
 //! | OpenAI's reasoning models | [`developer`](Messages::developer) |
 //! | OpenAI's models with explicit prompt caching | [`cache_prefix`](Messages::cache_prefix) |
@@ -37,48 +37,48 @@
 //! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |
 //! | Mistral's models up to Large 2407 | [`calls_alone`](Messages::calls_alone) |
 //!
-//! All of these are read without being asked for.
+//! When reading, all of these are recognised without options.
 //!
 //! # What stands for what
 //!
-//! - A user message of plain text is a string, parts are a list. Base64 data becomes a `data:` URL;
-//!   a file that the provider holds is named by its id. OpenAI reads PDF alone here; the format
-//!   could carry any file, so any is sent.
+//! - A user message of plain text is a string, parts are a list. Base64 data become a `data:` URL;
+//!   a file stored at the provider is named by its id. OpenAI takes only PDF here; the format can
+//!   carry any file, so any file is sent.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
 //! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
-//!   string, with line breaks, for any other: many take no list there.
-//! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and goes back as a
-//!   refusal.
-//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
+//!   string with line breaks for any other, since many take no list there.
+//! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and is sent back
+//!   as a refusal.
+//! - A call of a custom tool (free text instead of JSON) is a [`ToolCall`](crate::ToolCall) with
 //!   that text as its arguments, marked in its `extra`. The deprecated `function_call` and its
-//!   `function` messages become tool calls and results under an id made up from their position.
-//! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
-//!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
-//!   alone, for a provider that lists it ([`PrivateFields`](crate::provider::PrivateFields)), or
-//!   for any that a [verbatim](Messages::verbatim) view is for; `annotations` are kept and not
-//!   written, since no request takes them.
-//! - A message of a role that is not known becomes a
-//!   [`CustomMessage`](crate::message::CustomMessage).
+//!   `function` messages become tool calls and results with an id made from their position.
+//! - Fields unknown to this version are kept under `openai` in the part's or the call's `extra`, or
+//!   for a message under [`ATTRIBUTE`] in its attributes. Only this format writes them again, for a
+//!   provider that lists them ([`PrivateFields`](crate::provider::PrivateFields)), or for any
+//!   provider in a [verbatim](Messages::verbatim) view. `annotations` are kept and not written,
+//!   since no request takes them.
+//! - A message of an unknown role becomes a [`CustomMessage`](crate::message::CustomMessage).
 //!
 //! # What is lost
 //!
 //! On the way to the provider:
 //! - Custom messages, and attributes other than [`ATTRIBUTE`].
 //! - Video, images by file id, files by URL, audio in other encodings and media in a tool result: a
-//!   text such as `[video: not supported by this format]` stands for them. Media in an answer are
+//!   text such as `[video: not supported by this format]` replaces them. Media in an answer are
 //!   left out. [`strict`](Messages::strict) makes each of these an error.
-//! - Reasoning, unless asked for. Several stretches of it become one, and signatures have no place.
+//! - Reasoning, unless an option asks for it. Several reasoning parts become one, and there is no
+//!   place for signatures.
 //! - The order of text and tool calls within one answer: the text comes first.
-//! - Whether a tool result is an error, the tool's name in it (it is found again by the call's id),
-//!   and a media's type or name where it has none in the format.
-//! - Arguments that are empty become `{}`, and a file without a name is called `file.pdf`.
-//! - Characters that OpenAI refuses in a `name` (blanks, `<`, `|`, `\`, `/`, `>`): `_` stands for
-//!   each.
+//! - Whether a tool result is an error, the tool's name in it (reading finds it again by the call's
+//!   id), and the type or name of media, if the format has no place for it.
+//! - Empty arguments become `{}`, and a file without a name is called `file.pdf`.
+//! - Characters that OpenAI refuses in a `name` (spaces, `<`, `|`, `\`, `/`, `>`): each becomes
+//!   `_`.
 //!
-//! On the way back, besides: whether a system message was `system` or `developer`, and its division
-//! into parts (they are joined with an empty line); the parts of a list without any. What
-//! else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and not kept
-//! with the message, but for its sources.
+//! On the way back, also: whether a system message was `system` or `developer`, and its division
+//! into parts (they are joined with an empty line); an empty list of parts. The other fields of a
+//! response are in its [`metadata`](crate::wire::Answer::metadata), and are not kept with the
+//! message, except its sources.
 
 mod calls;
 mod decode;
@@ -94,14 +94,14 @@ pub use stream::Stream;
 
 use super::view::View;
 
-/// The attribute under which a message keeps fields that only this format knows.
+/// The attribute in which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:openai";
 
 const FORMAT: &str = "openai";
 
 /// The `messages` of a request: serialise it, or put it into `json!`.
 ///
-/// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
+/// Nothing is copied and serialising never fails: a placeholder replaces what the format can't
 /// express. [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
@@ -109,16 +109,16 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
 ///
-/// [`strict`](Messages::strict) looks neither at reasoning, which is sent where it was asked for,
-/// nor at what [`calls_alone`](Messages::calls_alone) leaves out: `losses` tells both.
+/// [`strict`](Messages::strict) ignores reasoning, which is sent only if an option asks for it, and
+/// text that [`calls_alone`](Messages::calls_alone) leaves out; `losses` lists both.
 pub type Messages<'a> = View<'a, Options>;
 
-/// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
+/// The options of this format; they come from a [`Row`](crate::provider::Row).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options(());
 
 impl Messages<'_> {
-    /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
+    /// Calls the system message `developer`, like OpenAI's reasoning models. Other servers often
     /// know only `system`.
     #[must_use]
     pub fn developer(mut self) -> Self {
@@ -126,17 +126,17 @@ impl Messages<'_> {
         self
     }
 
-    /// Writes reasoning as `reasoning_content`, as DeepSeek and many others call it.
+    /// Writes reasoning as `reasoning_content`, as DeepSeek and many others do.
     ///
-    /// DeepSeek answers 400 where an answer with tool calls comes back without the field, so such
-    /// an answer has it even when its reasoning is empty.
+    /// DeepSeek answers 400 if an answer with tool calls comes back without the field, so such an
+    /// answer always has it, even if its reasoning is empty.
     #[must_use]
     pub fn reasoning_content(mut self) -> Self {
         self.terms.row.reasoning = Some(ReasoningField::ReasoningContent);
         self
     }
 
-    /// Writes reasoning as `reasoning`, as vLLM and OpenRouter call it, and OpenRouter's
+    /// Writes reasoning as `reasoning`, as vLLM and OpenRouter do, and OpenRouter's
     /// `reasoning_details` as they were read.
     #[must_use]
     pub fn reasoning(mut self) -> Self {
@@ -144,19 +144,19 @@ impl Messages<'_> {
         self
     }
 
-    /// Joins a list that holds nothing but texts into one string, with line breaks, for servers
-    /// that take no list. What stood beside these texts is left out.
+    /// Joins a list of texts alone into one string, with line breaks, for servers that take no
+    /// list. Other fields of these texts are left out.
     #[must_use]
     pub fn flat_text(mut self) -> Self {
         self.terms.row.flat_text = true;
         self
     }
 
-    /// Leaves out what the model says beside its calls, for models that refuse it.
+    /// Leaves out the text of an answer with calls, for models that refuse it.
     ///
-    /// `mistral-common`, by which Mistral's servers check a request, wants "either content or
-    /// `tool_calls`, but not both" for models whose tokenizer is of version 3 or earlier:
-    /// the first 7B, Nemo, Small 2409, Large 2407. Their later models take both.
+    /// `mistral-common`, which Mistral's servers use to check requests, wants "either content or
+    /// `tool_calls`, but not both" for models with a tokenizer of version 3 or earlier: the first
+    /// 7B, Nemo, Small 2409, Large 2407. Their later models take both.
     ///
     /// ```
     /// use memory_prompt::message::AiMessage;

@@ -1,4 +1,4 @@
-//! The errors that providers answer in place of messages, as far as a body or an event tells them.
+//! Errors that providers return instead of messages, as far as a body or an event shows them.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::common::{At, Fields};
 use crate::error::{Code, Error, ErrorKind, Result};
 
-/// Returns the error that a provider answered in place of a message, where it did.
+/// Returns an error if the body is a provider's error and not an answer.
 ///
-/// Errors come in an `error`, or flat: `{"object": "error", ..}` of vLLM and `FastChat`,
+/// Errors are in an `error` field, or flat: `{"object": "error", ..}` of vLLM and `FastChat`,
 /// `base_resp` of `MiniMax`, a bare `message` or `detail` of gateways. `own` are fields of an
-/// answer beside which `message` and `detail` say something else.
+/// answer; if one is there, `message` and `detail` are not errors.
 pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
     let is_told = |key: &str| body.get(key).is_some_and(|value| !is_nothing(value));
     for key in ["error", "base_resp"] {
@@ -30,20 +30,20 @@ pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
     if is_flat { Err(refusal(body.at, |key| body.get(key))) } else { Ok(()) }
 }
 
-/// "the provider answered an error (`overloaded_error`, 529)", as far as it is of a known kind.
+/// Returns an error such as "the provider answered an error (`overloaded_error`, 529)", with the
+/// kind if it is known.
 ///
-/// Nothing but its words of one piece in these fields is repeated: providers quote what they were
-/// sent.
+/// Only single words from these fields are repeated, since providers quote the request.
 pub(super) fn refusal<'a>(at: At, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     refusal_with(at, None, told)
 }
 
-/// The same, where the response itself had a status.
+/// The same, for a response with an HTTP status.
 fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     let said = ["message", "detail", "msg", "status_msg", "error", "errors"];
     let message = said.into_iter().filter_map(&told).find_map(|said| match said {
         Value::String(text) => Some(Cow::from(text)),
-        Value::Array(_) | Value::Object(_) => Some(said.to_string().into()), // all that is wrong
+        Value::Array(_) | Value::Object(_) => Some(said.to_string().into()), // a list of problems
         _ => None,
     });
     let parameter = told("param").and_then(Value::as_str);
@@ -52,16 +52,16 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
     let fields = ["type", "code", "status", "status_code", "statusCode"];
     let told: Vec<&Value> = fields.into_iter().filter_map(told).collect();
     let words = told.iter().filter_map(|value| value.as_str());
-    // Which says that this is one, and not which.
+    // "error" alone says nothing about the kind.
     let words: Vec<&str> = words.filter(|word| *word != "error").collect();
     let status = given.or_else(|| told.iter().find_map(|value| status(value)));
     let is_passing = words.iter().any(|word| is_passing(word))
         || status.is_some_and(|status| matches!(status, 408 | 409 | 425 | 429 | 500..));
     let kind = ErrorKind::Refused {
-        // A code says more than the type before it.
+        // A code is more specific than the type before it.
         code: words.iter().rev().find_map(|word| Code::of(word)),
         status,
-        // What is too large stays so, whatever Groq calls it.
+        // A request that is too large stays so, even if Groq's type says otherwise.
         retryable: is_passing && status != Some(413) && !words.iter().any(|word| is_final(word)),
     };
     let parameter = parameter.map_or_else(String::new, |name| format!(" about `{name}`"));
@@ -70,21 +70,21 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
     error.with_provider_message(message.as_deref())
 }
 
-/// Returns the name of a parameter as an error may repeat it: a path of identifiers.
+/// Returns the name of a parameter if an error may repeat it: a path of identifiers.
 fn as_parameter(name: &str) -> Option<&str> {
     let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_-.[]".contains(c);
     let is_path = (1..=80).contains(&name.len()) && name.chars().all(is_of_path);
     Some(name).filter(|_| is_path)
 }
 
-/// Returns the field that Google names in the details of an error.
+/// Returns the field that Google's error details name.
 fn violated(details: &Value) -> Option<&str> {
     let mut details = details.as_array()?.iter().filter_map(|it| it.get("fieldViolations"));
     details.find_map(|it| it.get(0)?.get("field")?.as_str())
 }
 
-/// The error of a response that had this status, whatever its body is: the JSON of an error, or the
-/// page of a proxy.
+/// Returns the error of a response with this status, with any body: the JSON of an error, or a
+/// proxy's page.
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
     let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();
@@ -93,8 +93,8 @@ pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> 
     refusal_with(At::top(operation), Some(status), |key| error?.get(key))
 }
 
-/// Returns the error in a list of one, as Google answers where a stream was asked for; whatever
-/// else as it is.
+/// Returns the error from a list of one, which Google sends if a stream was requested; any other
+/// value unchanged.
 pub(super) fn unlisted(body: Value) -> Value {
     match body {
         Value::Array(mut list) if list.len() == 1 && list[0].get("error").is_some() => {
@@ -104,21 +104,21 @@ pub(super) fn unlisted(body: Value) -> Value {
     }
 }
 
-/// Returns whether this is an error that a provider answered, and one that passes: nothing was
-/// answered, so to ask again is no second answer.
+/// Returns whether this is a transient error from the provider: nothing was answered, so a retry
+/// does not cause a second answer.
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn is_refusal(error: &Error) -> bool {
     let ErrorKind::Refused { code, status, retryable } = error.kind() else { return false };
     retryable && (status.is_some() || code.is_some_and(|code| is_passing(code.as_str())))
 }
 
-/// An HTTP status, as a number or as its digits.
+/// Returns an HTTP status from a number or its digits.
 fn status(value: &Value) -> Option<u16> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     u16::try_from(number).ok().filter(|status| (400..600).contains(status))
 }
 
-/// Returns whether a field in which errors stand says that there is none.
+/// Returns whether an error field says that there is no error.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -128,7 +128,8 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// " (`overloaded_error`, 529)", as far as there are such words; nothing if there is none.
+/// Returns " (`overloaded_error`, 529)" from these words and the status; an empty text if there are
+/// none.
 pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Option<u16>) -> String {
     let mut all: Vec<String> =
         words.into_iter().filter_map(Code::of).map(|word| format!("`{word}`")).collect();
@@ -137,18 +138,18 @@ pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Optio
     if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
 }
 
-/// Returns whether an error of this kind passes, so that the same request may be answered later.
+/// Returns whether an error of this kind is transient.
 pub(super) fn is_passing(word: &str) -> bool {
     PASSING.contains(&word)
 }
 
-/// Returns whether an error of this kind stays, whatever else is said of it: OpenAI answers 429
-/// if nothing is left to pay with.
+/// Returns whether an error of this kind is permanent, even if the status is that of a transient
+/// one: OpenAI answers 429 if the credit is used up.
 pub(super) fn is_final(word: &str) -> bool {
     FINAL.contains(&word)
 }
 
-/// Kinds of errors that pass.
+/// Transient kinds of errors.
 const PASSING: [&str; 23] = [
     "ABORTED",
     "DEADLINE_EXCEEDED",
@@ -175,7 +176,7 @@ const PASSING: [&str; 23] = [
     "tokens",
 ];
 
-/// Kinds of errors that stay.
+/// Permanent kinds of errors.
 const FINAL: [&str; 6] = [
     "billing_error",
     "content_filter",

@@ -29,11 +29,11 @@ use crate::wire::{self, Loss};
 use body::{Body, Written};
 pub use choice::ToolChoice;
 
-/// The body of a request: a prompt with what the model is told beside it, in the words of the
-/// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
+/// The body of a request: a prompt with its tools and options, in the format of the provider that
+/// the prompt [is for](crate::MemoryPrompt::for_provider).
 ///
-/// Where no provider was named it is OpenAI Chat Completions. It borrows, and is written without a
-/// copy of the messages.
+/// If no provider was named, the format is OpenAI Chat Completions. A request borrows, and is
+/// written without a copy of the messages.
 ///
 /// ```
 /// use memory_prompt::wire::{Request, ToolChoice};
@@ -79,7 +79,7 @@ pub use choice::ToolChoice;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What each provider is sent
+/// # What is sent to each provider
 ///
 /// | | OpenAI chat, Mistral, templates | OpenAI Responses | Anthropic | Gemini | Ollama |
 /// |---|---|---|---|---|---|
@@ -90,17 +90,17 @@ pub use choice::ToolChoice;
 /// | [`stream`](Self::stream) | `stream`, `stream_options` with the usage; Mistral: `stream` | `stream` | `stream` | in the URL | `stream`, `false` too |
 /// | [`tools`](Self::tools) | `tools` | `tools` | `tools` | `tools`, in one `functionDeclarations` | `tools` |
 /// | [`tool_choice`](Self::tool_choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
-/// | besides | | `store: false`; where it reasons `include` | | | |
+/// | also | | `store: false`; for a reasoning model `include` | | | |
 ///
 /// # Errors
 ///
-/// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
-/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there;
-/// two tools of one name, or one without a name; a schema that is no object, or is
+/// Writing fails if a request would be wrong or say less than was asked for: Anthropic without
+/// `max_tokens`; a choice that the provider doesn't support, or of a tool that is not there; two
+/// tools with one name, or one without a name; a schema that is not an object, that is
 /// [a choice](crate::provider::Row::any_root) if the provider takes none, or that a strict mode
-/// can't hold; an [`extra`](Self::extra) field that
-/// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
-/// [`check`](Self::check) tells beforehand. Each names the provider, by the name of its row.
+/// can't express; an [`extra`](Self::extra) field that is written already. `serde_json::to_string`
+/// returns the error, `json!` panics; [`check`](Self::check) finds it in advance. Each error names
+/// the provider, by the name of its row.
 #[derive(Clone)]
 pub struct Request<'a> {
     prompt: &'a Prompt,
@@ -163,8 +163,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Names the model, in place of the one that was [named](Provider::model) with the provider.
-    /// Gemini's stands in the URL, and so does Claude's on Bedrock and Vertex AI
+    /// Names the model, instead of the one [named](Provider::model) with the provider. Gemini's
+    /// model is in the URL, and so is Claude's on Bedrock and Vertex AI
     /// ([`Row::in_url`](crate::provider::Row::in_url)): there it is not written.
     #[must_use]
     pub fn model(mut self, name: impl Into<Cow<'a, str>>) -> Self {
@@ -172,31 +172,31 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the tools that the model can call, in place of those of the prompt.
+    /// Sets the tools that the model can call, instead of those of the prompt.
     ///
-    /// If the prompt has a token budget, let [it](crate::MemoryPrompt::tools) know them instead:
-    /// then they are counted.
+    /// If the prompt has a token budget, set the tools [there](crate::MemoryPrompt::tools), so that
+    /// they are counted.
     #[must_use]
     pub fn tools(mut self, tools: &'a [Tool]) -> Self {
         self.tools = Cow::Borrowed(tools);
         self
     }
 
-    /// Sets what the model may do about the tools.
+    /// Sets whether the model may or must call its tools.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Sets the most tokens that the model may answer with.
+    /// Sets the most tokens of the answer.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> Self {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// Asks for a streamed answer, with its usage at the end. Of Gemini that is another URL, so
+    /// Asks for a streamed answer, with its usage at the end. Gemini has another URL for this, so
     /// nothing is written.
     #[must_use]
     pub fn stream(mut self, stream: bool) -> Self {
@@ -205,7 +205,7 @@ impl<'a> Request<'a> {
     }
 
     /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one
-    /// behind tools and system message too. Providers that take no marks, or cache without, get
+    /// after tools and system message too. Providers without marks, or that cache without them, get
     /// none.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
@@ -213,17 +213,17 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Does what [`cache_prefix`](Self::cache_prefix) does, for an hour where the provider lets
-    /// one choose: Anthropic.
+    /// Same as [`cache_prefix`](Self::cache_prefix), for an hour if the provider offers a choice:
+    /// Anthropic.
     #[must_use]
     pub fn cache_prefix_1h(mut self) -> Self {
         self.cache = Some(Cache::Hour);
         self
     }
 
-    /// Writes the name of each user in front of the text where the provider has no place for it, as
-    /// Anthropic, Gemini, Mistral and Ollama: by default it is left out there, and one of the
-    /// [`losses`](Self::losses).
+    /// Writes the name of each user in front of the text if the provider has no field for it, as
+    /// with Anthropic, Gemini, Mistral and Ollama. By default, the name is left out there, and is
+    /// one of the [`losses`](Self::losses).
     ///
     /// ```
     /// use memory_prompt::message::UserMessage;
@@ -249,15 +249,15 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds a field of the provider's own, as it is.
+    /// Adds a field of the provider's own, unchanged.
     ///
-    /// Where an object or a list of that name is written already the fields or elements are added
-    /// to it, so `options` of Ollama, `generationConfig` of Gemini and tools that the provider runs
-    /// itself stand beside ours. Otherwise a name that is written already is an error.
+    /// If an object or a list of that name is already written, the fields or elements are added to
+    /// it, so `options` of Ollama, `generationConfig` of Gemini, and tools that the provider runs
+    /// itself, are merged with this crate's. Otherwise, a name that is already written is an error.
     ///
-    /// `temperature`, `top_p`, `top_k` and `seed` are put where Gemini and Ollama have them, under
-    /// Gemini's names. All else is the provider's own: an option that one takes at its root is for
-    /// many another an unknown field, and a 400.
+    /// `temperature`, `top_p`, `top_k` and `seed` are put where Gemini and Ollama expect them, with
+    /// Gemini's names. All other fields depend on the provider: an option that one provider takes
+    /// at the root is an unknown field for many others, and a 400.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -283,11 +283,11 @@ impl<'a> Request<'a> {
     ///
     /// # Reasoning of OpenAI
     ///
-    /// If nothing is stored OpenAI's reasoning goes back encrypted, which a request of Responses
-    /// asks for (`include`) if its model is known by name to reason, or `reasoning` is added: a
-    /// model that does not reason answers 400 to that. For a deployment of another name add one of
-    /// the two. Reasoning that came without is left out, and one of the [`losses`](Self::losses);
-    /// with `.extra("store", true)` all of it is sent, by its id.
+    /// If nothing is stored, OpenAI's reasoning is sent back encrypted. A Responses request asks
+    /// for that (`include`) if the model is known by name to reason, or if `reasoning` is added: a
+    /// model that does not reason answers 400 to it. For a deployment with another name, add one of
+    /// the two. Reasoning without encrypted content is left out, and is one of the
+    /// [`losses`](Self::losses); with `.extra("store", true)`, all of it is sent, by its id.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -307,9 +307,9 @@ impl<'a> Request<'a> {
     /// # Thinking
     ///
     /// Claude's manual thinking (`{"type": "enabled", ..}`) can't begin in the middle of a tool
-    /// loop: where another provider made the first call of a loop that is not over, or Claude did
-    /// without thinking, the API answers 400. There `thinking` is left out of this request, and one
-    /// of the [`losses`](Self::losses). Adaptive thinking is always sent.
+    /// loop: if another provider, or Claude without thinking, made the first call of an unfinished
+    /// loop, the API answers 400. Then `thinking` is left out of this request, and is one of the
+    /// [`losses`](Self::losses). Adaptive thinking is always sent.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -336,18 +336,18 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Tells whether it can be written.
+    /// Checks whether the request can be written.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`], for what is listed [above](Self#errors).
+    /// [`ErrorKind::Invalid`] for the cases listed [above](Self#errors).
     pub fn check(&self) -> Result<()> {
         let checked = self.with_body(|_| ()).and_then(|()| self.check_definitions());
         checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
-    /// Tells whether all of its tools can be [strict](Tool::strict). Where the provider has no such
-    /// mode they can: nobody is held to it.
+    /// Checks whether all of its tools can be [strict](Tool::strict). If the provider has no strict
+    /// mode they can, since nothing is enforced.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -370,8 +370,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] names the schema, or the limit of the provider, that keeps them from
-    /// it.
+    /// [`ErrorKind::Invalid`] names the schema, or the provider's limit, that prevents it.
     pub fn strict_possible(&self) -> Result<()> {
         let strict = self.tools.iter().cloned().map(Tool::strict).collect();
         let strict = Self { tools: Cow::Owned(strict), ..self.clone() };
@@ -379,14 +378,15 @@ impl<'a> Request<'a> {
         checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
-    /// Returns the name of the provider, as an error tells it.
+    /// Returns the name of the provider for errors.
     fn addressee(&self) -> String {
         self.provider().unwrap_or(Provider::OpenAi).row().name().to_owned()
     }
 
-    /// Returns all that would be left out or replaced, because the format has no place for it.
+    /// Returns everything that would be left out or replaced because the format has no place for
+    /// it.
     ///
-    /// The [report](Prompt::report) tells of composing, this of writing.
+    /// The [report](Prompt::report) is about composing, this is about writing.
     ///
     /// ```
     /// use memory_prompt::message::{Media, Part};
@@ -408,15 +408,15 @@ impl<'a> Request<'a> {
         losses
     }
 
-    /// Returns the same request, if its format can express all of the messages. Reasoning that the
-    /// provider is not sent is no error: it is another one's, and told by [`losses`](Self::losses)
-    /// alone.
+    /// Returns the request if its format can express all of the messages. Reasoning that is not
+    /// sent to the provider is not an error: it is another provider's, and only listed by
+    /// [`losses`](Self::losses).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] names the first message and part for which a placeholder would
-    /// stand, the message that would be left out, or the answer that keeps
-    /// [thinking](Self::extra) from being on.
+    /// [`ErrorKind::Unsupported`] names the first message and part that a placeholder would
+    /// replace, the message that would be left out, or the answer that prevents
+    /// [thinking](Self::extra).
     pub fn strict(self) -> Result<Self> {
         viewed!(&self, view => view.check(Weight::Refused))?;
         match self.unthinking() {
@@ -428,12 +428,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns what tells this request's tools and options from others, as far as a provider's
-    /// cache looks at them. Given to [`Prompt::sent_as`] it lets the report of the next prompt say
-    /// that *they* broke the cached prefix.
+    /// Returns hashes of this request's tools and options, as far as they matter to a provider's
+    /// cache. Pass them to [`Prompt::sent_as`], and the report of the next prompt can say that
+    /// *they* broke the cached prefix.
     ///
-    /// Options are the model, [names in the text](Self::names_in_text), what [`extra`](Self::extra)
-    /// holds but for sampling, and for Anthropic the choice of tools.
+    /// Options are the model, [names in the text](Self::names_in_text), the fields in
+    /// [`extra`](Self::extra) except sampling, and for Anthropic the choice of tools.
     ///
     /// ```
     /// use memory_prompt::report::Break;
@@ -468,8 +468,8 @@ impl<'a> Request<'a> {
         Fingerprint { tools: tool::fingerprint(&self.tools), options: hasher.finish().max(1) }
     }
 
-    /// Returns a format's view of the messages on the terms of this request: for its model, with
-    /// its options.
+    /// Returns a format's view of the messages with the terms of this request: its model and its
+    /// options.
     fn on_terms<'v, F: ForProvider>(&self, mut view: View<'v, F>) -> View<'v, F> {
         if self.provider().is_some() {
             view.terms.row = self.row();
@@ -482,7 +482,7 @@ impl<'a> Request<'a> {
         self.prompt.report().provider
     }
 
-    /// Returns the rules of the provider, for the model that is named.
+    /// Returns the rules of the provider for the named model.
     fn row(&self) -> Row {
         let provider = self.provider().unwrap_or(Provider::OpenAi);
         self.model.as_deref().map_or(provider, |model| provider.model(model)).row()
@@ -492,10 +492,10 @@ impl<'a> Request<'a> {
         self.provider().unwrap_or(Provider::OpenAi).format()
     }
 
-    /// Returns the tool that a model means by this name in an answer to this request: its own, or
-    /// the one under which this provider or another is
-    /// [sent](crate::provider::ToolNames::sent) it, as a model may repeat from the history. A
-    /// result under either name answers the call.
+    /// Returns the tool that a model means by this name in an answer to this request: its own name,
+    /// or the name under which it is [sent](crate::provider::ToolNames::sent) to this or another
+    /// provider, which a model may repeat from the history. A result with either name answers the
+    /// call.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -518,8 +518,8 @@ impl<'a> Request<'a> {
         own.or_else(|| self.tools.iter().find(|tool| is_same_tool(name, tool.name())))
     }
 
-    /// Returns the same request with names of tools that the provider takes; `None` if it takes
-    /// those that they have.
+    /// Returns the request with tool names that the provider takes; `None` if it takes the original
+    /// ones.
     fn renamed(&self) -> Option<Self> {
         let rule = self.provider()?.row().tool_names;
         let is_taken = |tool: &Tool| tool.name().is_empty() || rule.allow(tool.name());
@@ -536,8 +536,8 @@ impl<'a> Request<'a> {
         Some(copy)
     }
 
-    /// Refuses tools that the provider would: two of one name, one without, or one of parameters
-    /// that are a choice.
+    /// Refuses tools that the provider would refuse: two with one name, one without a name, or
+    /// parameters that are a choice.
     fn check_tools(&self) -> Written {
         let any_root = self.provider().is_none() || self.row().any_root;
         let refused: &[&str] = if any_root { &[] } else { &CHOICES };
@@ -560,15 +560,13 @@ impl<'a> Request<'a> {
         over.map_or(Ok(()), Err)
     }
 
-    /// Returns the definitions of the tools, as the format has them.
     fn definitions(&self) -> Vec<BorrowedValue<'_>> {
         let format = self.format();
         let definition = |tool| BorrowedValue::Tool(Definition::with(tool, format, None));
         self.tools.iter().map(definition).collect()
     }
 
-    /// Refuses schemas that the provider would. What of them is wrong is known when they are
-    /// written.
+    /// Refuses schemas that the provider would refuse. Errors in them are found by writing them.
     fn check_definitions(&self) -> Written {
         let nowhere = std::io::sink;
         let check = |tool| serde_json::to_writer(nowhere(), &Definition::of(tool, self.format()));
@@ -579,7 +577,7 @@ impl<'a> Request<'a> {
         format!("for {}: {reason}", self.addressee())
     }
 
-    /// Makes the body, and does this with it.
+    /// Builds the body, and calls `then` with it.
     fn with_body<T>(&self, then: impl FnOnce(Object<'_>) -> T) -> Written<T> {
         self.check_tools()?;
         if let Some(renamed) = self.renamed() {
@@ -609,17 +607,17 @@ impl Serialize for Request<'_> {
         let refused =
             |reason: &str| S::Error::custom(format_args!("request {}", self.refused(reason)));
         let written = self.with_body(|body| body.serialize(serializer));
-        // An error of what it is written to is left as it is.
+        // An error of the serializer itself is left unchanged.
         written.map_err(|reason| refused(&reason))?.map_err(|error| {
             self.check_definitions().map_or_else(|reason| refused(&reason), |()| error)
         })
     }
 }
 
-/// A prompt is the `messages` of Chat Completions, which most servers speak.
+/// A prompt is the `messages` of Chat Completions, which most servers take.
 ///
-/// For a prompt that is for a provider of another format it is an error: what it is sent is a
-/// [`Request`]. To keep messages, write [them](Prompt::to_messages), and not the prompt.
+/// If the prompt is for a provider of another format, serialising it is an error: send a
+/// [`Request`] instead. To store messages, write [them](Prompt::to_messages), not the prompt.
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let provider = self.report().provider;
@@ -633,7 +631,7 @@ impl Serialize for Prompt {
 }
 
 impl fmt::Debug for Request<'_> {
-    /// Says how it is set, not what is said: logs are no place for conversations.
+    /// Shows the settings, not the content, since conversations don't belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tools: Vec<_> = self.tools.iter().map(Tool::name).collect();
         let extra: Vec<_> = self.extra.keys().collect();
@@ -651,7 +649,7 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// Fields that change how an answer is drawn, and not what the model has read.
+/// Fields that change how an answer is sampled, not what the model has read.
 const SAMPLING: [&str; 15] = [
     "frequency_penalty",
     "generationConfig",

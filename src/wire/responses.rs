@@ -1,10 +1,10 @@
 //! OpenAI Responses.
 //!
 //! [`input`] is the `input` of a request and [`instructions`] its `instructions`; [`answer`] reads
-//! a response and [`Stream`] a streamed one; [`history`] reads the items of a request that somebody
-//! else wrote. Requests made with it carry the whole conversation: set `store` to false, ask for
-//! [unstored](Input::unstored) input, and set no `previous_response_id`. Of a reasoning model
-//! `include` `reasoning.encrypted_content`: without it no reasoning can go back.
+//! a response and [`Stream`] a streamed one; [`history`] reads the items of a request that another
+//! program wrote. Requests made with it carry the whole conversation: set `store` to false, use
+//! [unstored](Input::unstored) input, and do not set `previous_response_id`. For a reasoning model,
+//! put `reasoning.encrypted_content` into `include`: without it, no reasoning can be sent back.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire::responses};
@@ -32,46 +32,45 @@
 //! # What stands for what
 //!
 //! - The input is a flat list of items. A system message at the front is left to `instructions`;
-//!   anywhere else it is an item.
-//! - One answer is several items: reasoning, messages and calls, in their order. They are one
-//!   [`AiMessage`](crate::message::AiMessage), whose parts keep that order and what stood beside
-//!   them, so that they go back as they came. Reasoning is bound to its id and to what follows it:
-//!   its `encrypted_content` is the [`signature`](crate::message::Reasoning::signature).
-//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
+//!   elsewhere it is an item.
+//! - One answer is several items in order: reasoning, messages and calls. They become one
+//!   [`AiMessage`](crate::message::AiMessage), whose parts keep that order and the items' other
+//!   fields, so that they are sent back unchanged. Reasoning is bound to its id and to what follows
+//!   it: its `encrypted_content` is the [`signature`](crate::message::Reasoning::signature).
+//! - A call of a custom tool (free text instead of JSON) is a [`ToolCall`](crate::ToolCall) with
 //!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
 //!   needs.
-//! - A call that is no function but that the application answers (`local_shell_call`, `shell_call`,
-//!   `apply_patch_call`, `computer_call`, a `tool_search_call` of the client,
+//! - A call that is not a function call but is answered by the application (`local_shell_call`,
+//!   `shell_call`, `apply_patch_call`, `computer_call`, a `tool_search_call` of the client,
 //!   `mcp_approval_request`) is a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`,
-//!   `apply_patch`, `computer`, `tool_search` or `mcp_approval`; its result, a
+//!   `apply_patch`, `computer`, `tool_search` or `mcp_approval`. Its result, a
 //!   [`ToolMessage`](crate::message::ToolMessage) like any other, is written as the output of its
-//!   kind. An approval says `true` or `false`, a computer's result holds the picture. What the
-//!   provider ran by itself, and answered, is none.
-//! - The `caller` of a programmatic call comes back on its output.
-//! - A picture that the model made is an image, and goes back as its item.
+//!   kind. The result of an approval is `true` or `false`, that of a computer is the picture. A
+//!   call that the provider ran and answered by itself is not a tool call.
+//! - The `caller` of a programmatic call is written on its output too.
+//! - A picture that the model made is an image, and is sent back as its item.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
-//!   answer and goes back as it came, from whichever side it was.
-//! - What else is not known is kept under `responses` in the `extra` of parts and calls, or for a
-//!   message under [`ATTRIBUTE`] in its attributes, and is written again by this format alone.
+//!   answer, and is sent back unchanged, on whichever side it was.
+//! - Other unknown fields are kept under `responses` in the `extra` of parts and calls, or for a
+//!   message under [`ATTRIBUTE`] in its attributes, and only this format writes them again.
 //!
 //! # What is lost
 //!
 //! On the way to the provider:
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
-//! - Audio and video: a text such as `[audio: not supported by this format]` stands for them. Media
+//! - Audio and video: a text such as `[audio: not supported by this format]` replaces them. Media
 //!   in an answer are left out. [`strict`](Input::strict) makes each of these an error.
-//! - Reasoning that did not come from this format: without the id that it was signed for it is
-//!   refused.
-//! - Whether a tool result is an error, and the tool's name in it (it is found again by the call's
-//!   id).
-//! - What stood in a list of one text without an id becomes a string.
-//! - Arguments that are empty become `{}`; an image without a detail has `auto`; a media's type or
-//!   name where it has none in the format.
+//! - Reasoning from another format: without the id that it was signed for, it is refused.
+//! - Whether a tool result is an error, and the tool's name in it (reading finds it again by the
+//!   call's id).
+//! - Whether a single text without an id was in a list: it becomes a string.
+//! - Empty arguments become `{}`; an image without a detail gets `auto`; the type or name of media,
+//!   if the format has no place for it.
 //!
-//! On the way back, besides: that two answers in a row were two; whether a system message was
-//! `system` or `developer`, and its division into parts (they are joined with an empty line). What
-//! else a response says is told by its [`metadata`](crate::wire::Answer::metadata), and not kept
-//! with the message, but for its sources.
+//! On the way back, also: that two answers in a row were two; whether a system message was `system`
+//! or `developer`, and its division into parts (they are joined with an empty line). The other
+//! fields of a response are in its [`metadata`](crate::wire::Answer::metadata), and are not kept
+//! with the message, except its sources.
 
 mod decode;
 mod encode;
@@ -87,12 +86,12 @@ pub use stream::Stream;
 
 use super::view::View;
 
-/// The attribute under which a message keeps fields that only this format knows.
+/// The attribute in which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:responses";
 
 const FORMAT: &str = "responses";
 
-/// The `instructions` of a request: the system message's text, where the prompt begins with one.
+/// The `instructions` of a request: the text of the system message, if the prompt begins with one.
 pub fn instructions(prompt: &Prompt) -> Option<&str> {
     match prompt.get(0) {
         Some(Message::System(system)) => Some(system.text()),
@@ -102,38 +101,38 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 
 /// The `input` of a request: serialise it, or put it into `json!`.
 ///
-/// A system message at the front is not in it: send [`instructions`] beside it, or ask for
+/// A system message at the front is not in it: send [`instructions`] too, or use
 /// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
-/// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
+/// replaces what the format can't express. [`strict`](Input::strict) refuses it instead.
 pub fn input(prompt: &Prompt) -> Input<'_> {
     Input::of_prompt(prompt)
 }
 
 /// A view of messages that serialises as the `input` of a Responses request.
 ///
-/// [`strict`](Input::strict) does not look at reasoning: another format's is left out, as every
-/// provider does it.
+/// [`strict`](Input::strict) ignores reasoning: another format's reasoning is left out for every
+/// provider.
 pub type Input<'a> = View<'a, Options>;
 
-/// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
+/// The options of this format; they come from a [`Row`](crate::provider::Row).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     unstored: bool,
 }
 
 impl Input<'_> {
-    /// Writes every system message as a `developer` item, the one at the front too: then send no
-    /// `instructions`.
+    /// Writes every system message as a `developer` item, including the one at the front: then send
+    /// no `instructions`.
     #[must_use]
     pub fn developer(mut self) -> Self {
         self.terms.row.developer = true;
         self
     }
 
-    /// Leaves out reasoning that came without its encrypted content, and the ids of what follows
-    /// it: for requests with `store: false`, where the provider can't find it by its id and answers
-    /// 400. What a server shows whole goes back while a tool loop runs. A
-    /// [`Request`](super::Request) does so by itself.
+    /// Leaves out reasoning without encrypted content, and the ids of what follows it, for requests
+    /// with `store: false`, where the provider can't find it by its id and answers 400. A server's
+    /// fully visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request)
+    /// does this by itself.
     ///
     /// ```
     /// use memory_prompt::wire::responses;

@@ -1,4 +1,4 @@
-//! [`FormatStream`]: an answer that arrives in pieces, and what the formats share of that.
+//! [`FormatStream`]: an answer that arrives in pieces, and what all formats share.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::error::Result;
 use crate::message::AiMessage;
 use crate::provider::Provider;
 
-/// An answer that is assembled from the pieces of a streamed response, without a runtime.
+/// Assembles the pieces of a streamed response into an answer, without a runtime.
 ///
-/// Each format has its own, such as [`openai::Stream`](super::openai::Stream). Each piece goes
-/// through [`push`](Self::push), which tells what to show, and [`finish`](Self::finish) gives the
-/// answer that the format's `answer` reads from a response in one piece. It ends only where the
-/// format says so.
+/// Each format has its own, such as [`openai::Stream`](super::openai::Stream). Pass each piece to
+/// [`push`](Self::push), which returns what to show; [`finish`](Self::finish) returns the answer
+/// that the format's `answer` would read from a response that is not streamed. The stream ends only
+/// when its format says so.
 #[derive(Default)]
 pub struct FormatStream<P> {
     pub(super) pieces: P,
@@ -27,78 +27,77 @@ pub struct FormatStream<P> {
     events: Events,
 }
 
-/// An answer as a format puts it together from its pieces.
+/// How a format assembles an answer.
 pub trait Pieces: Default {
-    /// The provider after which the format is called.
+    /// The provider that the format is named after.
     const NAMESAKE: Provider;
-    /// The operation that an error names.
+    /// The operation that errors name.
     const READ: &'static str;
-    /// The fields of a piece beside which `message` and `detail` are no error of the provider's.
+    /// Fields of a piece: if one is there, `message` and `detail` are not errors of the provider.
     const OWN: &'static [&'static str];
 
-    /// Returns how many pieces, or what they are made into, have come.
+    /// Returns how many pieces, or things made of them, have arrived.
     fn len(&self) -> usize;
 
-    /// Returns a piece with the names that the format knows.
+    /// Returns a piece with the names of the format.
     fn named(piece: Value, _at: At) -> Result<Value> {
         Ok(piece)
     }
 
-    /// Takes a piece.
     fn take(&mut self, piece: Fields, end: &mut End, events: &mut Events) -> Result<()>;
 
-    /// Takes the `[DONE]` behind the last piece.
+    /// Handles the `[DONE]` after the last piece.
     fn done(&mut self, _end: &mut End, _events: &mut Events) {}
 
-    /// Returns the message of an answer that is whole; what is read of it is read at this place.
+    /// Returns the message of a complete answer; errors name this place.
     fn message(self, top: At) -> Result<AiMessage>;
 
-    /// Returns what can be kept of one that broke off.
+    /// Returns what can be kept of an incomplete answer.
     fn kept(self, top: At) -> AiMessage;
 
-    /// Returns the usage in the sense of [`Usage`], when all of it has come.
+    /// Returns the usage in the sense of [`Usage`], when all of it has arrived.
     fn total(usage: Usage) -> Usage {
         usage
     }
 }
 
-/// The end of an answer, as far as the provider has told of it.
+/// What the provider has said so far about the end of an answer.
 #[derive(Debug, Default)]
 pub struct End {
     pub(super) usage: Usage,
-    /// What stands beside the message.
+    /// The fields outside the message.
     pub(super) beside: Beside,
     word: Option<String>,
     is_whole: bool,
-    /// Why the answer stops, as far as that was told.
+    /// The stop that was reported so far, if any.
     told: Option<Stop>,
-    /// True if nothing can come behind it: what comes all the same is passed over.
+    /// True if nothing can follow; pieces that follow are ignored.
     is_over: bool,
 }
 
 impl End {
-    /// Takes why the answer stops, which may come before the end does. Of several reasons the
-    /// gravest stays, in whichever order they come: who reads `stop` takes the answer for whole, so
-    /// no such word may hide one that says that it is cut, or unsafe.
+    /// Notes a stop word, which may come before the end. Of several, in any order, the most severe
+    /// is kept: a reader of `stop` assumes that the answer is complete, so no word may hide another
+    /// one that says that it was cut off, or is unsafe.
     pub(super) fn says(&mut self, word: Option<String>) {
         if word.as_deref().map(weight) > self.word.as_deref().map(weight) {
             self.word = word;
         }
     }
 
-    /// The provider said that the answer is whole. More of it may come, from a server that says
-    /// this too early.
+    /// The provider said that the answer is complete. More may follow, from a server that says this
+    /// too early.
     pub(super) fn says_whole(&mut self) {
         self.is_whole = true;
     }
 
-    /// The same if nothing can come behind it.
+    /// The same, if nothing can follow.
     pub(super) fn says_over(&mut self) {
         self.is_whole = true;
         self.is_over = true;
     }
 
-    /// Tells why the answer stops, where that is new.
+    /// Reports the stop, if it is new.
     fn tell(&mut self, events: &mut Events) {
         let stop = self.is_whole.then(|| events.stop(self.word.as_deref()));
         if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
@@ -108,23 +107,22 @@ impl End {
 }
 
 impl<P: Pieces> FormatStream<P> {
-    /// Returns a stream of which nothing has come yet.
+    /// Returns a stream of which nothing has arrived yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one piece, and returns what it adds to the answer: the JSON that
-    /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces
-    /// of kinds that this version does not know are passed over, and so is whatever comes behind
-    /// the end (`[DONE]`, `message_stop`, `done: true`, `response.completed`), read or not: an
-    /// answer that its provider has called whole, and counted, is not lost to what stands there,
-    /// even if that is an error.
+    /// Takes one piece, the JSON that [`Frames`](super::Frames) splits off a body, and returns what
+    /// it adds to the answer. (It may still begin with `data:`.) Pieces of unknown kinds are
+    /// ignored. Pieces after the end (`[DONE]`, `message_stop`, `done: true`, `response.completed`)
+    /// are ignored too, even if they can't be read or are errors: an answer that its provider has
+    /// called complete, and billed, must not be lost because of them.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error
-    /// or failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a
-    /// piece of one answer: where it can't be read, comes out of turn, or is of a second choice.
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error or
+    /// failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if the piece can't be
+    /// read, is out of order, or belongs to a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         let top = At::top(P::READ);
         let Self { pieces, end, events } = self;
@@ -141,7 +139,7 @@ impl<P: Pieces> FormatStream<P> {
                 let piece = unlisted(top.parse(data)?);
                 let piece = Fields::of(P::named(piece, top)?, top)?;
                 refused(&piece, P::OWN)?;
-                // Behind a `[DONE]` that is no end, all that can be told is an error.
+                // After a `[DONE]` that is not the end, only an error can follow.
                 if !end.is_over {
                     pieces.take(piece, end, events)?;
                 }
@@ -151,7 +149,7 @@ impl<P: Pieces> FormatStream<P> {
         Ok(events.take())
     }
 
-    /// Returns whether the provider said that the answer is whole.
+    /// Returns whether the provider said that the answer is complete.
     pub fn has_ended(&self) -> bool {
         self.end.is_whole
     }
@@ -160,9 +158,9 @@ impl<P: Pieces> FormatStream<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the stream broke off: half an
-    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept
-    /// of it. Otherwise those of the format's `answer`.
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the stream broke off: a partial
+    /// answer is never taken for a complete one, and [`broken`](Self::broken) returns what can be
+    /// kept of it. Otherwise the same as for the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
         let End { usage, word, is_whole, beside, .. } = self.end;
@@ -173,11 +171,11 @@ impl<P: Pieces> FormatStream<P> {
         Ok(answer.checked(top)?.beside(beside))
     }
 
-    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
-    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    /// Returns what can be kept of a stream that broke off or was abandoned: all text, the complete
+    /// calls, and signed reasoning. Its [`stop`](Answer::stop) is [`Stop::Broken`].
     ///
-    /// Look at [`is_empty`](Answer::is_empty) before it is stored: where no answer came at all,
-    /// such as a page in HTML, this is none.
+    /// Check [`is_empty`](Answer::is_empty) before you store it: if no answer arrived at all, for
+    /// example an HTML page, it is empty.
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};
@@ -199,7 +197,7 @@ impl<P: Pieces> FormatStream<P> {
 }
 
 impl<P: Pieces> fmt::Debug for FormatStream<P> {
-    /// Says how far it has come: what it says is for the user alone.
+    /// Shows the progress, not the content, which is for the user alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
             .field("pieces", &self.pieces.len())

@@ -1,4 +1,4 @@
-//! The terms on which a view sends messages: whose private fields, and names in the text.
+//! The terms on which a view sends messages: which private fields, and where the names go.
 
 use std::borrow::Cow;
 
@@ -12,28 +12,27 @@ use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolC
 use crate::prompt::Prompt;
 use crate::provider::{Provider, Row, may_be_private, outgoing};
 
-/// The terms on which a view sends messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) row: Row,
-    /// True if every private field is written, whoever gave it.
+    /// True if every private field is written, whichever provider gave it.
     pub(super) verbatim: bool,
-    /// True if the name of who speaks stands in the text.
+    /// True if the speaker's name is written in the text.
     pub(super) names_in_text: bool,
 }
 
 impl Terms {
-    /// The terms of the provider after which the format is called: for messages of which nobody
-    /// said for whom they are.
+    /// Returns the terms of the provider that the format is named after, for messages without a
+    /// named provider.
     pub(super) fn of(format: Provider) -> Self {
-        // A server that speaks the format but does not sign gets back what it gave.
+        // A server with this format that does not sign gets back its own reasoning.
         let mut row = format.row();
         row.signed_reasoning = false;
         row.signed_calls = false;
         Self { row, verbatim: false, names_in_text: false }
     }
 
-    /// The terms of the provider that a prompt is for, where that speaks the format.
+    /// Returns the terms of the provider that a prompt is for, if it has this format.
     pub(super) fn for_prompt(prompt: &Prompt, format: Provider) -> Self {
         let named = prompt.report().provider.map(Provider::row);
         match named.filter(|row| row.format == format.format()) {
@@ -42,8 +41,8 @@ impl Terms {
         }
     }
 
-    /// Returns the messages as they are sent, without those of which nothing is, and notes what is
-    /// lost by that. `refused` names reasoning that a strict view refuses to lose.
+    /// Returns the messages as they are sent, without those that become empty, and notes these
+    /// losses. `refused` names reasoning that a strict view refuses to lose.
     pub(super) fn sent<'m>(
         &self,
         messages: &Sequence<'m>,
@@ -102,7 +101,7 @@ impl Terms {
         Some(sent)
     }
 
-    /// Notes each picture of which the provider is not told how closely to look at it.
+    /// Notes each picture whose detail level can't be sent to the provider.
     fn note_details(&self, index: usize, message: &Message, losses: &mut Losses) {
         let parts = message.content().map_or(&[][..], Content::parts).iter().enumerate();
         for (i, _) in parts.filter(|(_, part)| loses_detail(part, message.is_tool(), &self.row)) {
@@ -111,15 +110,14 @@ impl Terms {
     }
 }
 
-/// A message as it is sent.
 #[derive(Debug)]
 pub struct Sent<'m> {
-    /// Its place among all messages.
+    /// Its index among all messages.
     pub(super) index: usize,
     pub(super) message: Cow<'m, Message>,
-    /// The places of its parts in the whole answer, where some were left out.
+    /// The indexes of its parts in the whole answer, if some were left out.
     places: Option<Vec<usize>>,
-    /// How many parts were put in front.
+    /// How many parts were added in front.
     ahead: usize,
 }
 
@@ -128,25 +126,24 @@ impl<'m> Sent<'m> {
         Self { index, message: Cow::Borrowed(message), places: None, ahead: 0 }
     }
 
-    /// Notes the loss of the `i`th part.
     pub(super) fn lose(&self, i: usize, what: &'static str, weight: Weight, losses: &mut Losses) {
         let place = self.places.as_ref().and_then(|places| places.get(i).copied());
         let place = place.unwrap_or_else(|| i.saturating_sub(self.ahead));
         losses.note(self.index, Some(place), what, weight);
     }
 
-    /// Notes that a part has no place, so that it is left out, or that a placeholder stands for it.
+    /// Notes that a part has no place, so that it is left out or replaced by a placeholder.
     pub(super) fn refuse(&self, i: usize, part: &Part, losses: &mut Losses) {
         self.lose(i, kind(part), Weight::Refused, losses);
     }
 
-    /// Notes the loss of something of the message as a whole.
+    /// Notes a loss that concerns the message as a whole.
     pub(super) fn refuse_all(&self, what: &'static str, losses: &mut Losses) {
         losses.note(self.index, None, what, Weight::Refused);
     }
 
-    /// Notes that nothing of an answer is sent. Where parts that are no texts were left out, those
-    /// are noted instead.
+    /// Notes that an answer becomes empty. If parts other than texts were left out, those are noted
+    /// instead.
     pub(super) fn refuse_empty(&self, ai: &AiMessage, losses: &mut Losses) {
         let mut parts = ai.parts().iter().filter_map(AiPart::as_content);
         if parts.all(|part| part.as_text().is_some()) {
@@ -154,8 +151,8 @@ impl<'m> Sent<'m> {
         }
     }
 
-    /// Returns a call's arguments as an object. What is none (models do write broken JSON) stands
-    /// in one, as text.
+    /// Returns a call's arguments as an object. Other arguments (models do write broken JSON)
+    /// become a text in an object.
     pub(super) fn arguments<'s>(
         &self,
         i: usize,
@@ -198,7 +195,7 @@ pub(super) fn says_something(reasoning: &Reasoning) -> bool {
     !text.is_empty() || signature.is_some() || !extra.is_empty()
 }
 
-/// Returns whether nothing of an answer is left in the copy of it that is sent.
+/// Returns whether nothing of an answer is left in the copy that is sent.
 fn is_emptied(message: &Message, copy: &Message) -> bool {
     let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
     !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
@@ -209,8 +206,7 @@ fn user_name(message: &Message) -> Option<&str> {
     user.name().filter(|name| !name.is_empty())
 }
 
-/// Returns the message as one that begins with the name of its user, with true if that is a part
-/// in front.
+/// Returns the message with the user's name at its beginning, and `true` if that added a part.
 fn named(message: &Message) -> Option<(Message, bool)> {
     let Message::User(user) = message else { return None };
     let name = user_name(message)?;

@@ -1,4 +1,4 @@
-//! The tokens that an answer cost, by any of their names.
+//! The tokens that an answer cost, under any of their names.
 
 use std::ops::AddAssign;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::common::Fields;
 
-/// The tokens of an answer, as far as its provider told; what it did not tell is `None`, not 0.
+/// The tokens of an answer, as far as the provider reports them. An unreported number is `None`,
+/// not 0.
 ///
 /// Providers count differently; here each number means the same for all of them.
 ///
@@ -29,33 +30,33 @@ use super::common::Fields;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// All that the model read, cached or not.
+    /// All tokens that the model read, cached or not.
     pub input: Option<u64>,
     /// The part of the input that was read from a cache.
     pub cached: Option<u64>,
     /// The part of the input that was written into a cache.
     pub written: Option<u64>,
-    /// All that the model wrote, reasoning and calls included.
+    /// All tokens that the model wrote, including reasoning and calls.
     pub output: Option<u64>,
     /// The part of the output that was reasoning.
     pub reasoning: Option<u64>,
 }
 
 impl AddAssign for Usage {
-    /// Sums what was told; beside a number, what was not told counts as nothing.
+    /// Adds the reported numbers. If only one side has a number, the other counts as 0.
     fn add_assign(&mut self, other: Self) {
         self.join(other, u64::saturating_add);
     }
 }
 
 impl Usage {
-    /// Takes over each count that a later event of the same answer tells: it is the whole answer's
-    /// by then, be it more or less. Some gateways write 0 where they do not know.
+    /// Replaces each count that a later event of the same answer reports: it is for the whole
+    /// answer by then, whether larger or smaller. Some gateways write 0 for unknown numbers.
     pub(super) fn tells(&mut self, later: Self) {
         self.join(later, |known, later| if later == 0 { known } else { later });
     }
 
-    /// Takes over all counts of a later event, where it counts anything.
+    /// Replaces all counts by those of a later event, if it has any.
     pub(super) fn is_now(&mut self, later: Self) {
         let Self { input, cached, written, output, reasoning } = later;
         let counts = [input, cached, written, output, reasoning].into_iter().flatten();
@@ -80,7 +81,7 @@ impl Usage {
         }
     }
 
-    /// A Chat Completions `usage`.
+    /// Reads a Chat Completions `usage`.
     pub(super) fn chat(usage: &Value) -> Self {
         let read = &usage["prompt_tokens_details"];
         let wrote = &usage["completion_tokens_details"];
@@ -95,9 +96,9 @@ impl Usage {
         let told = number(usage, &["total_tokens"]).zip(sum([input, said]));
         let untold = told.map(|(total, told)| total.saturating_sub(told));
         let (output, reasoning) = match (untold, reasoning) {
-            // Google counts it in the total alone, as others do what a cache knows.
+            // Google counts reasoning only in the total; others do the same with cached tokens.
             (Some(1..), None) if cached.or(written).is_none() => (sum([said, untold]), untold),
-            // xAI and Perplexity count it beside what is said.
+            // xAI and Perplexity don't include reasoning in the completion tokens.
             (Some(_), Some(_)) if untold == reasoning || reasoning > said => {
                 (sum([said, reasoning]), reasoning)
             }
@@ -106,7 +107,7 @@ impl Usage {
         Self { input, cached, written, output, reasoning }
     }
 
-    /// A Responses `usage`.
+    /// Reads a Responses `usage`.
     pub(super) fn responses(usage: &Value) -> Self {
         let read = &usage["input_tokens_details"];
         Self {
@@ -118,8 +119,8 @@ impl Usage {
         }
     }
 
-    /// An Anthropic `usage`, whose input is what no cache knows:
-    /// [`with_caches`](Self::with_caches) adds the rest when all has come.
+    /// Reads an Anthropic `usage`, whose input excludes cached tokens;
+    /// [`with_caches`](Self::with_caches) adds them when everything has arrived.
     pub(super) fn anthropic(usage: &Value) -> Self {
         let mut sum = Self {
             input: number(usage, &["input_tokens"]),
@@ -128,7 +129,7 @@ impl Usage {
             output: number(usage, &["output_tokens"]),
             reasoning: number(&usage["output_tokens_details"], &["thinking_tokens"]),
         };
-        // What compacting read and wrote is billed, and is not in the counts beside it.
+        // The tokens of compaction are billed, but not included in the other counts.
         let iterations = usage["iterations"].as_array().into_iter().flatten();
         for iteration in iterations.filter(|it| it["type"] == "compaction") {
             sum += Self::anthropic(iteration);
@@ -141,7 +142,7 @@ impl Usage {
         Self { input: sum(beside), ..self }
     }
 
-    /// Gemini's `usageMetadata`, in camel case.
+    /// Reads Gemini's `usageMetadata`, in camel case.
     pub(super) fn gemini(usage: &Value) -> Self {
         let prompt = number(usage, &["promptTokenCount"]);
         let tools = number(usage, &["toolUsePromptTokenCount"]);
@@ -159,7 +160,7 @@ impl Usage {
         }
     }
 
-    /// The counts in an Ollama body.
+    /// Reads the counts in an Ollama body.
     pub(super) fn ollama(body: &Fields) -> Self {
         let number = |name| body.get(name)?.as_u64();
         Self { input: number("prompt_eval_count"), output: number("eval_count"), ..Self::default() }
@@ -169,13 +170,13 @@ impl Usage {
 const READ: &str = "cache_read_input_tokens";
 const WRITTEN: &str = "cache_creation_input_tokens";
 
-/// The first number under these names. What is no number was not told: a paid answer is not lost
-/// for it.
+/// Returns the first number under these names. A value of another type is ignored: a paid answer
+/// must not be lost because of it.
 fn number(of: &Value, names: &[&str]) -> Option<u64> {
     names.iter().find_map(|name| of.get(name)?.as_u64())
 }
 
-/// The sum, where all of it was told.
+/// Returns the sum, if all numbers are reported.
 fn sum<const N: usize>(numbers: [Option<u64>; N]) -> Option<u64> {
     numbers.into_iter().try_fold(0_u64, |sum, number| Some(sum.saturating_add(number?)))
 }

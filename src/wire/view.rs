@@ -1,4 +1,4 @@
-//! [`View`]: messages as a format writes them, and what the formats share of that.
+//! [`View`]: messages as a format writes them, and what all formats share.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::message::{Message, Reasoning};
 use crate::prompt::Prompt;
 use crate::provider::Provider;
 
-/// A view of messages that serialises as the list of them that a format's request holds.
+/// A view of messages that serialises as the list in a format's request.
 ///
-/// Each module has its own under the name that the list has there, such as
-/// [`openai::Messages`](super::openai::Messages), with the options of that format beside those that
-/// stand here. It borrows: nothing is copied before it is serialised, which fails only where a
-/// message has a [reference](crate::message::MediaReference) in the place of media. A placeholder
-/// stands for what the format can't express; [`strict`](Self::strict) refuses it instead.
+/// Each module has one, under the name of its list, such as
+/// [`openai::Messages`](super::openai::Messages), with the options of that format in addition to
+/// those here. A view borrows: nothing is copied before it is serialised, which fails only if a
+/// message has a [reference](crate::message::MediaReference) instead of media. A placeholder
+/// replaces what the format can't express; [`strict`](Self::strict) refuses it instead.
 #[derive(Clone, Debug)]
 pub struct View<'a, F> {
     pub(super) messages: Sequence<'a>,
@@ -28,44 +28,44 @@ pub struct View<'a, F> {
     pub(super) options: F,
 }
 
-/// A mark up to which a provider caches.
+/// How long a provider keeps the cached prefix.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cache {
-    /// For as long as the provider does by itself: five minutes at Anthropic.
+    /// The provider's default: five minutes at Anthropic.
     Short,
     Hour,
 }
 
-/// A format that messages are written in, with the options that it alone has.
+/// A format in which messages are written, with its own options.
 pub trait MessageFormat: Copy + Default + fmt::Debug {
-    /// The provider after which the format is called.
+    /// The provider that the format is named after.
     const NAMESAKE: Provider;
-    /// The operation that an error names.
+    /// The operation that errors name.
     const OPERATION: &'static str;
-    /// True if the messages are stored, and sent to no provider.
+    /// True if the messages are stored, not sent to a provider.
     const STORED: bool = false;
 
-    /// Returns the messages as the format writes them, and notes each loss where it happens.
+    /// Returns the messages in this format, and notes each loss.
     fn messages<'s>(
         view: &View<'_, Self>,
         sent: &'s [Sent<'_>],
         losses: &mut Losses,
     ) -> Vec<BorrowedValue<'s>>;
 
-    /// Returns the name of reasoning that a strict view refuses to lose.
+    /// Returns the name of this reasoning in errors, if a strict view refuses to lose it.
     fn refuses(_reasoning: &Reasoning) -> Option<&'static str> {
         None
     }
 }
 
-/// A format of a provider, and not of a store.
+/// A format of a provider, not of a store.
 pub trait ForProvider: MessageFormat {}
 
-/// A format in which a block can carry a cache mark.
+/// A format whose blocks can carry a cache mark.
 pub trait Marks: ForProvider {}
 
 impl<'a, F: MessageFormat> View<'a, F> {
-    /// Returns a view of messages that no prompt holds, for example of an imported history.
+    /// Returns a view of messages that are not in a prompt, for example of an imported history.
     ///
     /// ```
     /// use memory_prompt::Message;
@@ -92,13 +92,13 @@ impl<'a, F: MessageFormat> View<'a, F> {
         Self { messages, terms, cache: None, options: F::default() }
     }
 
-    /// Returns the same view, if it expresses all of its messages.
+    /// Returns the view if it can express all of its messages.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// module's documentation calls silent are none.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if something would be left out or
+    /// replaced by a placeholder; the error names the message and the part. Losses that the
+    /// module's documentation calls silent are not errors.
     ///
     /// ```
     /// use memory_prompt::Message;
@@ -116,7 +116,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
         self.check(Weight::Reasoning).map(|()| self)
     }
 
-    /// Refuses a loss that weighs at least this much.
+    /// Refuses a loss of at least this weight.
     pub(super) fn check(&self, least: Weight) -> Result<()> {
         let Some(Loss { message, part, what }) = self.noted().first(least) else { return Ok(()) };
         let is_answer = self.messages.iter().nth(message).is_some_and(|it| it.as_ai().is_some());
@@ -134,9 +134,9 @@ impl<'a, F: MessageFormat> View<'a, F> {
         })
     }
 
-    /// Returns all that would be left out or replaced, in the order of the messages: what
-    /// [`strict`](Self::strict) refuses, and besides the names of users and the reasoning that this
-    /// provider is not sent.
+    /// Returns everything that would be left out or replaced, in the order of the messages: all
+    /// that [`strict`](Self::strict) refuses, and also the names of users and reasoning that is not
+    /// sent to this provider.
     ///
     /// ```
     /// use memory_prompt::message::{Media, Part, UserMessage};
@@ -158,7 +158,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
         losses
     }
 
-    /// Returns the messages as they are sent, on the terms of this view.
+    /// Returns the messages as they are sent under the terms of this view.
     pub(super) fn sent(&self, losses: &mut Losses) -> Vec<Sent<'a>> {
         if F::STORED {
             let whole = |(i, message)| Sent::whole(i, message);
@@ -177,8 +177,8 @@ impl<F: MessageFormat> Serialize for View<'_, F> {
 }
 
 impl<F: ForProvider> View<'_, F> {
-    /// Writes for this provider: its options, and of what only one provider understands what it
-    /// takes back. The view of a prompt that was composed for a provider of this format does so by
+    /// Writes for this provider: with its options, and with those private fields that it takes
+    /// back. The view of a prompt that was composed for a provider of this format does this by
     /// itself.
     #[must_use]
     pub fn for_provider(mut self, provider: Provider) -> Self {
@@ -186,16 +186,16 @@ impl<F: ForProvider> View<'_, F> {
         self
     }
 
-    /// Writes all that only one provider understands, whoever gave it: for an archive, or for a
-    /// server that passes it on.
+    /// Writes all private fields, whichever provider gave them: for an archive, or for a server
+    /// that forwards the messages.
     #[must_use]
     pub fn verbatim(mut self) -> Self {
         self.terms.verbatim = true;
         self
     }
 
-    /// Writes the name of a user in front of the text, for a format or a server that has no place
-    /// for it: `Klaus: What is the weather?`
+    /// Writes the name of a user in front of the text, for formats and servers without a field for
+    /// it: `Klaus: What is the weather?`
     #[must_use]
     pub fn names_in_text(mut self) -> Self {
         self.terms.names_in_text = true;
@@ -205,14 +205,14 @@ impl<F: ForProvider> View<'_, F> {
 
 impl<F: Marks> View<'_, F> {
     /// Puts the provider's cache mark on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; if there is no prompt,
-    /// on the last block of all.
+    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; without a prompt, on the
+    /// last block of all.
     ///
-    /// - In OpenAI's formats that is a `prompt_cache_breakpoint`. It is taken on blocks of content,
-    ///   not on calls, and in Responses on what goes in, not on what the model said: it stands on
-    ///   the last message there that has such a block.
-    /// - In Anthropic's it is `cache_control`. `thinking` blocks can't be marked, so it stands
-    ///   before them. A request may have four marks in all; an application sets its own with a
+    /// - In OpenAI's formats this is a `prompt_cache_breakpoint`. Blocks of content can have it,
+    ///   but not calls, and in Responses not the model's own messages: it is on the last message
+    ///   before the boundary with such a block.
+    /// - In Anthropic's format it is `cache_control`. `thinking` blocks can't be marked, so it is
+    ///   before them. A request may have four marks; an application sets its own with a
     ///   `cache_control` under `anthropic` in the `extra` of a part.
     #[must_use]
     pub fn cache_prefix(self) -> Self {
@@ -224,8 +224,8 @@ impl<F: Marks> View<'_, F> {
         self
     }
 
-    /// Puts the mark on the last cacheable message that takes it, where one is asked for. `written`
-    /// has the place of each message.
+    /// Marks the last cacheable message that can have a mark, if one is wanted. `written` has the
+    /// place of each message.
     pub(super) fn mark<T>(
         &self,
         written: &mut [(usize, T)],
@@ -239,7 +239,6 @@ impl<F: Marks> View<'_, F> {
 }
 
 impl Cache {
-    /// Returns Anthropic's mark.
     pub(super) fn control<'a>(self) -> Object<'a> {
         let ttl = matches!(self, Self::Hour).then_some("1h");
         Object::of([("type", "ephemeral".into()), ("ttl", ttl.into())])

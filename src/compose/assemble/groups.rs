@@ -1,4 +1,4 @@
-//! Tool groups: sent whole, each result behind its call, and a repair for what is missing.
+//! Sends tool groups whole: each result behind its call, and a repair for each missing result.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,24 +10,23 @@ use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
 use crate::record::{Cursor, Record};
 use crate::window::{Fate, ToolGroups};
 
-/// The tool group behind which nothing stands so far.
+/// The last tool group, while nothing is sent behind it.
 pub(super) struct LastGroup<'a> {
-    /// The index in the prompt at which its results begin.
     pub(super) results_at: usize,
     pub(super) waiting: Waiting<'a>,
 }
 
-/// Calls that wait for results, each with the position of its message if it is a record.
+/// Calls without a result, each with the position of its message if it is a record.
 pub(super) type Waiting<'a> = OpenCalls<&'a str, (Option<u64>, &'a ToolCall)>;
 
 impl<'a> Assembler<'a> {
     /// Sends a tool group: all of it, or nothing.
     ///
-    /// For a provider that takes neighbouring answers as one, those that stand side by side go
-    /// together: all their calls, and then all results.
+    /// If the provider joins neighbouring answers, neighbouring groups are sent together: first all
+    /// calls, then all results.
     pub(super) fn group(&mut self, group: usize) -> Result<()> {
         if group < self.next_group || self.with_compaction.contains(&group) {
-            return Ok(()); // it went with another
+            return Ok(()); // already sent with another
         }
         self.close_calls()?;
         self.next_group = self.neighbours(group);
@@ -63,8 +62,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the members of a group as they are sent, its calls first; `None` if the processor
-    /// dropped one of them, which leaves out all.
+    /// Returns the members of a group as they are sent, calls first; `None` if the processor
+    /// dropped one of them, since then all are left out.
     fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
         let head = self.choice.matches.groups().get(group).map(|it| it.head);
         let places = head.into_iter().chain(self.choice.matches.results_of(group));
@@ -103,7 +102,7 @@ impl<'a> Assembler<'a> {
         end
     }
 
-    /// Closes the calls that nothing has answered, since another message comes behind them.
+    /// Closes the open calls with repairs, since another message follows them.
     pub(super) fn close_calls(&mut self) -> Result<()> {
         let Some(LastGroup { waiting, .. }) = self.last_group.take() else { return Ok(()) };
         let mut pieces = mem::take(&mut self.draft.pieces);
@@ -112,13 +111,13 @@ impl<'a> Assembler<'a> {
         closed
     }
 
-    /// Closes them for what is no record, if the history goes on behind it: else a temporary may
-    /// still answer them.
+    /// The same for a message that is not a record, if the history goes on behind it: else a
+    /// temporary may still answer the calls.
     pub(super) fn close_before(&mut self, rest: &Cursor<'_>) -> Result<()> {
         if rest.peek().is_some() { self.close_calls() } else { Ok(()) }
     }
 
-    /// Adds a result to `pieces` for each call that nothing has answered.
+    /// Adds a repair to `pieces` for each open call.
     pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (position, call) in waiting.left() {
             self.may_repair(|| {
@@ -145,7 +144,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns an error that says what had to be repaired, if nothing may be.
+    /// Returns an error that says what needs a repair, if repairs are not allowed.
     pub(super) fn may_repair(&self, what: impl FnOnce() -> String) -> Result<()> {
         if self.case.composer.tool_groups == ToolGroups::FailOnRepair {
             return Err(Error::new(ErrorKind::ToolGroup, "compose", what()));
@@ -154,7 +153,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Returns the repair for a call whose result nobody recorded.
+/// Returns the repair for a call without a recorded result.
 pub(in crate::compose) fn no_result(call: &ToolCall) -> Message {
     let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
     Message::Tool(result.with_error(true))

@@ -1,5 +1,5 @@
-//! Pinned messages that the window has passed are sent before it, in the order of their positions,
-//! and the summary where those stand that it covers.
+//! Sends pinned messages that are older than the window before it, in order of position, and the
+//! summary at the place of what it covers.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl<'a> Assembler<'a> {
         passed
     }
 
-    /// Returns whether the choice sends this pinned group in its place.
+    /// Returns whether the choice itself sends this pinned group.
     fn is_in_window(&self, group: &PinnedGroup) -> bool {
         let Some((place, _)) = self.case.snapshot.records.place(group.head()) else {
             return false;
@@ -38,12 +38,12 @@ impl<'a> Assembler<'a> {
         place >= self.choice.start || self.choice.front.binary_search(&place).is_ok()
     }
 
-    /// Returns whether this record was sent before the window already.
+    /// Returns whether this record was already sent before the window.
     pub(super) fn is_passed(&self, record: Record<'_>) -> bool {
         !self.passed.is_empty() && self.passed.binary_search(&record.position()).is_ok()
     }
 
-    /// Sends the summary and those of the pinned groups that stand before this position.
+    /// Sends the summary and the pinned groups that belong before this position.
     pub(super) fn extras_before(
         &mut self,
         pins: &mut Vec<&'a PinnedGroup>,
@@ -65,14 +65,14 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the position before which a summary or a compaction stands for everything; 0 where
+    /// Returns the position before which a summary or a compaction stands for everything; 0 if
     /// there is none.
     pub(super) fn covered(&self) -> u64 {
         let summed = self.case.extras.summary.as_ref().map_or(0, |summary| summary.covers);
         self.compacted.map_or(summed, |position| position.max(summed))
     }
 
-    /// Returns how many records before this position are sent, or dropped though they are chosen.
+    /// Returns how many records before this position are sent, or were chosen and then dropped.
     pub(super) fn sent_before(&self, position: u64) -> u64 {
         if position == 0 {
             return 0;
@@ -117,8 +117,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Lets the user speak first, where the window is asked for that, though a pinned answer opens
-    /// the prompt. A provider's own rules see to it by themselves.
+    /// If the window wants a user message first and a pinned answer would open the prompt, puts a
+    /// user message in front. A provider's own rules do this elsewhere.
     fn open_before(&mut self, group: &PinnedGroup) -> Result<()> {
         let window = self.case.composer.effective_window();
         let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
@@ -151,7 +151,7 @@ impl<'a> Assembler<'a> {
             }
             None => self.draft.pieces.share(*place..place + 1),
         }
-        // Temporaries do not stand before it: what follows it would never be found in a cache.
+        // Temporaries are not put before it: nothing behind it could then come from a cache.
         self.has_pinned_user |= message.is_user();
         self.draft.report.sent += 1;
     }

@@ -1,4 +1,4 @@
-//! The messages of a prompt that are in no memory: temporaries, and the note of late results.
+//! Adds the messages of a prompt that are in no memory: temporaries, and the note of late results.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::prompt::{Origin, Pieces};
 use crate::window::Fate;
 
 impl<'a> Assembler<'a> {
-    /// Adds the temporary messages, and the results that calls at the end of the history still
-    /// lack.
+    /// Adds the temporary messages, and the missing results of calls at the end of the history.
     pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
         let report = &mut self.draft.report;
         let own = temporaries.iter().filter(|message| !message.is_system());
@@ -23,8 +22,8 @@ impl<'a> Assembler<'a> {
             && !self.has_pinned_user
             && self.noted_at.is_none()
             && !temporaries.iter().any(|message| message.is_user());
-        // Some formats write results in the order of the calls: one that is still to come may stand
-        // before those that are there, so none of them is cacheable yet.
+        // Some formats write results in the order of the calls, so a result that is still to come
+        // may be before those that are here: none of them is cacheable yet.
         let waiting = self.last_group.as_ref().filter(|group| !group.waiting.is_empty());
         self.draft.cacheable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
         self.draft.cacheable = self.draft.cacheable.min(self.noted_at.unwrap_or(usize::MAX));
@@ -39,7 +38,7 @@ impl<'a> Assembler<'a> {
                 Message::System(_) => continue,
                 Message::Tool(tool) if self.checks_groups() => {
                     if asked.answer(tool).is_some() {
-                        // It stays where it is, behind its call.
+                        // It stays in its place behind its call.
                     } else if self
                         .last_group
                         .as_mut()
@@ -51,7 +50,7 @@ impl<'a> Assembler<'a> {
                         self.orphan_temporary(index, tool.call_id())?;
                     }
                 }
-                message if message.is_private() => {} // no provider is sent it, and it parts nothing
+                message if message.is_private() => {} // never sent, and separates nothing
                 message => {
                     self.close(mem::take(&mut asked), &mut together)?;
                     if self.checks_groups() {
@@ -79,9 +78,9 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Says at the end which results have arrived, where they were sent further up and an answer of
-    /// the model would be last: the model has not seen them, and many refuse to go on from their
-    /// own words.
+    /// Adds a note that names late results, if they were sent further up and an answer of the model
+    /// would be last: the model has not seen these results, and many providers refuse to continue
+    /// from the model's own words.
     fn note(&mut self) {
         if !self.checks_groups() {
             return;
@@ -89,7 +88,7 @@ impl<'a> Assembler<'a> {
         let records = &self.case.snapshot.records;
         let matches = &self.choice.matches;
         let newest = (0..records.len()).rev().zip(records.iter().rev());
-        // Messages that are never sent part nothing.
+        // Messages that are never sent separate nothing.
         let newest = newest.filter(|(place, record)| match record.message() {
             Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
             message => !self.case.composer.never_sends(message),
@@ -138,7 +137,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Returns the name of a result in a note: that of its tool, else the id of its call.
+/// Returns what a note calls a result: the name of its tool, else the id of its call.
 fn called(tool: &ToolMessage) -> String {
     match tool.tool_name() {
         "" => format!("{:?}", tool.call_id()),

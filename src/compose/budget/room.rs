@@ -17,62 +17,55 @@ use crate::prompt::{Item, Origin, Tokens};
 use crate::record::{Record, Records};
 use crate::window::{Matches, last_question};
 
-/// The room that a budget leaves for the history.
 pub(super) struct TokenRoom<'a> {
     limit: &'a CountedBudget,
     case: Case<'a>,
     counts: &'a mut Counts,
-    /// The tokens of the tools' definitions.
     tools: usize,
-    /// The most room for history that there can be, whatever else is sent with this prompt. A unit
-    /// of more than half of it may be left out alone.
+    /// The most room for history, independent of what else this prompt sends. A unit of more than
+    /// half of it may be left out alone.
     whole: usize,
-    /// The tokens that are left for history in this prompt.
     left: usize,
     /// The newest unit, by its head, and its tokens.
     newest: Option<(usize, usize)>,
-    /// The places of the newest turn's question.
     question: Vec<usize>,
-    /// A window that counts messages holds too.
+    /// A window that counts messages bounds the history too.
     messages: MessageRoom,
-    /// The most units that may be taken, beside the end of the newest question and the questions
-    /// of other turns that are owed a place. With one alone nothing is sent but what must be.
+    /// The most units that may be taken, besides the last message of the newest question and the
+    /// owed questions of other turns. If it is 1, only what must be sent is sent.
     most: usize,
     walk: Walk,
 }
 
-/// A walk from the newest unit back.
 #[derive(Default)]
 struct Walk {
-    /// The units that count.
     units: usize,
-    /// The tokens of what is taken, and of all that was met.
+    /// The tokens of the units taken, and of all units visited.
     sum: usize,
     met: usize,
-    /// The tokens of what is owed a place and was not met yet.
+    /// The tokens of owed units that are not visited yet.
     owed: usize,
-    /// For a budget in steps: the place within its range that may begin the history longest.
+    /// For a stepped budget: the place within its range that may begin the history for longest.
     place: Option<Start>,
-    /// The last place that was met there, whose level depends on what stands before it.
+    /// The last place visited there; its level depends on what comes before it.
     last: Option<(usize, u64)>,
-    /// True if the number of units has ended the walk.
     is_counted_out: bool,
 }
 
-/// A place where the history may begin.
 #[derive(Clone, Copy)]
 struct Start {
     place: usize,
-    /// The exponent of the power of two whose multiples it is behind.
+    /// The exponent of the largest power of two of which a multiple lies between this place and the
+    /// place before.
     level: u32,
 }
 
 impl Walk {
-    /// Notes that a unit starts at this position, before those that were met.
+    /// Notes that a unit starts at this position, before those visited so far.
     ///
-    /// The place that was met last is the first behind a multiple of some power of two: the higher
-    /// that is, the longer it stays the best start while the conversation moves past it. Every
-    /// position counts for one place, so that it does not matter at which ones the calls stand.
+    /// The last place visited is the first behind a multiple of some power of two. The larger that
+    /// power, the longer the place stays the best start while the conversation grows. Every
+    /// position belongs to exactly one place, so it does not matter at which positions calls are.
     fn pass(&mut self, position: u64) {
         let Some((place, newer)) = self.last.take() else { return };
         let level = (newer ^ position).checked_ilog2().unwrap_or_default();
@@ -137,7 +130,6 @@ impl<'a> TokenRoom<'a> {
         Ok(room)
     }
 
-    /// Returns the tokens of all that is pinned.
     fn pins(&mut self) -> Result<usize> {
         let mut sum = 0_usize;
         for group in &self.case.extras.pinned.groups {
@@ -146,7 +138,7 @@ impl<'a> TokenRoom<'a> {
         Ok(sum)
     }
 
-    /// Returns the tokens of a pinned group: none if the processor drops a part of it.
+    /// Returns the tokens of a pinned group: 0 if the processor drops a part of it.
     fn pin(&mut self, group: &PinnedGroup) -> Result<usize> {
         let mut sum = 0_usize;
         for record in self.case.extras.pinned.records_of(group) {
@@ -163,7 +155,7 @@ impl<'a> TokenRoom<'a> {
         self.with_repairs(sum, group.unanswered.iter())
     }
 
-    /// Returns these tokens with those of the repairs for these calls.
+    /// Adds the tokens of the repairs for these calls.
     fn with_repairs<'c>(
         &mut self,
         mut sum: usize,
@@ -177,7 +169,6 @@ impl<'a> TokenRoom<'a> {
         Ok(sum)
     }
 
-    /// Returns the number of units that are taken and count.
     pub(super) fn taken(&self) -> usize {
         self.walk.units
     }
@@ -216,7 +207,7 @@ impl<'a> TokenRoom<'a> {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
                         Some(self.counts.repair(name, message, counter)?)
                     }
-                    // These are made again for each prompt, so their counts are not remembered.
+                    // These are made again for each prompt, so their counts are not kept.
                     Origin::Adapted(_)
                     | Origin::Joined(_)
                     | Origin::Added
@@ -236,11 +227,11 @@ impl<'a> TokenRoom<'a> {
         Ok((Tokens { total, tools, reply, budget, reserve, cut_to: None }, messages))
     }
 
-    /// Returns the tokens of a unit, with the repairs for its missing results: none if the
-    /// processor drops a part of it.
+    /// Returns the tokens of a unit, including repairs for missing results: 0 if the processor
+    /// drops a part of it.
     fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
         if self.pins_unit(records, unit) {
-            return Ok(0); // it is paid for
+            return Ok(0); // already counted
         }
         let results = unit.group.map_or_else(Vec::new, |group| matches.results_of(group));
         let mut sum = 0_usize;
@@ -263,14 +254,14 @@ impl<'a> TokenRoom<'a> {
     fn record(&mut self, records: &Records, place: usize) -> Result<Option<usize>> {
         let Some(record) = records.get(place) else { return Ok(None) };
         if self.case.extras.pinned.holds(record.position()) {
-            return Ok(Some(0)); // it is paid for
+            return Ok(Some(0)); // already counted
         }
         let form = self.case.form(place, &record);
         let count = self.count(record, form);
         self.counts.record(record, form, count)
     }
 
-    /// Returns what counts a record as it is sent in this form.
+    /// Returns a function that counts a record as it is sent in this form.
     fn count<'r>(
         &self,
         record: Record<'r>,
@@ -287,7 +278,6 @@ impl<'a> TokenRoom<'a> {
         }
     }
 
-    /// Returns whether a unit is pinned.
     fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
         self.case.extras.pinned.is_pinning()
             && records
@@ -295,11 +285,12 @@ impl<'a> TokenRoom<'a> {
                 .is_some_and(|head| self.case.extras.pinned.holds(head.position()))
     }
 
-    /// Returns whether a unit that does not fit is left out alone: one of more than half of all
-    /// room.
+    /// Returns whether a unit that does not fit is left out alone: one of more than half of the
+    /// whole room.
     ///
-    /// In steps this must not depend on what else is sent with this prompt, or it would come and
-    /// go: a unit is out as soon as all that was said since then, with it, is more than the room.
+    /// In a stepped budget this must not depend on what else this prompt sends, or the unit would
+    /// come and go: it is left out as soon as it and everything newer have more tokens than the
+    /// whole room.
     fn is_out(&self, tokens: usize, fits: bool) -> bool {
         let is_too_much = match self.limit.budget.range {
             Some(_) => self.walk.met > self.whole,
@@ -312,7 +303,7 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.messages.begin(records, owed, matches)?;
-        // The same number whether the question is owed its place or is met on the way.
+        // The same number, whether the question is owed its place or is met during the walk.
         let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
         let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
         self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
@@ -367,7 +358,7 @@ impl Room for TokenRoom<'_> {
         }
         self.walk.units += usize::from(!is_owed && self.question.last() != Some(&unit.head));
         self.walk.sum = sum;
-        // The history can't begin at a late result, since its call stands elsewhere.
+        // The history can't begin at a late result, since its call is elsewhere.
         if sum >= low && start == unit.head {
             self.walk.last = Some((start, position));
         }

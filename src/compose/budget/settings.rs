@@ -14,7 +14,7 @@ use serde::ser::{Serialize, Serializer};
 
 use super::Budget;
 
-/// A budget as it is written.
+/// The serialised form of a budget.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {
@@ -34,7 +34,7 @@ struct Range {
     high: usize,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands out references
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
@@ -47,7 +47,7 @@ impl From<&Budget> for Shape {
     }
 }
 
-/// A file in which nothing is left for the prompt is refused: every build would fail.
+/// Refuses a file that leaves nothing for the prompt, since every build would fail.
 impl TryFrom<Shape> for Budget {
     type Error = String;
 
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for BudgetVisitor {
         let shape = Shape { tokens, reserve: 0, stepped: None, cut_before_drop: false };
         Budget::try_from(shape).map_err(E::custom)
     }
-    /// TOML has no other numbers.
+    /// TOML has only signed integers.
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Budget, E> {
         match u64::try_from(number) {
             Ok(number) => self.visit_u64(number),

@@ -9,22 +9,20 @@ use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
 use crate::window::{NotReady, more};
 
-/// Something that is cleared once it is old, and counts as one of those that are kept.
+/// A message or group that is cleared once it is old, and that counts for `keep`.
 struct Clearable {
-    /// The position of the message, or of the call of its group: nothing from there on is cleared
-    /// as long as this one is kept.
+    /// The position of the message, or of the call of its group. While this one is kept, nothing
+    /// from there on is cleared.
     head: u64,
-    /// The position of the newest of its messages.
     newest: u64,
-    /// The number of results in the group.
     results: usize,
 }
 
 impl Composer {
     /// Returns the position before which results or media are cleared.
     ///
-    /// For every record that was read the answer is the same however many were read: with too few
-    /// to fill `keep`, nothing is cleared.
+    /// For the records that were read, the result does not depend on how many were read: with too
+    /// few to fill `keep`, nothing is cleared.
     pub(super) fn boundary(
         &self,
         clear: &Clear,
@@ -43,7 +41,7 @@ impl Composer {
         let Some(position) = position else { return Ok(0) };
         let boundary = position / clear.step * clear.step;
         if boundary <= snapshot.oldest() {
-            return Ok(0); // there is nothing before it
+            return Ok(0); // nothing is before it
         }
         let Some(over) = clear.over else { return Ok(boundary) };
         let moved_at = moved_at(clear, &items, boundary);
@@ -51,7 +49,7 @@ impl Composer {
         Ok(if is_over { boundary } else { 0 })
     }
 
-    /// Returns whether the messages that the window covers had more than so many tokens when the
+    /// Returns whether the messages that the window covered had more than this many tokens when the
     /// record at this position was the newest.
     fn is_over(
         &self,
@@ -61,14 +59,14 @@ impl Composer {
         at: u64,
         count: &mut dyn FnMut(Record<'_>) -> Result<usize>,
     ) -> Result<bool, NotReady> {
-        // The window as it opened then: where it opens now moves with each message.
+        // The window as it was then, since the start of today's window moves with each message.
         let past = &as_of(snapshot, at);
         let extras = self.summary_as_of(extras, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
         let (window_from, is_whole) = match self.window_start(past, &extras, self.search_bound()) {
             Ok(window) => (window.window_from, true),
-            // A budget does not wait until all that a window covers was read.
+            // A budget does not wait until everything that a window covers is read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
             Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
@@ -97,7 +95,7 @@ fn as_of(snapshot: &Snapshot, at: u64) -> Snapshot {
     }
 }
 
-/// Returns the position of the record with which the boundary came to where it is.
+/// Returns the position of the record that moved the boundary to its place.
 fn moved_at(clear: &Clear, items: &[Clearable], boundary: u64) -> u64 {
     let mut kept = 0_usize;
     let behind = items.iter().rev().filter(|item| item.head >= boundary);
@@ -108,20 +106,20 @@ fn moved_at(clear: &Clear, items: &[Clearable], boundary: u64) -> u64 {
     reached.next().map_or(boundary, |item| item.newest)
 }
 
-/// Returns the position of the newest answer of a model: what stands behind it was not seen yet.
+/// Returns the position of the newest answer: the model has not seen anything behind it yet.
 fn newest_answer(records: &Records) -> u64 {
     let mut newest = records.iter().rev();
     newest.find(|record| record.message().as_ai().is_some()).map_or(0, |record| record.position())
 }
 
-/// The items that are found from the newest record back: all that decide where the boundary is, and
-/// when it came there.
+/// The items from the newest record back that decide where the boundary is, and when it moved
+/// there.
 struct Found<'a> {
     clear: &'a Clear,
     /// Newest first.
     items: Vec<Clearable>,
     kept: usize,
-    /// The position that the boundary does not pass, and the one from which it is counted.
+    /// The limit of the boundary, and the position from which it is computed.
     most: u64,
     position: Option<u64>,
 }
@@ -156,17 +154,17 @@ impl<'a> Found<'a> {
         self.items.push(item);
     }
 
-    /// Returns whether the record at this position and all before it change nothing.
+    /// Returns whether neither this record nor older ones can change the result.
     fn is_enough(&self, next: u64) -> bool {
-        // If the tokens decide too, so does when the boundary came where it is.
+        // If tokens decide too, it also matters when the boundary moved to its place.
         let step = self.clear.step;
         let decides = |position| self.clear.over.is_some() && next >= position / step * step;
         self.position.is_some_and(|position| !decides(position))
     }
 }
 
-/// Calls with the results directly behind them, met from the newest record back. Calls that several
-/// messages in a row make belong together.
+/// Calls with the results directly behind them, visited from the newest record back. Calls of
+/// several answers in a row form one group.
 #[derive(Default)]
 struct Group<'a> {
     newest: u64,
@@ -196,8 +194,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Adds the group with those of its results that answer one of its calls, and that would be
-    /// cleared: another one is sent elsewhere, or not at all.
+    /// Adds the group, counting the results that answer one of its calls and would be cleared:
+    /// others are sent elsewhere or not at all.
     fn end(&mut self, found: &mut Found<'_>) {
         let Self { newest, results, head, calls } = std::mem::take(self);
         if results.is_empty() || calls.is_empty() {

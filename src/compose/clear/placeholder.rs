@@ -1,9 +1,9 @@
-//! The text that stands for what is cleared. It depends on the message and its position alone.
+//! The text that replaces what is cleared. It depends only on the message and its position.
 
 use crate::compose::form::ClearedPart;
 use crate::message::{Content, Message, Part, in_words};
 
-/// Returns a copy of a message in which a result, or its media, are cleared.
+/// Returns a copy of a message with its result, or its media, cleared.
 pub(super) fn copy(
     message: &Message,
     position: u64,
@@ -22,8 +22,7 @@ pub(super) fn copy(
     })
 }
 
-/// Returns the content with one placeholder in the place of the first part of which this is true,
-/// and none of the others.
+/// Returns the content with one placeholder instead of all parts that satisfy the predicate.
 pub(in crate::compose) fn without_parts(
     content: &Content,
     is_gone: impl Fn(usize, &Part) -> bool,

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, Serializer};
 
 use super::{Clear, KEEP, LONGER_THAN, STEP};
 
-/// A clearing as it is written.
+/// The serialised form of a clearing.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(
     remote = "Clear",

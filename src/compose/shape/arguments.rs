@@ -1,11 +1,11 @@
-//! Arguments of calls that a provider reads again.
+//! Makes unreadable arguments of calls readable, for providers that parse them again.
 
 use crate::message::{AiMessage, Attributes, ToolCall, is_object};
 
-/// Returns the answer with arguments that are JSON objects, or `None` if they are.
+/// Returns the answer with arguments that are JSON objects, or `None` if they already are.
 ///
-/// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
-/// model sees what it wrote: `{"arguments": ".."}`.
+/// A model that is cut off within a call leaves half of a JSON object. It is kept as a text, so
+/// that the model sees what it wrote: `{"arguments": ".."}`.
 pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
     ai.with_calls(|call| {
         let arguments = (!is_readable(call)).then(|| stopgap(&call.arguments))?;
@@ -17,8 +17,9 @@ fn is_readable(call: &ToolCall) -> bool {
     call.arguments.is_empty() || is_free_text(&call.extra) || is_object(&call.arguments)
 }
 
-/// Returns whether it is written as a call of a tool that takes text and no JSON. Servers that read
-/// arguments again know such calls in OpenAI's format alone; one of Responses is a function there.
+/// Returns whether it is a call of a tool that takes free text instead of JSON. Servers that parse
+/// arguments again know such calls only in OpenAI's format; a call of the Responses API becomes a
+/// function call there.
 fn is_free_text(extra: &Attributes) -> bool {
     let kind = || extra.get("openai")?.get("type")?.as_str();
     kind() == Some("custom")

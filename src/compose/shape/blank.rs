@@ -7,15 +7,15 @@ use crate::message::{
 use crate::prompt::{Adaptation, Item, Origin};
 use crate::provider::{Blank, Row, without_foreign_parts};
 
-/// A message as it is sent where blank text is refused.
+/// The result of the check for blank text.
 pub(super) enum Checked {
-    /// As it was.
+    /// Unchanged.
     Fine,
-    /// With a placeholder for its text: the message is blank and can't be left out.
+    /// With a placeholder as its text: the message is blank and can't be left out.
     Placeholder(Message),
-    /// Without its blank parts, or without the reasoning at its end; it has others.
+    /// Without its blank parts, or without the reasoning at its end; other parts are left.
     Without(Message, Adaptation),
-    /// Left out, for it says nothing.
+    /// Left out, since it says nothing.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
     }
 }
 
-/// Returns whether an answer is left out, for it says nothing.
+/// Returns whether an answer says nothing, and is left out.
 pub(in crate::compose) fn says_nothing(message: &Message, rules: &Row) -> bool {
     let owned = message.as_ai().and_then(|ai| without_foreign_parts(ai, rules));
     match owned {
@@ -48,12 +48,12 @@ pub(in crate::compose) fn says_nothing(message: &Message, rules: &Row) -> bool {
     }
 }
 
-/// Returns whether nothing at all is said and called.
+/// Returns whether an answer has neither content nor calls.
 pub(super) fn is_empty(ai: &AiMessage) -> bool {
     ai.as_text() == Some("")
 }
 
-/// Returns whether this stands for a message of the user that was blank.
+/// Returns whether this is the placeholder for a blank message of the user.
 pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
     let message = item.message();
     matches!(item.origin(), Origin::Adapted(_))
@@ -61,12 +61,12 @@ pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
         && message.texts().eq([EMPTY_MESSAGE])
 }
 
-/// Returns the answer without white space at its end; `None` if there is none, or where it
+/// Returns the answer without white space at its end; `None` if there is none, or if the answer has
 /// calls.
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
     let body = match &ai.body {
-        // What is nothing but white space is blank from here on.
+        // A text of white space alone counts as blank from here on.
         Body::Text(text) if text.ends_with(char::is_whitespace) => {
             Body::Text(text.trim_end().to_owned())
         }
@@ -144,7 +144,7 @@ fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
 
 fn is_blank(part: &Part, blank: Blank) -> bool {
     match part {
-        // The other fields of an empty text may hold a signature, which the provider wants back.
+        // An empty text may have a signature in its other fields, which the provider wants back.
         Part::Text(TextPart { text, extra }) => {
             blank.is(text) && (extra.is_empty() || blank == Blank::White)
         }

@@ -1,4 +1,4 @@
-//! The two ends of a prompt.
+//! The first and the last message of a prompt.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
 use crate::provider::{Ends, Row};
 use crate::record::Records;
 
-/// The user message before a conversation that its user did not begin.
+/// The user message before a conversation that does not begin with one.
 pub(in crate::compose) const OPENING: &str = "(start of the conversation)";
-/// The user message behind an answer that the provider would not continue.
+/// The user message behind an answer that the provider would refuse as the last message.
 const CLOSING: &str = "(continue)";
 
-/// Returns the place of the answer at the end, where the provider refuses white space there and it
-/// has some: at the end of all that is sent, or of what lasts beyond this prompt.
+/// Returns the place of the last answer if it ends in white space and the provider refuses that:
+/// the last of all that is sent, or of the part that is sent again in later prompts (`lasting`).
 pub(super) fn trimmed(
     rules: &Row,
     pieces: &Pieces,
@@ -37,7 +37,7 @@ pub(super) fn trimmed(
 }
 
 impl<'a> Shaping<'a> {
-    /// Puts the user message in front that nobody said, or the system message as one.
+    /// Puts a placeholder user message in front, or the system message as one.
     pub(super) fn put_opening(&mut self) {
         let message = match self.head.take() {
             Some(system) => self.as_user(&system),
@@ -46,8 +46,8 @@ impl<'a> Shaping<'a> {
         self.draft.pieces.push(Arc::new(message), Origin::Added);
     }
 
-    /// Returns the first user message behind the text of the system message, where the provider has
-    /// no place for that.
+    /// Returns the first user message behind the text of the system message, if the provider has no
+    /// place for system messages.
     pub(super) fn with_head(&mut self, item: Item<'a>) -> Item<'a> {
         let Some(system) = self.head.take() else { return item };
         let head = Arc::new(self.as_user(&system));
@@ -74,7 +74,7 @@ impl<'a> Shaping<'a> {
         Ok(self.shortened(&item, copy))
     }
 
-    /// Puts a user message behind an answer that the provider would not continue, but refuse.
+    /// Adds a user message behind an answer that the provider would refuse as the last message.
     pub(super) fn put_closing(&mut self) -> Result<()> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer
@@ -93,8 +93,8 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Returns whether an answer says, in a field that the provider knows, that the model is to go
-    /// on where it stops.
+    /// Returns whether a field of the answer, known to the provider, says that the model is to
+    /// continue it.
     fn goes_on(&self, message: &Message) -> bool {
         let Some(ai) = message.as_ai() else { return false };
         let prefix = || ai.attributes().get("wire:openai")?.get("prefix")?.as_bool();

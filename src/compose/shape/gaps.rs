@@ -1,4 +1,4 @@
-//! The places of cuts, which move where a message is changed or joined with others.
+//! The places of cuts, which move if a message is changed or joined with others.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,18 @@ use super::join::BETWEEN;
 use crate::message::Message;
 use crate::prompt::{Gap, Item, Truncated};
 
-/// The gaps of cut messages by position, as they are by now; empty until one may have moved.
+/// The current gaps of cut messages by position; empty until one may have moved.
 #[derive(Default)]
 pub(super) struct Gaps(BTreeMap<u64, Option<Gap>>);
 
 impl Gaps {
-    /// Follows a message that has become this copy.
+    /// Updates the gap of a message that was replaced by this copy.
     pub(super) fn change(&mut self, cuts: &[Truncated], item: &Item<'_>, copy: &Message) {
         self.update(cuts, item, |gap| kept(gap, item.message(), copy));
     }
 
-    /// Follows a message that got a text more, in front of which so many stand; not an answer.
+    /// Updates the gap of a message that got another text behind its first `before` ones. Not for
+    /// answers.
     pub(super) fn shift(&mut self, cuts: &[Truncated], item: &Item<'_>, before: usize) {
         if item.message().as_ai().is_some() {
             return;
@@ -26,7 +27,7 @@ impl Gaps {
         });
     }
 
-    /// Follows messages that have become one.
+    /// Updates the gaps of messages that were joined into one.
     pub(super) fn join(&mut self, cuts: &[Truncated], items: &[Item<'_>], joined: &Message) {
         if cuts.is_empty() {
             return;
@@ -41,7 +42,7 @@ impl Gaps {
         }
     }
 
-    /// Tells the report where the gaps are.
+    /// Writes the gaps into the report.
     pub(super) fn tell(self, cuts: &mut [Truncated]) {
         for cut in cuts {
             cut.gap = self.0.get(&cut.position).map_or(cut.gap, |gap| *gap);
@@ -64,12 +65,12 @@ impl Gaps {
     }
 }
 
-/// Returns the gap of a message in the copy that it became: some texts left out, the last one
-/// without its end, or a placeholder for all of them.
+/// Returns the gap in the copy of a message, which may lack some texts, end earlier, or have one
+/// placeholder for all texts.
 fn kept(gap: Gap, message: &Message, copy: &Message) -> Option<Gap> {
     let mut copies = copy.texts().enumerate().peekable();
     for (i, text) in message.texts().enumerate() {
-        // Texts that are equal stay or go alike.
+        // Equal texts are all kept or all left out.
         let copy = copies.next_if(|(_, copy)| text.starts_with(copy));
         if i == gap.text {
             let (text, copy) = copy?;
@@ -80,15 +81,15 @@ fn kept(gap: Gap, message: &Message, copy: &Message) -> Option<Gap> {
     None
 }
 
-/// A walk over the texts of a joined message, by the texts of which it was made.
+/// Maps the texts of the original messages to their places in the joined message.
 struct Walk<'a> {
     texts: Vec<&'a str>,
-    /// The text in which the walk stands, and the bytes of it that were passed.
+    /// The current text, and the bytes of it that were passed.
     passed: Option<(usize, usize)>,
 }
 
 impl Walk<'_> {
-    /// Returns the place of the next text; `None` if it is not there, for it is empty.
+    /// Returns the place of the next text; `None` if it is empty and so is not there.
     fn pass(&mut self, text: &str) -> Option<(usize, usize)> {
         let (index, at) = match self.passed {
             None => (0, 0),

@@ -1,8 +1,10 @@
-//! Calls of tools that the provider runs itself, and their results, one without the other.
+//! Calls of tools that the provider runs itself, and results of such calls, if one is sent without
+//! the other.
 //!
-//! A provider that rests leaves such a call open, and goes on with it where the answer is sent back
-//! at the end. Where something else follows, it refuses the call, in every prompt to come. And it
-//! refuses what belongs to a call that is not sent: a window may open between the two.
+//! When a provider pauses, it leaves such a call open, and continues with it if the answer is sent
+//! back as the last message. If anything else follows, it refuses the call in every later prompt.
+//! It also refuses results whose call is not sent, which happens if the window opens between the
+//! two.
 
 use super::{Shaping, blank, is_temporary};
 use crate::error::Result;
@@ -13,28 +15,28 @@ use crate::provider::{
 };
 use crate::record::Records;
 
-/// A hosted call: the place of the answer that it stands in, and its id.
+/// A hosted call: the place of its answer, and its id.
 type Call<'a> = (usize, &'a str);
 
-/// The hosted calls of a draft that have no result, and the results that have no call.
+/// Hosted calls without results, and results without calls, in one draft.
 #[derive(Default)]
 pub(super) struct Hosted<'a> {
-    /// Those that something else follows.
+    /// Open calls that something else follows.
     gone: Vec<Call<'a>>,
     /// The number of `gone` that have a user message behind them: no later result can answer those.
     closed: usize,
-    /// Those that the provider may still go on with.
+    /// Open calls that the provider may still continue.
     waiting: Vec<Call<'a>>,
-    /// The ids of all that are sent.
+    /// The ids of all calls that are sent.
     called: Vec<&'a str>,
-    /// The ids of those that are not, and something of theirs is: a result, or a call of theirs.
+    /// The ids of calls that are not sent, although a result or a nested call of theirs is.
     missing: Vec<&'a str>,
     /// True while the last message is an answer.
     ends_in_answer: bool,
 }
 
 impl<'a> Hosted<'a> {
-    /// Looks through all that is sent, or through what lasts beyond this prompt.
+    /// Checks everything that is sent, or only what later prompts send again (`lasting`).
     pub(super) fn of(rules: &Row, pieces: &'a Pieces, records: &'a Records, lasting: bool) -> Self {
         let mut hosted = Self::default();
         if rules.format != Format::Anthropic {
@@ -53,13 +55,13 @@ impl<'a> Hosted<'a> {
             Message::System(_) | Message::Custom(_) => return,
             Message::Ai(ai) => return self.answer(i, ai, rules),
             Message::User(_) => self.close(),
-            // What a program of the model's waits for: the call that runs it goes on.
+            // The model's program waits for this result, and the call that runs it goes on.
             Message::Tool(_) => {}
         }
         self.ends_in_answer = false;
     }
 
-    /// Gives up the calls that have no result yet.
+    /// Gives up the open calls.
     fn close(&mut self) {
         self.gone.append(&mut self.waiting);
         for (_, id) in self.gone.iter().skip(self.closed) {
@@ -76,7 +78,7 @@ impl<'a> Hosted<'a> {
             open.retain(|call| call.1 != id);
             self.gone.append(&mut open);
         }
-        // Another answer, and none that goes on where the one before it stopped.
+        // Another answer, which does not continue the one before it.
         if self.ends_in_answer && self.waiting.len() == waiting {
             self.gone.append(&mut self.waiting);
         }
@@ -96,23 +98,23 @@ impl<'a> Hosted<'a> {
         self.ends_in_answer = true;
     }
 
-    /// Takes note of what belongs to a call.
+    /// Notes an id if its call is not sent.
     fn need(&mut self, id: &'a str) {
         if !self.called.contains(&id) && !self.missing.contains(&id) {
             self.missing.push(id);
         }
     }
 
-    /// Returns the place of the first answer that the provider goes on with, where the last one
-    /// waits for that.
+    /// Returns the place of the first answer that the provider continues, if the last answer is
+    /// open.
     pub(super) fn waiting(&self) -> Option<usize> {
         self.waiting.first().filter(|_| self.ends_in_answer).map(|call| call.0)
     }
 }
 
 impl<'a> Shaping<'a> {
-    /// Returns the answer without the calls that are gone and what belongs to those that are not
-    /// sent, or `None` if nothing is left of it.
+    /// Returns the answer without the calls that are gone and without results of calls that are not
+    /// sent; `None` if nothing is left.
     pub(super) fn without_gone(
         &mut self,
         item: Item<'a>,

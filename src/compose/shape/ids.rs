@@ -6,18 +6,17 @@ use std::ops::Range;
 use crate::message::{Message, OpenCalls, ToolCall, nine};
 use crate::provider::Ids;
 
-/// The ids that were given so far.
 pub(super) struct CallIds {
     rule: Ids,
-    /// As a wire format may write them: other characters than letters, digits, `_` and `-` as `_`.
+    /// In the form of the wire format, where `_` replaces all characters but letters, digits, `_`
+    /// and `-`.
     taken: HashSet<String>,
-    /// The number of the next copy of an id, as it is written, that is not known to be taken.
+    /// By written id: the next number for a copy that may be free.
     copies: HashMap<String, u64>,
-    /// The calls before that no result has answered, with their new ids and their numbers.
+    /// The earlier calls without a result, with their new ids and their numbers.
     open: OpenCalls<String, (String, Option<usize>)>,
-    /// True if the message before was an answer with calls, to which another one may be joined.
+    /// True if the last message was an answer with calls, to which the next one may be joined.
     calls: bool,
-    /// True if it is joined.
     joins_calls: bool,
 }
 
@@ -27,14 +26,13 @@ impl CallIds {
         Self { rule, taken, copies, open, calls: false, joins_calls }
     }
 
-    /// Returns whether all ids will do.
     pub(super) fn takes_any(&self) -> bool {
         self.rule == Ids::Any
     }
 
-    /// Returns the message with other ids, or `None` if its own will do. What is known of it are
-    /// the numbers of its calls, or that of the call that it answers: the order in which results
-    /// are sent does not tell which call of an id each of them answers.
+    /// Returns the message with other ids, or `None` if its own are allowed. `known` is the numbers
+    /// of its calls, or of the call that it answers: if an id repeats, the order of the results
+    /// does not say which call each of them answers.
     pub(super) fn renamed(
         &mut self,
         message: &Message,
@@ -69,7 +67,7 @@ impl CallIds {
         ai.with_calls(other).map(Message::Ai)
     }
 
-    /// Returns an id that is not taken: the old one where that is possible.
+    /// Returns an id that is not taken: the old one if possible.
     fn name(&mut self, old: &str) -> String {
         let key = written(old);
         let mut tries = self.copies.get(&key).copied().unwrap_or(0);
@@ -105,7 +103,7 @@ fn is_nine(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Returns an id of at most so many characters that stands for a longer one.
+/// Returns a short id that stands for a longer one.
 fn short(id: &str, most: usize, tries: u64) -> String {
     let head: String = id.chars().take(most.saturating_sub(10)).collect();
     format!("{head}_{}", nine(id, tries))

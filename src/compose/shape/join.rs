@@ -1,17 +1,17 @@
-//! Neighbours of one side as one message.
+//! Joins neighbouring messages of one side into one.
 
 use super::blank;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 use crate::prompt::Item;
 use crate::provider::{Row, given_by, is_private, origin, outgoing};
 
-/// The text between texts that meet.
+/// The separator between joined texts.
 pub(super) const BETWEEN: &str = "\n\n";
 
 /// Returns all of them as one message; `None` if there is nothing to join.
 ///
-/// They are all of the user or all of the model. Texts that meet become paragraphs of one text. Of
-/// answers that several providers gave, what this one takes back is left.
+/// The items are all the user's or all the model's. Texts become paragraphs of one text. If several
+/// providers gave the answers, only the private fields that this one takes back are kept.
 pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
@@ -29,7 +29,7 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
                 Some(text) => Content::Text(text),
                 None => Content::Parts(parts.into_boxed_slice()),
             };
-            // A name, and what else stands beside the content, is kept where it is that of all.
+            // The name and other fields are kept if all messages have the same.
             let details =
                 users().all(|user| user.details == first.details).then(|| first.details.clone());
             Some(Message::User(UserMessage { content, details: details.flatten() }))
@@ -65,7 +65,6 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
     }
 }
 
-/// Appends the parts of one more message.
 fn append<P>(
     parts: &mut Vec<P>,
     more: impl IntoIterator<Item = P>,

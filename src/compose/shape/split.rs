@@ -1,4 +1,4 @@
-//! One call an answer, for chat templates that know no parallel calls.
+//! Gives each call an answer of its own, for chat templates without parallel calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use crate::message::{AiMessage, AiPart, Message};
 use crate::prompt::{Origin, Pieces};
 use crate::record::Records;
 
-/// Returns the pieces with each call in an answer of its own, directly before its result, and how
-/// many of the first are cacheable where `cacheable` of `pieces` are. What is said beside the calls
-/// goes with the first.
+/// Returns the pieces with each call in an answer of its own, directly before its result. Also
+/// returns how many of the new pieces are cacheable if `cacheable` of `pieces` are. The text of an
+/// answer goes with its first call.
 pub(super) fn one_by_one(
     pieces: &Pieces,
     records: &Records,
@@ -46,7 +46,7 @@ pub(super) fn one_by_one(
     (out, settled.unwrap_or(len))
 }
 
-/// The answers of one call each whose results have not come yet.
+/// Answers with one call each whose results are not sent yet.
 #[derive(Default)]
 struct Unsent {
     answers: VecDeque<(String, AiMessage)>,
@@ -70,14 +70,14 @@ impl Unsent {
     }
 }
 
-/// Returns an answer for each call, by its id.
+/// Returns one answer per call, by the call's id.
 fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
     let mut said: Vec<AiPart> = Vec::new();
     let mut answers: VecDeque<(String, AiMessage)> = VecDeque::new();
     for part in ai.parts() {
         let AiPart::ToolCall(call) = part else {
             match answers.front_mut() {
-                // Said between the calls: the first takes it along, in front of its call.
+                // Parts between the calls go into the first answer, before its call.
                 Some((_, first)) => {
                     let mut parts = std::mem::replace(first, AiMessage::new("")).into_parts();
                     parts.insert(parts.len().saturating_sub(1), part.clone());

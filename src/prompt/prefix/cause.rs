@@ -1,4 +1,4 @@
-//! The cause of a break: the first difference between the two lists of what was sent.
+//! Finds the cause of a break: the first difference between two lists of sent messages.
 
 use std::iter;
 
@@ -6,24 +6,23 @@ use super::Break;
 use crate::message::Message;
 use crate::prompt::{Moved, Origin, Prompt, Reason};
 
-/// Two prompts that differ from their `at`th message on.
+/// Two prompts that differ from message `at` on.
 pub(super) struct Difference<'a> {
     now: Side<'a>,
     then: Side<'a>,
     at: usize,
 }
 
-/// One of the two prompts, with what it sends where they differ.
+/// One of the two prompts, with what it sends at the first difference.
 struct Side<'a> {
     prompt: &'a Prompt,
-    /// The origin of that message; of the one behind it where the provider demands one before it.
+    /// The origin of that message, or of the next one if the composer added it.
     origin: Option<Origin>,
-    /// The positions of the records in it: several where it was joined. Of a summary or a notice,
-    /// that of the first behind it.
+    /// The positions of its records: several if it was joined. For a summary or a notice, that of
+    /// the first record behind it.
     records: Vec<u64>,
-    /// The first of them that the other prompt does not send in this place, or otherwise.
+    /// The first of these that the other prompt does not send in this place and form.
     record: Option<u64>,
-    /// The position of the record that is sent behind it.
     behind: Option<u64>,
 }
 
@@ -40,7 +39,6 @@ impl<'a> Difference<'a> {
         Self { now, then, at }
     }
 
-    /// Returns the cause.
     pub(super) fn cause(&self) -> Break {
         self.late_result()
             .or_else(|| self.put_before())
@@ -54,8 +52,8 @@ impl<'a> Difference<'a> {
             .unwrap_or(Break::Other)
     }
 
-    /// Returns the newest result that has moved to another place, where the first difference is
-    /// such a result, the call that one takes along, or the question that comes with the call.
+    /// Returns the newest result that has moved, if the first difference is such a result, the call
+    /// that it brought along, or the question that came with the call.
     fn late_result(&self) -> Option<Break> {
         let (now, then) = (self.now.prompt.report(), self.then.prompt.report());
         let has_moved = |moved: &&Moved| !then.moved.contains(moved);
@@ -66,7 +64,7 @@ impl<'a> Difference<'a> {
             let (position, call) = (Some(moved.position), Some(moved.call));
             self.now.record.is_some() && (self.now.record == position || self.now.record == call)
                 || self.then.record.is_some() && self.then.record == position
-                // Of calls that are sent one by one the answered ones come first.
+                // If calls are sent one by one, answered ones come first.
                 || self.now.record.is_none() && self.now.records.contains(&moved.call)
                 || asked.is_some_and(|asked| asked < moved.call && comes(moved.call))
         };
@@ -77,29 +75,29 @@ impl<'a> Difference<'a> {
         Some(Break::LateResult(newest.unwrap_or(here.position)))
     }
 
-    /// Returns whether this record is sent now, at the break or behind it, or joined to another.
+    /// Returns whether this record is sent now at or behind the break, or joined to another.
     fn sends_here(&self, position: u64) -> bool {
         let mut behind = self.now.prompt.with_origins().skip(self.at);
         behind.any(|(origin, _)| origin.position() == Some(position))
             || self.now.prompt.joined_positions().any(|it| it == position)
     }
 
-    /// Returns the record that one of the two sends here, and the other does not, or in another
-    /// form; if the other joins two messages, the record that stands between them.
+    /// Returns the record that only one of the two sends here, or in another form; if the other
+    /// joins two messages, the record between them.
     fn here(&self, one: &Side<'_>, other: &Side<'_>) -> Option<u64> {
         let is_between = self.is_joined() && other.record.is_some();
         one.record.or_else(|| one.behind.filter(|_| is_between))
     }
 
-    /// Returns a pin that came or went: of two the older, since pins are sent in their order.
+    /// Returns a pin that came or went; of two, the older, since pins are sent in their order.
     fn pin(&self) -> Option<Break> {
         let (a, b) = (self.here(&self.then, &self.now), self.here(&self.now, &self.then));
         let mut here = [a.min(b), a.max(b)].into_iter().flatten();
         here.find(|position| self.now.pins(*position) != self.then.pins(*position)).map(Break::Pin)
     }
 
-    /// Returns the summary, notice or system message that is another one. Some providers have them
-    /// as one message with the question behind them.
+    /// Returns a changed summary, notice or system message. Some providers get these joined with
+    /// the question behind them.
     fn put_before(&self) -> Option<Break> {
         let is = |origin| self.now.origin == Some(origin) || self.then.origin == Some(origin);
         let [now, then] = [&self.now, &self.then].map(|it| it.prompt.report());
@@ -116,7 +114,6 @@ impl<'a> Difference<'a> {
         [&self.now, &self.then].iter().any(|it| matches!(it.origin, Some(Origin::Joined(_))))
     }
 
-    /// Returns whether one of the two has a notice here and the other something else.
     fn has_one_notice(&self) -> bool {
         let [now, then] = [&self.now, &self.then].map(|it| it.origin == Some(Origin::Notice));
         now != then
@@ -128,14 +125,14 @@ impl<'a> Difference<'a> {
         now.report().summary != then.report().summary || texts.is_some_and(|(a, b)| a != b)
     }
 
-    /// Returns the record that both send in this place, where it is cut or cleared otherwise.
+    /// Returns the record that both send here, if it is cut or cleared differently.
     fn changed(&self) -> Option<Break> {
         let both = self.now.record.filter(|position| self.then.record == Some(*position))?;
         changed(&self.now, &self.then, both)
     }
 
-    /// Returns a record that one of the two leaves out: one that stood here, or a late result that
-    /// took it along, or one between messages that are joined without it.
+    /// Returns a record that only one of the two leaves out: one from this place, a late result
+    /// that took it along, or one between messages that are joined without it.
     fn left_out(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
             let here = self.here(one, other)?;
@@ -146,14 +143,14 @@ impl<'a> Difference<'a> {
         of(&self.then, &self.now).or_else(|| of(&self.now, &self.then)).map(Break::LeftOut)
     }
 
-    /// Returns a provider where there was none, or the other way round.
+    /// Returns a provider that only one of the two has.
     fn provider(&self) -> Option<Break> {
         let is_for_one = |side: &Side<'_>| side.prompt.report().provider.is_some();
         (is_for_one(&self.now) != is_for_one(&self.then)).then_some(Break::Provider)
     }
 
-    /// Returns a question that was sent before the window, and is not sent any more; or one that is
-    /// sent there now, where the window has not moved.
+    /// Returns a question that was sent before the window and no longer is, or one that is now sent
+    /// there although the window has not moved.
     fn question(&self) -> Option<Break> {
         let of = |one: &Side<'_>, other: &Side<'_>| {
             let is_question = |position: &u64| one.prompt.report().question.contains(position);
@@ -162,7 +159,7 @@ impl<'a> Difference<'a> {
         };
         let has_moved = window_start(self.now.prompt) != window_start(self.then.prompt);
         let comes = || of(&self.now, &self.then).filter(|_| !has_moved);
-        // A notice stood before a blank question, and stands behind the pins without it.
+        // A notice was before a blank question, and is behind the pins without it.
         let blank = || {
             let mut questions = self.then.prompt.report().question.iter().copied();
             let gone =
@@ -172,7 +169,7 @@ impl<'a> Difference<'a> {
         of(&self.then, &self.now).or_else(comes).or_else(blank).map(Break::Question)
     }
 
-    /// Returns a window that has moved past what was sent here, or back to what is.
+    /// Returns a window that moved past what was sent here, or back to it.
     fn window(&self) -> Option<Break> {
         let [now, then] = [self.now.prompt, self.then.prompt];
         let has_left = |position: u64| position < now.report().held.end && !now.sends(position);
@@ -180,10 +177,10 @@ impl<'a> Difference<'a> {
         let (from, to) = (window_start(then), window_start(now));
         let is_here = self.then.record.is_some_and(has_left)
             || self.now.record.is_some_and(has_come)
-            // Messages that are alike may have taken the places of those before the window.
+            // Equal messages may have taken the places of those before the window.
             || from != to
                 && (self.is_joined()
-                    // A notice stands where the window begins.
+                    // A notice is where the window begins.
                     || self.has_one_notice()
                     || self.stands_before(to)
                     || (self.then.record.is_some() && self.now.record.is_some()));
@@ -192,13 +189,13 @@ impl<'a> Difference<'a> {
         (is_here && from != to).then_some(Break::Window { from, to })
     }
 
-    /// Returns whether this record is sent, in this prompt, at the break or before it.
+    /// Returns whether this prompt sends this record at or before the break.
     fn stands_before(&self, position: Option<u64>) -> bool {
         let mut before = self.now.prompt.with_origins().take(self.at + 1);
         before.any(|(origin, _)| origin.position().is_some() && origin.position() == position)
     }
 
-    /// Returns the system message, or a temporary one, that stands in one message with others.
+    /// Returns the system message, or a temporary one, that is joined with others.
     fn put_by_caller(&self) -> Option<Break> {
         let [now, then] = [&self.now, &self.then];
         let is = |origin| now.origin == Some(origin) || then.origin == Some(origin);
@@ -214,7 +211,7 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// Returns how a record is cut or cleared otherwise than before.
+/// Returns how the form of a record differs from before.
 fn changed(now: &Side<'_>, then: &Side<'_>, position: u64) -> Option<Break> {
     let cleared = |side: &Side<'_>| {
         let mut cleared = side.prompt.report().cleared.iter();
@@ -235,7 +232,7 @@ impl<'a> Side<'a> {
     fn new(prompt: &'a Prompt, at: usize) -> Self {
         let mut rest = prompt.with_origins().map(|(it, _)| it).skip(at);
         let origin = rest.find(|it| *it != Origin::Added);
-        // A summary or a notice may stand elsewhere because of what stands behind it.
+        // The place of a summary or a notice may depend on what follows it.
         let is_put =
             matches!(origin, Some(Origin::Summary | Origin::Notice | Origin::Joined(None)));
         let first = if is_put {
@@ -257,7 +254,7 @@ impl<'a> Side<'a> {
         self.prompt.report().pinned_before.contains(&position)
     }
 
-    /// Returns whether this record is left out alone, and not with all before it.
+    /// Returns whether this record is left out alone, not with everything before it.
     fn leaves_out(&self, position: u64) -> bool {
         let report = self.prompt.report();
         let mut left_out = report.left_out.iter().filter(|it| it.position == position);
@@ -271,7 +268,6 @@ fn summary_of(prompt: &Prompt) -> Option<&Message> {
     sent.find_map(|(origin, message)| (origin == Origin::Summary).then_some(message))
 }
 
-/// Returns the first position of the window that is sent.
 fn window_start(prompt: &Prompt) -> Option<u64> {
     let window = prompt.report().window;
     prompt.sent_positions().filter(|position| *position >= window).min()

@@ -1,5 +1,5 @@
-//! What Anthropic's strict mode refuses of schemas that it can hold a model to, by its guide to
-//! structured outputs ("Schema complexity limits"): what refers to itself, and what is too much.
+//! What Anthropic's strict mode refuses although it could enforce it, by its guide to structured
+//! outputs ("Schema complexity limits"): recursive schemas, and too much of something.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use super::Taken;
 use super::plain::{inner, plain};
 use crate::tool::Tool;
 
-/// Returns which limit of a request the strict ones among these tools exceed.
+/// Returns the limit of a request that the strict ones among these tools exceed.
 pub(crate) fn over_limits<'t>(tools: impl IntoIterator<Item = &'t Tool>) -> Option<String> {
     let mut counts = [0; 3];
     for tool in tools.into_iter().filter(|tool| tool.is_strict()) {
         counts[0] += 1;
-        // One that can't be made plain is an error elsewhere, and counts nothing.
+        // An invalid schema is reported elsewhere, and not counted.
         if let Ok(schema) = plain(tool.schema(), Taken::Closed) {
             count(&schema, &mut counts);
         }
@@ -40,7 +40,7 @@ fn count(schema: &Value, counts: &mut [usize; 3]) {
     inner(fields).for_each(|schema| count(schema, counts));
 }
 
-/// Returns whether a schema leads back to itself by its references.
+/// Returns whether a schema refers to itself.
 pub(super) fn is_recursive(root: &Value) -> bool {
     leads_back(root, root, &mut Vec::new(), &mut HashSet::new())
 }

@@ -1,4 +1,4 @@
-//! Schemas of which all must hold, as one.
+//! Merges schemas that must all hold into one.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::keywords::HINTS;
 use super::place::SchemaPath;
 use crate::message::Attributes;
 
-/// Puts what an `allOf` holds into the schema that it stands in: older generators write a reference
-/// with a description so, and types that are made of others.
+/// Merges the schemas of an `allOf` into the schema that contains it. Older generators write a
+/// reference with a description this way, and types that are composed of others.
 pub(super) fn merge_all_of(fields: &mut Attributes, at: &SchemaPath<'_>) -> Result<(), String> {
-    // A part may have one of its own.
+    // A part may have an `allOf` of its own.
     while let Some(all) = fields.remove("allOf") {
         let Value::Array(parts) = all else { return Err(refused(at, "allOf")) };
         for part in parts {
@@ -38,7 +38,7 @@ fn merge(into: &mut Attributes, part: Attributes, at: &SchemaPath<'_>) -> Result
     Ok(())
 }
 
-/// Returns a keyword of one schema whose meaning another one would change in the same place.
+/// Returns a keyword of one schema whose meaning the other would change.
 fn conflict(one: &Attributes, other: &Attributes) -> Option<&'static str> {
     let is_hint =
         |it: &String| HINTS.contains(&it.as_str()) || it == "description" || it == "title";

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-/// The way to a schema: the properties and keywords that lead there, the last one first.
+/// The path to a schema: the properties and keywords that lead to it, the last one first.
 #[derive(Clone, Copy)]
 pub(super) enum SchemaPath<'a> {
     Root,
@@ -10,7 +10,7 @@ pub(super) enum SchemaPath<'a> {
 }
 
 impl SchemaPath<'_> {
-    /// Returns the text of an error here, behind the place.
+    /// Returns the text of an error, with this place in front.
     pub(super) fn refused(&self, why: impl Display) -> String {
         match self {
             Self::Root => format!("tools: {why}"),

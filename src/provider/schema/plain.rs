@@ -1,5 +1,5 @@
-//! Schemas said in the way that all providers read: what drafts of JSON schema write in several
-//! ways, and what some leave out, is written in one.
+//! Rewrites a schema in the forms that all providers read: where drafts of JSON schema differ, or
+//! allow something to be left out.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use super::place::SchemaPath;
 use super::{Taken, has_type};
 use crate::message::Attributes;
 
-/// The keywords that hold schemas by name, a list of them, and one.
+/// The keywords that hold a map of schemas, a list of them, or one.
 const MAPS: [&str; 4] = ["$defs", "definitions", "patternProperties", "properties"];
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const ONES: [&str; 2] = ["additionalProperties", "items"];
 
-/// Returns a schema in plain words: `{}` for `true`, `items` for every array, one schema for all
+/// Returns a schema in plain forms: `{}` for `true`, `items` for every array, one schema for all
 /// places of a tuple. For Gemini, which has no `allOf`, and for Anthropic's strict mode, which
-/// closes each object in it, one schema for all that it holds too.
+/// closes each object in it, also merges each `allOf`.
 pub(super) fn plain(schema: &Value, taken: Taken) -> Result<Cow<'_, Value>, String> {
     if is_plain(schema, taken) {
         return Ok(Cow::Borrowed(schema));
@@ -37,8 +37,8 @@ fn is_plain(schema: &Value, taken: Taken) -> bool {
     own && inner(fields).all(|it| is_plain(it, taken))
 }
 
-/// Returns the schemas that stand in a schema, but for a bare `additionalProperties`, which all
-/// providers know.
+/// Returns the schemas within a schema, except a bare `additionalProperties`, which all providers
+/// know.
 pub(super) fn inner(fields: &Attributes) -> impl Iterator<Item = &Value> {
     fields.iter().flat_map(|(keyword, value)| {
         let (map, list, one) = match value {
@@ -89,8 +89,8 @@ fn make_plain(schema: &mut Value, taken: Taken, at: &SchemaPath<'_>) -> Result<(
     Ok(())
 }
 
-/// Gives an array one schema of its items: "array schema missing items", and "items must be a
-/// schema, not an array".
+/// Gives an array one schema for its items, because of "array schema missing items" and "items must
+/// be a schema, not an array".
 fn give_items(fields: &mut Attributes, taken: Taken, at: &SchemaPath<'_>) -> Result<(), String> {
     let tuples = [("items", "additionalItems"), ("prefixItems", "items")];
     let tuple = tuples.iter().find(|(kinds, _)| fields.get(*kinds).is_some_and(Value::is_array));
@@ -113,8 +113,8 @@ fn give_items(fields: &mut Attributes, taken: Taken, at: &SchemaPath<'_>) -> Res
     Ok(())
 }
 
-/// Writes a tuple as a list of any of its kinds, with as many of them; which kind stands where is
-/// told in words. A strict mode would not hold the model to that.
+/// Writes a tuple as a list whose items may be any of its kinds, with as many items; the
+/// description says which kind is at which place. A strict mode would not enforce that.
 fn write_tuple(
     fields: &mut Attributes,
     places: Vec<Value>,
@@ -131,7 +131,7 @@ fn write_tuple(
     let is_open = matches!(&behind, Some(Value::Bool(true)));
     match behind {
         Some(Value::Bool(false)) => bound(fields, places.len()),
-        // JSON Schema allows further items here; whoever writes a tuple means none.
+        // JSON Schema allows further items here, but a tuple is meant to have none.
         None if !places.is_empty() => bound(fields, places.len()),
         Some(schema @ Value::Object(_)) if !kinds.contains(&schema) => kinds.push(schema),
         _ => {}
@@ -165,5 +165,5 @@ fn tell(fields: &mut Attributes, words: &str) {
     fields.insert("description".to_owned(), text.into());
 }
 
-/// Keywords for which some servers of tools write `null` where they mean none.
+/// Keywords for which some tool servers write `null` instead of leaving them out.
 const NULLS: [&str; 2] = ["properties", "required"];

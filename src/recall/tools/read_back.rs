@@ -14,13 +14,12 @@ use crate::tool::Tool;
 
 /// A tool, `read_back`, that reads one message of the conversation in pieces, by its position.
 ///
-/// See [`tools`](super) for how it is used.
+/// See [`tools`](super) for how to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadBack {
     piece: usize,
 }
 
-/// The piece that a model asks for.
 #[derive(Clone, Copy)]
 struct Asked {
     message: u64,
@@ -28,12 +27,12 @@ struct Asked {
 }
 
 impl ReadBack {
-    /// Returns the tool, which reads up to 4,000 characters at once.
+    /// Returns the tool, with pieces of up to 4,000 characters.
     pub const fn new() -> Self {
         Self { piece: 4_000 }
     }
 
-    /// Reads at most so many characters at once, and at least one.
+    /// Sets the most characters of a piece; at least one.
     #[must_use]
     pub const fn piece(self, characters: usize) -> Self {
         Self { piece: if characters == 0 { 1 } else { characters } }
@@ -55,7 +54,7 @@ impl ReadBack {
         }))
     }
 
-    /// Runs a call, with records that are not stored yet.
+    /// Runs a call, also over records that are not stored yet.
     pub(crate) fn run_beside(
         &self,
         memory: &(impl ChatMemory + ?Sized),
@@ -83,7 +82,7 @@ impl ReadBack {
         }
     }
 
-    /// Returns what is asked of the memory; else the text that answers it without.
+    /// Returns what to read from the memory; else (as `Err`) the answer that needs no read.
     fn asked(&self, staged: &Records, arguments: &str) -> Result<Asked, String> {
         let arguments = read_arguments(arguments);
         let Some(message) = number(&arguments["message"]) else {
@@ -120,7 +119,6 @@ impl ReadBack {
         }
     }
 
-    /// Returns a piece of a message, under a line that says what it is.
     fn shown(&self, Asked { message: position, from }: Asked, message: &Message) -> String {
         let (Some(who), text) = (who(message), body(message)) else {
             return format!("There is nothing to read in message {position}.");
@@ -148,7 +146,7 @@ fn read(asked: Asked) -> Read {
     Read::newest(0).positions([asked.message]).references()
 }
 
-/// Returns who said it; `None` if a model is not shown it.
+/// Returns the speaker; `None` if models are not shown the message.
 fn who(message: &Message) -> Option<String> {
     match message {
         Message::User(_) => Some("user".to_owned()),
@@ -158,7 +156,7 @@ fn who(message: &Message) -> Option<String> {
     }
 }
 
-/// Returns what there is to read: texts and calls, and in words what else is there.
+/// Returns what there is to read: texts, calls, and a description of everything else.
 fn body(message: &Message) -> String {
     let mut lines: Vec<String> = message.texts().map(str::to_owned).collect();
     let calls = message.tool_calls();
@@ -168,11 +166,11 @@ fn body(message: &Message) -> String {
     lines.join("\n")
 }
 
-/// Returns the first characters of a text, so that none is cut in two as a reader sees them.
+/// Returns the first characters of a text, without cutting a grapheme in two.
 fn piece(text: &str, most: usize) -> &str {
     let Some((end, _)) = text.char_indices().nth(most) else { return text };
     let boundaries = text.grapheme_indices(true).map(|(at, _)| at).skip(1);
     let whole = boundaries.take_while(|at| *at <= end).last();
-    // One that is longer than a piece is cut all the same.
+    // A grapheme that is longer than a piece is cut all the same.
     text.get(..whole.unwrap_or(end)).unwrap_or(text)
 }

@@ -11,31 +11,31 @@ use crate::recall::{Asked, Found, Recall, Search};
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 
-/// A tool, `search_history`, that finds messages of the conversation by words, wherever they are,
-/// and quotes them with their positions.
+/// A tool, `search_history`, that finds messages anywhere in the conversation by words, and quotes
+/// them with their positions.
 ///
-/// It searches as [recall](crate::recall) does, and by [`new`](Self::new) tool results too: what it
-/// finds is a tool's result and speaks with nobody's voice. See [`tools`](super) for how it is
-/// used.
+/// It searches like [recall](crate::recall). With [`new`](Self::new) it searches tool results too,
+/// since its own output is a tool result and does not speak with the user's voice. See
+/// [`tools`](super) for how to use it.
 #[derive(Clone, Debug)]
 pub struct SearchHistory {
     recall: Recall,
 }
 
 impl SearchHistory {
-    /// Returns the tool, which quotes up to 1,000 tokens of what is stored, and as many of what its
-    /// turn has not stored yet, of up to 300 characters a message, and whatever has one of the
-    /// words, if nothing fits better.
+    /// Returns the tool with its defaults: up to 1,000 tokens of stored messages and as many of
+    /// messages of the turn that are not stored yet, up to 300 characters of each message, and any
+    /// message that has one of the words, if nothing fits better.
     pub fn new() -> Self {
         let recall = Recall::words().tool_results().least_score(0.0);
         Self::with(recall.tokens(1_000).passage(300))
     }
 
-    /// Returns the tool, which searches by these settings as they are, and shares their indexes.
-    /// For tool results, and for whatever has one of the words, set
+    /// Returns the tool with exactly these settings, sharing their indexes. To search tool results,
+    /// and to find any message that has one of the words, set
     /// [`tool_results`](Recall::tool_results) and [`least_score(0.0)`](Recall::least_score).
     ///
-    /// A [query](Recall::query) that they set is left aside: the model says what it looks for.
+    /// Their [query](Recall::query) is ignored: the model gives the words.
     pub fn with(mut recall: Recall) -> Self {
         recall.query = None;
         Self { recall }
@@ -53,7 +53,7 @@ impl SearchHistory {
         }))
     }
 
-    /// Runs a call, with records that are not stored yet.
+    /// Runs a call, also over records that are not stored yet.
     pub(crate) fn run_beside(
         &self,
         memory: &(impl ChatMemory + ?Sized),
@@ -81,13 +81,13 @@ impl SearchHistory {
         Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
     }
 
-    /// Searches what is not stored yet by the same rules, as a conversation of its own.
+    /// Searches what is not stored yet by the same rules, as a separate conversation.
     fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
         let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
-        // All of it, whatever the search asks for.
+        // Read all of it, not only what the search asks for.
         let all = Snapshot::new(first.position()..last.position() + 1, staged.clone());
         let all = all.with_picked(staged.clone(), Vec::new());
-        // The call that asks for this search has its words as arguments, and would find itself.
+        // The arguments of the call that runs this search contain its words; it would find itself.
         let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
         let asked = asked(id, query, &all, asks.map(|record| record.position()));
         let mut recall = self.recall.clone();
@@ -97,7 +97,7 @@ impl SearchHistory {
     }
 
     fn search(&self, id: &MemoryId, query: &str, seen: &Snapshot, staged: &Records) -> Search<'_> {
-        // Others may have appended at the positions of what is staged: one position would be two
+        // Other writers may have appended at the staged positions; one position must not mean two
         // messages.
         let others = staged.first().map_or(seen.end, |record| record.position())..seen.end;
         Search::new(&self.recall, asked(id, query, seen, others))
@@ -106,13 +106,11 @@ impl SearchHistory {
 
 const NO_WORDS: &str = "arguments: `query` is a text with the words to search.";
 
-/// Returns what is searched.
 fn query(arguments: &str) -> Option<String> {
     let arguments = read_arguments(arguments);
     arguments["query"].as_str().filter(|query| !query.trim().is_empty()).map(str::to_owned)
 }
 
-/// Asks for these words in the conversation of this snapshot, but not at some positions.
 fn asked(
     id: &MemoryId,
     query: &str,
@@ -123,7 +121,7 @@ fn asked(
         id: id.clone(),
         held: snapshot.start..snapshot.end,
         incarnation: snapshot.incarnation,
-        // It tells whether an index is of this conversation or of one before it.
+        // Shows whether an index is of this conversation or of an earlier one.
         newest: snapshot.records.clone(),
         question: query.to_owned(),
         goes_on: false,

@@ -1,4 +1,4 @@
-//! Appending: messages, slots and an id in one conditional batch; and the beginning of what was
+//! Appends messages, slots and an id in one conditional batch; also begins conversations that were
 //! kept elsewhere.
 
 use scylla::value::{CqlTimestamp, MaybeUnset};
@@ -17,15 +17,14 @@ use crate::store::common::{
 };
 use crate::store::payloads::Payloads;
 
-/// An append as it is written.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) payloads: &'a Payloads,
-    /// All that goes with the messages, and the conditions.
+    /// The rest of the append, with its conditions.
     pub(super) with: &'a Append,
 }
 
-/// A conversation before something is appended to it, all of one moment.
+/// A conversation before an append, all of one moment.
 struct Seen {
     head: Option<Head>,
     /// The ids and slots that were asked for.
@@ -33,7 +32,6 @@ struct Seen {
     consistency: Consistency,
 }
 
-/// An attempt to append.
 struct Attempt {
     version: Uuid,
     log: Uuid,
@@ -59,14 +57,12 @@ impl<'a> Batch<'a> {
         self.has_messages() || self.with.creates()
     }
 
-    /// Returns the places of the rows that tell whether it is known, and whether its slots are what
-    /// is expected.
+    /// Returns the places of its slots and, if it has an id, of all ids.
     fn places(&self) -> Vec<i64> {
         let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
         ids.chain(self.with.slots.iter().map(|change| slot_place(&change.name))).collect()
     }
 
-    /// Compares a conversation with what is expected of it.
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
@@ -91,7 +87,6 @@ impl Seen {
         self.rows.iter().find(|row| row.position == place)
     }
 
-    /// Returns the row of an append of this id.
     fn known(&self, id: &str) -> Option<&Look> {
         let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.position));
         ids.find(|row| row.name.as_deref() == Some(id))
@@ -99,7 +94,7 @@ impl Seen {
 }
 
 impl Conversation<'_> {
-    /// Appends; returns the outcome and, where something was appended, the head as it is then.
+    /// Appends; returns the outcome and, if something was appended, the new head.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
         let mut seen = self.see(&places, Consistency::Quorum).await?;
@@ -145,7 +140,7 @@ impl Conversation<'_> {
                 }
             };
             seen = match now {
-                // The answer of the swap has the head, and nothing else is asked for.
+                // The answer of the swap contains the head, and nothing else is needed.
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), consistency: Consistency::Serial }
                 }
@@ -154,7 +149,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Looks at the conversation, and removes one that has ended first.
+    /// Reads the conversation, after finishing the removal of one that has ended.
     async fn see(&self, places: &[i64], consistency: Consistency) -> Result<Seen> {
         let mut attempts = Attempts::of(self);
         loop {
@@ -192,14 +187,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns whether an attempt was made after all, though others have changed the conversation
+    /// Returns whether an attempt was made after all, although others have changed the conversation
     /// since.
     async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
         let Some(head) = seen.head.as_ref().filter(|head| head.log == tried.log) else {
             return Err(overtaken(self.operation));
         };
         if batch.id().is_some() && head.ids - tried.ids <= IDS {
-            return Ok(false); // else its id would be there
+            return Ok(false); // otherwise its id would be there
         }
         if !batch.payloads.messages.is_empty() {
             if head.end <= tried.first {
@@ -210,7 +205,7 @@ impl Conversation<'_> {
             let first = rows.first().ok_or_else(|| overtaken(self.operation))?;
             return Ok(first.attempt == Some(tried.version));
         }
-        // A system message alone leaves no trace that lasts, nor does a slot that was removed.
+        // A system message alone leaves no lasting trace, nor does a removed slot.
         let stamp = Some(stamp(tried.version));
         let there = seen.rows.iter().any(|row| row.stamp == stamp);
         if there { Ok(true) } else { Err(overtaken(self.operation)) }
@@ -218,7 +213,7 @@ impl Conversation<'_> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Returns the change that appends to what was seen, and the head that it leads to.
+    /// Returns the change that appends, and the head that it leads to.
     fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (HeadChange<'a>, Head) {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
@@ -240,7 +235,7 @@ impl<'a> Conversation<'a> {
             let place = slot_place(name);
             match content {
                 Some(content) => change.add(&cql.write, (key, place, name, stamp, content)),
-                // If there is no slot, a tombstone would be one too many.
+                // Without a slot, a tombstone would be useless.
                 None if seen.slot(place).is_none() => {}
                 None => change.add(&cql.erase, (key, place)),
             }
@@ -254,7 +249,6 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Returns the outcome of an append by this attempt.
 fn outcome(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
@@ -262,7 +256,7 @@ fn outcome(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     appended(first..past, version)
 }
 
-/// Returns the version of the slots that an attempt writes: random, as its own is.
+/// Returns the slot version of an attempt, which is random like the attempt's own.
 fn stamp(attempt: Uuid) -> i64 {
     attempt.as_u64_pair().1.cast_signed()
 }

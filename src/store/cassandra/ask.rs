@@ -1,4 +1,4 @@
-//! The requests to the servers: looks, messages, and walks over all conversations.
+//! The requests to the servers: single conversations, messages, and walks over all conversations.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
 
-/// The head, the system message and the newest of the messages beside it, all of one moment.
+/// The head, the system message and the newest messages in the head's partition, all of one moment.
 pub(super) struct Newest {
     pub(super) head: Head,
     pub(super) system: Option<Vec<u8>>,
@@ -38,17 +38,15 @@ pub(super) struct Client {
     pub(super) watch: Watch,
 }
 
-/// The consistency of a look at a conversation.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Consistency {
-    /// Every change that was acknowledged is seen.
+    /// Sees every acknowledged change.
     Quorum,
-    /// Besides, every change that was begun is either made or will never be: that costs a round
-    /// more among the replicas.
+    /// Also completes or excludes every change that was begun, at the cost of one more round among
+    /// the replicas.
     Serial,
 }
 
-/// The most bytes that a client sends at once.
 const MOST_BYTES_AT_ONCE: usize = 1 << 18;
 
 impl Client {
@@ -87,19 +85,16 @@ impl Client {
         self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
     }
 
-    /// Asks one node for an answer.
     pub(super) async fn ping(&self) -> Result<()> {
         let said = self.session.execute_unpaged(&self.cql.ping, ()).await;
         said.map(drop).map_err(|error| failed("ping", error))
     }
 
-    /// Returns the number of nodes that the driver has connections to.
     pub(super) fn connected(&self) -> usize {
         let cluster = self.session.get_cluster_state();
         cluster.get_nodes_info().iter().filter(|node| node.is_connected()).count()
     }
 
-    /// Returns the place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
         match self.cql.slots.calculate_token(&(key,)) {
             Ok(token) => Ok(token.map_or(i64::MIN, |token| token.value())),
@@ -151,7 +146,7 @@ impl Client {
     }
 }
 
-/// One conversation, and what is done with it.
+/// One conversation, for one operation.
 #[derive(Clone, Copy)]
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
@@ -160,12 +155,11 @@ pub(super) struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    /// Returns the head, where there is one.
     pub(super) async fn head(&self, consistency: Consistency) -> Result<Option<Head>> {
         Ok(self.look(&[], consistency).await?.0)
     }
 
-    /// Returns the head, and the rows in these places, all of one moment.
+    /// Returns the head and the rows in these places, all of one moment.
     pub(super) async fn look(
         &self,
         places: &[i64],
@@ -176,7 +170,7 @@ impl Conversation<'_> {
         Ok((take_head(self.operation, &mut rows)?, rows))
     }
 
-    /// Returns the head, and the newest `n` of the messages beside it.
+    /// Returns the head, and the newest `n` messages in its partition.
     pub(super) async fn newest(&self, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
         let rows: Vec<NewestRow> = self.all(&self.client.cql.newest, (self.key, limit)).await?;
@@ -189,7 +183,7 @@ impl Conversation<'_> {
         Ok(Some(Newest { head, system: first.system, rows }))
     }
 
-    /// Returns the version of the head, and the rows in these places, all of one moment.
+    /// Returns the version of the head and the rows in these places, all of one moment.
     pub(super) async fn pick(&self, places: &[i64]) -> Result<(Option<Uuid>, Vec<Pick>)> {
         let places = [&[HEAD], places].concat();
         let mut rows: Vec<Pick> = self.all(&self.client.cql.pick, (self.key, places)).await?;
@@ -200,12 +194,12 @@ impl Conversation<'_> {
         Ok((version, rows))
     }
 
-    /// Returns the names of the slots, with the versions as they are written.
+    /// Returns the names of the slots, with their stored versions.
     pub(super) async fn slots(&self) -> Result<Vec<(String, i64)>> {
         self.all(&self.client.cql.slots, (self.key,)).await
     }
 
-    /// Returns the messages beside the head at these positions, newest first.
+    /// Returns the messages in the head's partition at these positions, newest first.
     pub(super) async fn beside(&self, range: Range<i64>) -> Result<Vec<Row>> {
         self.all(&self.client.cql.beside, (self.key, range.start, range.end)).await
     }
@@ -220,8 +214,8 @@ impl Conversation<'_> {
         Ok(rows)
     }
 
-    /// Puts messages into a log. Nobody sees them before a head says so, and putting them twice
-    /// changes nothing.
+    /// Writes messages into a log. They are invisible until a head refers to them, and writing them
+    /// twice changes nothing.
     pub(super) async fn put(&self, log: Uuid, rows: &[(i64, CqlTimestamp, &[u8])]) -> Result<()> {
         for rows in rows.chunk_by(|a, b| a.0 / BUCKET == b.0 / BUCKET) {
             let mut rest = rows;
@@ -250,7 +244,6 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// Removes whole buckets of a log.
     pub(super) async fn drop_buckets(&self, log: Uuid, buckets: Range<i64>) -> Result<()> {
         for bucket in buckets {
             self.run(&self.client.cql.drop_bucket, (log, bucket)).await?;
@@ -281,8 +274,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Takes the head out of rows that were looked at: the newest come first, and nothing comes before
-/// it.
+/// Takes the head out of these rows: it is the first, if there is one.
 pub(super) fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
     match rows.first() {
         Some(first) if first.position == HEAD => rows.remove(0).head(operation).map(Some),
@@ -290,7 +282,6 @@ pub(super) fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result
     }
 }
 
-/// Returns the buckets in which these positions lie.
 pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     if range.is_empty() {
         return 0..0;

@@ -1,4 +1,4 @@
-//! The attempts of an operation that loses where another writer changes the head first.
+//! The attempts of an operation that loses if another writer changes the head first.
 
 use super::ask::Conversation;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,17 +11,17 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Allows attempts for twice as long as an answer is waited for.
+    /// Allows attempts for twice as long as the timeout of an answer.
     pub(super) fn of(conversation: &Conversation<'_>) -> Self {
         let retry = Retry::within(conversation.client.timeout.saturating_mul(2));
         Self { operation: conversation.operation, retry, begun: 0 }
     }
 
-    /// Begins the next attempt, after a pause if there was one before.
+    /// Begins the next attempt, after a pause unless it is the first.
     ///
     /// # Errors
     ///
-    /// Where the time is up. What lost against others is not done.
+    /// If the time is up. An operation that lost against others was not done.
     pub(super) async fn next(&mut self) -> Result<()> {
         self.begun += 1;
         if self.begun == 1 || self.retry.pause().await {

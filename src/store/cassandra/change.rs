@@ -16,29 +16,28 @@ use super::rows::Head;
 use crate::error::Result;
 use crate::store::retry::Retry;
 
-/// A change of a conversation: made whole if its head is still the one that was seen, or not.
+/// A change of a conversation: a compare-and-set on its head.
 pub(super) struct HeadChange<'a> {
-    /// The version of the head once the change is made; nil where the head is removed.
+    /// The new version of the head; nil if the head is removed.
     pub(super) version: Uuid,
     of: Conversation<'a>,
     batch: Batch,
     values: Vec<Values<'a>>,
 }
 
-/// The outcome of a change.
 pub(super) enum Swap {
     Done,
-    /// Another writer was faster, and this is the head now.
+    /// Another writer was faster; this is the head now.
     Lost(Option<Head>),
-    /// The same, and an answer got lost on the way: the change may have been made and overtaken.
+    /// The same, but an answer was lost: the change may have been made and then overtaken.
     Overtaken(Option<Head>),
 }
 
-/// The time of activity that a change leaves behind.
+/// The time of activity after a change.
 pub(super) enum Active {
-    /// The one that is there.
+    /// Unchanged.
     Kept,
-    /// The time by the clock of the node that makes the change.
+    /// The time by the clock of the coordinating node.
     Now,
     At(CqlTimestamp),
 }
@@ -57,8 +56,8 @@ impl<'a> HeadChange<'a> {
         Self { version, of: *of, batch, values: Vec::new() }
     }
 
-    /// Leads from the head `seen` to the head `next`, which gets a version of its own. What is left
-    /// out of the system message stays.
+    /// Replaces the head `seen` with the head `next`, which gets a new version. An unset system
+    /// message stays.
     pub(super) fn set(
         of: &Conversation<'a>,
         seen: Option<&Head>,
@@ -70,7 +69,7 @@ impl<'a> HeadChange<'a> {
         let mut change = Self::new(of, next.version);
         let (cql, key) = (&of.client.cql, of.key);
         let Head { version, log, start, end, sealed, .. } = *next;
-        // What keeps its value is left alone.
+        // Unchanged values are not written.
         let kept = |same: fn(&Head, &Head) -> bool| seen.is_some_and(|seen| same(seen, next));
         let swept = unset_if(kept(|seen, next| seen.swept == next.swept), next.swept);
         let ids = unset_if(kept(|seen, next| seen.ids == next.ids), next.ids);
@@ -94,7 +93,6 @@ impl<'a> HeadChange<'a> {
         change
     }
 
-    /// Removes a conversation and everything in it.
     pub(super) fn remove(of: &Conversation<'a>, seen: &Head) -> Self {
         let mut change = Self::new(of, Uuid::nil());
         change.add(&of.client.cql.remove, (of.key, seen.version));
@@ -111,9 +109,9 @@ impl<'a> HeadChange<'a> {
         self.values.push(Box::new(values));
     }
 
-    /// Adds a message; the first one of an append carries the attempt that it belongs to.
+    /// Adds a message. The first message of an append carries the id of the attempt.
     ///
-    /// Without a time it gets that of the node that makes the change.
+    /// Without a time, it gets that of the coordinating node.
     pub(super) fn keep(
         &mut self,
         position: i64,
@@ -129,11 +127,11 @@ impl<'a> HeadChange<'a> {
         }
     }
 
-    /// Makes the change, if nobody made another one since.
+    /// Makes the change, unless another one came first.
     ///
-    /// If the answer gets lost the change is sent again, and that is safe: the version which it
-    /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made
-    /// now.
+    /// If the answer is lost, the change is sent again. That is safe, since the version that it
+    /// replaces is gone for ever once it is made: either the retry finds that it was made, or makes
+    /// it.
     pub(super) async fn make(&self) -> Result<Swap> {
         let Conversation { client, operation, key } = self.of;
         let mut retry = Retry::within(client.timeout.saturating_mul(2));
@@ -171,11 +169,11 @@ impl<'a> HeadChange<'a> {
         }
     }
 
-    /// Sends it; returns whether the head was still the one that was seen.
+    /// Sends the batch; returns whether the head was still the one that was seen.
     async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let result = session.batch(&self.batch, &self.values).await?;
         let rows = result.into_rows_result().map_err(Failure::strange)?;
-        // Servers answer with more or fewer columns; the first one says whether the change was
+        // Servers return different numbers of columns; the first one says whether the change was
         // made.
         let row = rows.first_row::<AnyRow>().map_err(Failure::strange)?;
         Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))

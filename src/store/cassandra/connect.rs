@@ -17,12 +17,11 @@ use crate::store::common::in_runtime;
 use crate::store::payloads::Encoding;
 
 impl CassandraOptions {
-    /// Opens the store at these addresses, `host:port` with commas between them.
+    /// Opens the store at these addresses, `host:port` separated by commas.
     ///
     /// # Errors
     ///
-    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] where the
-    /// options make no sense.
+    /// Same as [`CassandraStore::open`], and [`ErrorKind::Invalid`] if an option is invalid.
     pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
         let addresses = addresses.as_ref();
         self.check()?;
@@ -37,16 +36,15 @@ impl CassandraOptions {
         store(self, Arc::new(session), place).await
     }
 
-    /// Opens the store over a session of your own, for everything that
-    /// [`SessionBuilder`] can do: TLS, a data
-    /// centre to prefer, compression.
+    /// Opens the store over a session of your own, with everything that [`SessionBuilder`] can do:
+    /// TLS, a preferred data centre, compression.
     ///
-    /// Of its execution profile the load balancing is used, and for what may be repeated its
-    /// policies of retries and speculation.
+    /// Of its execution profile, the load balancing is used; its retry and speculation policies are
+    /// used only for requests that may be repeated.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
         self.check()?;
         in_runtime("cassandra", "open")?;
@@ -55,7 +53,6 @@ impl CassandraOptions {
     }
 }
 
-/// Connects to the cluster that these nodes are of.
 async fn connect(options: &CassandraOptions, addresses: &str, nodes: &[&str]) -> Result<Session> {
     let time = options.connect_timeout;
     let mut builder = SessionBuilder::new().known_nodes(nodes).connection_timeout(time);
@@ -69,7 +66,6 @@ async fn connect(options: &CassandraOptions, addresses: &str, nodes: &[&str]) ->
     session.map_err(|error| failure::unreachable(addresses, error))
 }
 
-/// Returns the store over this session, and creates its tables where they are not there.
 async fn store(
     options: CassandraOptions,
     session: Arc<Session>,

@@ -1,5 +1,4 @@
-//! The driver's errors in words, and what they say about a change: that it was not made, or
-//! nothing.
+//! The driver's errors in words, and whether a change may have been made in spite of them.
 
 use std::error::Error as StdError;
 
@@ -7,7 +6,7 @@ use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptErr
 
 use crate::error::{Error, ErrorKind};
 
-/// A request without an answer, or with one that this crate does not know.
+/// A request without an answer, or with an unknown one.
 pub(super) enum Failure {
     Request(Box<ExecutionError>),
     Strange(Box<dyn StdError + Send + Sync>),
@@ -24,12 +23,11 @@ impl Failure {
         Self::Strange(Box::new(error))
     }
 
-    /// Returns the error of an operation that changed nothing.
     pub(super) fn during(self, operation: &'static str) -> Error {
         self.error(ErrorKind::Storage, operation, "")
     }
 
-    /// Returns the error of a change about which nobody answered, however often it was asked for.
+    /// Returns the error of a change whose outcome is unknown after all attempts.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
         let text = "outcome unknown: ";
         self.error(ErrorKind::Unacknowledged, operation, text)
@@ -48,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether a change may have been made in spite of this. In doubt it may.
+    /// Returns whether a change may have been made in spite of this error.
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
             Self::Request(error) => leaves_doubt(error),
@@ -57,13 +55,12 @@ impl Failure {
     }
 }
 
-/// Returns the error of a request that failed and changed nothing.
 pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
     Failure::from(error).during(operation)
 }
 
-/// Returns the error of a change that may have been made: others have changed since what would
-/// tell.
+/// Returns the error of a change that may have been made, if the evidence is gone because of later
+/// changes.
 pub(super) fn overtaken(operation: &'static str) -> Error {
     let text = "cassandra: outcome unknown: the request failed, and then \
                 another writer changed the conversation";
@@ -75,7 +72,7 @@ pub(super) fn unreachable(address: &str, error: NewSessionError) -> Error {
     Error::new(ErrorKind::Storage, "open", text).with_source(error)
 }
 
-/// Puts the driver's error in words that say what to do about it.
+/// Describes the driver's error, with what to do about it.
 fn describe(error: &ExecutionError) -> String {
     match error {
         ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
@@ -97,8 +94,8 @@ fn describe(error: &ExecutionError) -> String {
 }
 
 /// Returns whether a change may have been made in spite of this error. `Unavailable` leaves doubt:
-/// replicas that have agreed on a change commit it, and where too few are alive by then that is
-/// said in the same word as where too few were to begin with.
+/// replicas that have agreed on a change commit it, and if too few are alive by then, the error is
+/// the same as if too few were alive from the start.
 fn leaves_doubt(error: &ExecutionError) -> bool {
     use DbError as Db;
     match error {
@@ -129,8 +126,8 @@ fn leaves_doubt(error: &ExecutionError) -> bool {
 mod tests {
     use super::*;
 
-    /// A replica died between agreement and commit: the change was told as not made, and the next
-    /// one that came by made it.
+    /// A replica died between agreement and commit: the change was reported as not made, and then
+    /// the next request completed it.
     #[test]
     fn replicas_that_are_gone_leave_doubt() {
         let failure = |error| {

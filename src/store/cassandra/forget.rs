@@ -1,4 +1,4 @@
-//! Forgetting messages, and ending a conversation.
+//! Evicts messages, and ends conversations.
 
 use scylla::value::MaybeUnset;
 
@@ -13,8 +13,8 @@ use crate::record::Incarnation;
 use crate::store::common::{signed, unsigned};
 
 impl Conversation<'_> {
-    /// Forgets the messages before a position, or everything, so that another incarnation begins;
-    /// returns how many messages there were.
+    /// Forgets the messages before a position, or all of them and starts a new incarnation; returns
+    /// how many there were.
     pub(super) async fn forget(&self, before: Option<u64>) -> Result<u64> {
         let mut seen = self.head(Consistency::Quorum).await?;
         let mut attempts = Attempts::of(self);
@@ -25,8 +25,8 @@ impl Conversation<'_> {
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
-            // A bucket in which something stays is not removed, nor one that may yet be filled.
-            // Those that an earlier eviction has left are removed first, and the next head says so.
+            // A bucket is kept if some of its messages stay, or if it may still be filled. Buckets
+            // left by an earlier eviction are removed first, and the next head says so.
             let first = head.start.min(head.sealed) / BUCKET;
             self.drop_buckets(head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
@@ -43,8 +43,8 @@ impl Conversation<'_> {
             }
             match change.make().await? {
                 Swap::Done => {
-                    // The messages are forgotten from here on. What can't be removed from the
-                    // buckets now, the next eviction removes.
+                    // From here on the messages are forgotten. Buckets that can't be removed now
+                    // are removed by the next eviction.
                     let _ = self.sweep(&next).await;
                     return Ok(unsigned(to - head.start));
                 }
@@ -54,7 +54,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Removes from the buckets what is forgotten.
+    /// Removes forgotten messages from the buckets.
     async fn sweep(&self, head: &Head) -> Result<()> {
         let forgotten = head.start.min(head.sealed);
         let whole = head.swept..forgotten / BUCKET;
@@ -65,11 +65,11 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// Ends the conversation; returns whether there was one. With `active_before`, only one to
-    /// which nothing was appended since.
+    /// Ends the conversation; returns whether there was one. With `active_before`, only if it was
+    /// not appended to since then.
     ///
-    /// If it has buckets its head says for as long as they are removed that it is no more, so
-    /// that whoever comes by goes on with that if the one who began it has died.
+    /// If it has buckets, its head is marked as ended while they are removed, so that any later
+    /// operation can continue if this one dies.
     pub(super) async fn remove(&self, active_before: Option<i64>) -> Result<bool> {
         let mut seen = self.head(Consistency::Quorum).await?;
         let mut attempts = Attempts::of(self);
@@ -99,7 +99,8 @@ impl Conversation<'_> {
             };
             match change.make().await? {
                 Swap::Done if head.has_buckets() => {
-                    // The conversation is no more. What can't be removed now, a purge will remove.
+                    // The conversation no longer exists. Buckets that can't be removed now are
+                    // removed by a purge.
                     let _ = self.finish(&next).await;
                     return Ok(true);
                 }
@@ -110,9 +111,9 @@ impl Conversation<'_> {
         }
     }
 
-    /// Removes the buckets of a conversation that has ended, and then its head.
+    /// Removes the buckets of an ended conversation, and then its head.
     pub(super) async fn finish(&self, head: &Head) -> Result<()> {
-        // Somebody who has not seen the end of the conversation may still be moving messages into
+        // A writer that has not seen the end of the conversation may still be moving messages into
         // the last bucket.
         let buckets = head.swept..head.end / BUCKET + 1;
         self.drop_buckets(head.log, buckets).await?;

@@ -1,4 +1,4 @@
-//! All conversations, by their places in the ring.
+//! All conversations, in the order of the ring.
 
 use super::rows::Listed;
 use super::{CassandraStore, LISTED_AT_ONCE, id_of, key};
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 
 impl CassandraStore {
-    /// Returns the next `n` conversations after this one in the ring that are wanted.
+    /// Returns the next `n` wanted conversations after this one.
     async fn page(
         &self,
         operation: &'static str,
@@ -18,7 +18,7 @@ impl CassandraStore {
         if n == 0 {
             return Ok(page);
         }
-        // Two conversations may have the same place in the ring, so the place alone says nothing.
+        // Two conversations may have the same place in the ring, so the place alone is not enough.
         let from = after.as_ref().map_or(i64::MIN, |after| after.0);
         let is_after = |found: &Listed| match &after {
             None => true,
@@ -53,7 +53,7 @@ impl CassandraStore {
         Ok(page.iter().map(|found| id_of(&found.id).into()).collect())
     }
 
-    /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns
+    /// Ends the wanted conversations, and finishes the removal of those that have ended; returns
     /// how many it ended.
     pub(super) async fn remove_all(
         &self,

@@ -1,4 +1,4 @@
-//! The settings by which a store is opened.
+//! The settings of a store.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::store::common::Hidden;
 use crate::store::setters::setters;
 
-/// The settings by which a [`CassandraStore`](super::CassandraStore) is opened.
+/// The settings with which a [`CassandraStore`](super::CassandraStore) is opened.
 ///
 /// ```no_run
 /// use memory_prompt::CassandraStore;
@@ -47,51 +47,50 @@ pub struct CassandraOptions {
 setters! {
     CassandraOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
+    /// read.
     pub fn codec(codec: Codec) => codec = codec;
 
-    /// Sets the keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
+    /// Sets the keyspace: at most 48 letters, digits and `_`; `memory_prompt` unless set.
     pub fn keyspace(keyspace: impl Into<String>) => keyspace = keyspace.into();
 
-    /// Sets how a keyspace that is not there is replicated, in CQL, for example
+    /// Sets the replication of a keyspace that the store creates, in CQL, for example
     /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
     ///
-    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at
-    /// most.
+    /// Unless set, each data centre has as many replicas as the smallest one has nodes, and at most
+    /// three.
     pub fn replication(replication: impl Into<String>) => replication = Some(replication.into());
 
-    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless
-    /// set.
+    /// Sets how many replicas must answer a request; [`Consistency::Quorum`] unless set.
     ///
-    /// With anything weaker, what one appends another may not read at once, and what was
-    /// acknowledged can be lost with a machine. Where all who use a conversation are in one data
+    /// With anything weaker, a client may not read at once what another one has appended, and
+    /// acknowledged data can be lost with a machine. If all users of a conversation are in one data
     /// centre, [`Consistency::LocalQuorum`] is as good and does not wait for the others.
     pub fn consistency(consistency: Consistency) => consistency = consistency;
 
     /// Sets which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
     ///
-    /// [`SerialConsistency::LocalSerial`] is right where all who use a conversation are in one data
-    /// centre, and loses messages where they are not.
+    /// [`SerialConsistency::LocalSerial`] is right if all users of a conversation are in one data
+    /// centre. Otherwise it loses messages.
     pub fn serial_consistency(consistency: SerialConsistency) => serial_consistency = consistency;
 
     /// Sets how long to wait for an answer; 10 seconds unless set.
     ///
-    /// A change that gets none is sent again until it gets one, for some three times as long,
-    /// before it is [`Unacknowledged`](crate::ErrorKind::Unacknowledged). What others overtake is
-    /// tried again for twice as long, with pauses, and is then an error and not done.
+    /// A change without an answer is sent again for some three times as long before it is
+    /// [`Unacknowledged`](crate::ErrorKind::Unacknowledged). A change that loses against others is
+    /// retried for twice as long, with pauses; then it is an error, and was not made.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
     /// Sets how long to wait for the first connection; 10 seconds unless set.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
-    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append
-    /// of more is an error before anything is done.
+    /// Sets the most bytes of messages and slots in one append; 8 MiB unless set. A larger append
+    /// is an error before anything is done.
     ///
-    /// What is appended at once is one request and one change of the replicas, and takes with ids
-    /// and keys up to twice as much there. So with more than 8 MiB the server must take more than
-    /// its defaults: `native_transport_max_frame_size` and `max_mutation_size` twice this (which is
-    /// half of `commitlog_segment_size` unless set, so that four times this as a segment is
-    /// enough).
+    /// An append is one request and one mutation on the replicas, and with ids and keys takes up to
+    /// twice as much there. So for more than 8 MiB, raise the server's limits:
+    /// `native_transport_max_frame_size` and `max_mutation_size` to twice this (the latter is half
+    /// of `commitlog_segment_size` unless set, so a segment of four times this is enough).
     pub fn largest_batch(bytes: usize) => largest_batch = bytes;
 }
 
@@ -111,7 +110,7 @@ impl CassandraOptions {
         }
     }
 
-    /// Sets the name and the password to connect with.
+    /// Sets the user name and the password.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         (self.user, self.password) = (Some(name.into()), Hidden(password.into()));

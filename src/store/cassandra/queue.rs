@@ -1,7 +1,8 @@
-//! Queues, in which those of one process who change the same conversation wait for each other.
+//! Queues in which the writers of one process wait for each other before they change the same
+//! conversation.
 //!
-//! Nothing depends on it. Two changes of one conversation at once cost each other rounds among the
-//! replicas, and waiting here is cheaper.
+//! Correctness does not depend on them. Concurrent changes of one conversation cost extra rounds
+//! among the replicas, and waiting here is cheaper.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +12,6 @@ use tokio::sync;
 
 use crate::memory::MemoryId;
 
-/// The lock for which those who wait in the same queue wait.
 pub(super) type Queue = Arc<sync::Mutex<()>>;
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Queues(Mutex<ById>);
 #[derive(Default)]
 struct ById {
     by_id: HashMap<MemoryId, Weak<sync::Mutex<()>>>,
-    /// At this many, those that nobody holds any more are swept out.
+    /// At this size, unused queues are removed.
     sweep_at: usize,
 }
 

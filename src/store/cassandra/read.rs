@@ -1,4 +1,4 @@
-//! One conversation, and reading it.
+//! Reads one conversation.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::store::media::Found;
 
 impl Conversation<'_> {
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
-        // Without `before`, the messages beside the head come with it.
+        // Without `before`, the messages in the head's partition come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
@@ -24,8 +24,8 @@ impl Conversation<'_> {
         let mut attempts = Attempts::of(self);
         loop {
             let confirming = std::mem::take(&mut confirms);
-            // A second look at a row that seems to be gone is no lost race, and is not counted as a
-            // try.
+            // A second look at a row that seems to be gone is not a lost race, and does not count
+            // as an attempt.
             if !confirming {
                 attempts.next().await?;
             }
@@ -57,10 +57,10 @@ impl Conversation<'_> {
             for stretch in &stretches {
                 single.append(&mut self.stretch(&head, stretch, &picked).await?);
             }
-            // Messages never change, and positions have no gaps: where all are there, the rows are
-            // of the same moment as the head. Where one is missing it was moved or evicted
-            // meanwhile, and the head has changed; or the change that added it has not come to
-            // every replica, which it has once the head is known for sure; or it is lost.
+            // Messages never change, and positions have no gaps: if all are there, the rows are of
+            // the same moment as the head. If one is missing, it was moved or evicted meanwhile,
+            // and the head has changed; or the change that added it has not reached every replica,
+            // which a serial read of the head completes; or it is lost.
             let asked: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
             let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start)
                 && single.len() as u64 == asked;
@@ -86,8 +86,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns the messages at these positions, in no order: those that were picked, if they are
-    /// all there.
+    /// Returns the messages at these positions, in no order: the picked ones, if they are all
+    /// there.
     async fn stretch(&self, head: &Head, stretch: &Range<u64>, picked: &[Row]) -> Result<Vec<Row>> {
         let range = signed(stretch.start)..signed(stretch.end);
         let picked = picked
@@ -100,7 +100,6 @@ impl Conversation<'_> {
         self.rows(head, range).await
     }
 
-    /// Returns the messages at these positions, in no order.
     pub(super) async fn rows(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
         let mut rows = self.sealed(head, range.clone()).await?;
         let beside = range.start.max(head.sealed)..range.end;
@@ -110,14 +109,15 @@ impl Conversation<'_> {
         Ok(rows)
     }
 
-    /// Returns those of them that lie in buckets.
+    /// Returns the messages at these positions that are in buckets.
     async fn sealed(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
         let sealed = range.start..range.end.min(head.sealed);
         self.of_log(head.log, sealed).await
     }
 }
 
-/// Returns the places beside the head of the slots and single messages that a read asks for.
+/// Returns the places, in the head's partition, of the slots and single messages that a read asks
+/// for.
 fn places(read: &Read) -> Vec<i64> {
     let slots = read.slots.iter().map(|name| slot_place(name));
     let positions = read.stretches(0..i64::MAX.cast_unsigned()).into_iter().flatten().map(signed);
@@ -127,7 +127,7 @@ fn places(read: &Read) -> Vec<i64> {
     places
 }
 
-/// Parts picked rows into the slots of these names and the messages.
+/// Splits picked rows into the slots with these names, and messages.
 fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
     let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.position < 0);
     let slots = slots.into_iter().filter_map(Pick::slot);
@@ -135,7 +135,7 @@ fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
     (slots.collect(), rows.into_iter().map(Pick::row).collect())
 }
 
-/// Returns the messages of these rows at these positions; a position without a row is an error.
+/// Decodes the messages at these positions; a position without a row is an error.
 fn decoded(mut rows: Vec<Row>, wanted: impl IntoIterator<Item = Range<i64>>) -> Rows {
     rows.sort_unstable_by_key(|row| row.position);
     let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
@@ -152,5 +152,6 @@ fn missing_row() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
 }
 
-/// The number of single messages that a read looks for before it knows which lie beside the head.
+/// The most single messages that a read looks for before it knows which are in the head's
+/// partition.
 const MOST_PICKED: usize = 1000;

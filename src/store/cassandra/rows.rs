@@ -1,4 +1,4 @@
-//! The rows of a partition of `conversation`, and the place of each thing in it.
+//! The rows of a partition of `conversation`, and their places.
 //!
 //! | `position` | row |
 //! |--:|---|
@@ -17,50 +17,47 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Incarnation, Slot};
 use crate::store::common::{fnv, slot_version, unsigned};
 
-/// The place of the head: in front of every message, since the newest come first.
+/// The place of the head: before every message, since the newest come first.
 pub(super) const HEAD: i64 = i64::MAX;
 
-/// The number of append ids that are remembered.
 pub(super) const IDS: i64 = 64;
 
-/// Returns the place of the `n`th id: that of the one that came 64 ids before it.
+/// Returns the place of the `n`th id: it replaces the id that came 64 before it.
 pub(super) fn id_place(n: i64) -> i64 {
     -1 - n.rem_euclid(IDS)
 }
 
-/// Returns the place of the slot of this name: by a hash of 64 bits, FNV-1a.
+/// Returns the place of the slot with this name: a 64-bit hash, FNV-1a.
 ///
-/// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
+/// If two names have the same place, which is less likely than one in 2⁶², the first one keeps it.
 pub(super) fn slot_place(name: &str) -> i64 {
     // One bit makes it negative.
     (fnv(name) | 1 << 63).cast_signed().min(-1 - IDS)
 }
 
-/// The head of a conversation, apart from its messages: one row, which every change replaces.
+/// The head of a conversation, without its messages: one row, which every change replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Head {
-    /// The version, new after each change. A change is made only if this is still what its maker
+    /// The version, new with each change. A change is made only if this is still the one that it
     /// saw.
     pub(super) version: Uuid,
-    /// The name under which its moved messages lie in `message`: another one after a delete.
+    /// The name of its buckets in `message`: a new one after a delete.
     pub(super) log: Uuid,
     pub(super) incarnation: Incarnation,
     pub(super) start: i64,
     pub(super) end: i64,
-    /// The messages before this position lie in buckets, and those from it on beside the head.
+    /// The messages before this position are in buckets, the others in the head's partition.
     pub(super) sealed: i64,
-    /// The buckets before this one are gone for sure.
+    /// The buckets before this one are certainly removed.
     pub(super) swept: i64,
-    /// The number of appends with an id.
     pub(super) ids: i64,
-    /// The conversation is no more, and its buckets may still be there.
+    /// True if the conversation no longer exists, but its buckets may.
     pub(super) ended: bool,
     pub(super) active: CqlTimestamp,
 }
 
 impl Head {
-    /// Returns the head of a conversation that nobody has begun: of this incarnation, or of a new
-    /// one.
+    /// Returns the head of a new conversation, with this incarnation or a new one.
     pub(super) fn new(incarnation: Option<Incarnation>, start: i64) -> Self {
         Self {
             version: Uuid::nil(),
@@ -76,7 +73,7 @@ impl Head {
         }
     }
 
-    /// Returns whether a bucket of it may be there, or be on its way from somebody who moves
+    /// Returns whether it may have a bucket, or get one from a writer that is still moving
     /// messages.
     pub(super) fn has_buckets(&self) -> bool {
         self.sealed > self.swept * BUCKET || self.end >= (self.swept + 2) * BUCKET
@@ -103,7 +100,7 @@ macro_rules! rows {
         }
 
         impl $name {
-            /// Returns the head, where this is its row.
+            /// Returns the head, if this is its row.
             pub(super) fn head(&self, operation: &'static str) -> Result<Head> {
                 let head = || {
                     Some(Head {
@@ -126,7 +123,7 @@ macro_rules! rows {
 }
 
 rows! {
-    /// A row as an append looks at it: the head, an id, or a slot without its content.
+    /// A row as an append reads it: the head, an id, or a slot without its content.
     Look { name: String, stamp: i64, attempt: Uuid }
 
     /// The head with the system message, or a message.
@@ -134,7 +131,6 @@ rows! {
 }
 
 impl Look {
-    /// Returns the positions of the append that an id stands for.
     pub(super) fn positions(&self) -> Range<u64> {
         unsigned(self.start.unwrap_or(0))..unsigned(self.end.unwrap_or(0))
     }
@@ -144,7 +140,7 @@ fn damaged(operation: &'static str) -> Error {
     Error::new(ErrorKind::Storage, operation, "cassandra: the conversation's head is damaged")
 }
 
-/// A row that a read picks out: the head (of which the version is read), a message, or a slot.
+/// A row that a read picks: the head (of which only the version is read), a message, or a slot.
 #[derive(scylla::DeserializeRow)]
 pub(super) struct Pick {
     pub(super) position: i64,
@@ -155,7 +151,6 @@ pub(super) struct Pick {
     stamp: Option<i64>,
 }
 
-/// A message as a table holds it.
 #[derive(Clone, Debug, scylla::DeserializeRow)]
 pub(super) struct Row {
     pub(super) position: i64,
@@ -180,7 +175,7 @@ impl Pick {
     }
 }
 
-/// A conversation as a walk through the ring lists it.
+/// A conversation as a walk over the ring lists it.
 #[derive(scylla::DeserializeRow)]
 pub(super) struct Listed {
     pub(super) id: String,
@@ -210,7 +205,7 @@ mod tests {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), names.len());
-        // It is in the tables, so it never changes.
+        // Stored in the tables, so it must never change.
         assert_eq!(slot_place("summary"), -6_646_608_006_195_182_317);
     }
 }

@@ -11,8 +11,8 @@ use super::options::CassandraOptions;
 use super::statements::in_keyspace;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The tables. `{}` is the keyspace, in quotes. The one that holds the version comes first, so that
-/// whoever finds it can ask.
+/// The tables. `{}` is the keyspace, in quotes. The table with the version is the first, so that it
+/// is there to be asked as soon as any is.
 const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)",
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (
@@ -49,7 +49,6 @@ const TABLES: [&str; 3] = [
     ) WITH CLUSTERING ORDER BY (position DESC)",
 ];
 
-/// The version of the tables.
 const CURRENT: i32 = 1;
 
 /// Refuses a keyspace of another version; creates the keyspace and its tables if there are none.
@@ -70,8 +69,8 @@ pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
 
 const NAME: &str = "memory-prompt";
 
-/// Returns the replication if nobody has set one: as many replicas as there are nodes in the
-/// smallest data centre, and three at most.
+/// Returns the default replication: as many replicas as the smallest data centre has nodes, at most
+/// three.
 fn by_size(session: &Session) -> String {
     let cluster = session.get_cluster_state();
     let mut centres = std::collections::HashMap::<_, usize>::new();
@@ -89,8 +88,8 @@ struct Schema<'a> {
 
 impl Schema<'_> {
     async fn create(&self) -> Result<()> {
-        // A driver that could not look at the cluster while it connected makes do with a made-up
-        // one, and would wait in vain for its nodes to agree on what follows.
+        // If the driver could not read the cluster's topology while connecting, it uses a made-up
+        // one, and would wait in vain for schema agreement.
         self.session.refresh_metadata().await.map_err(|error| {
             let text = format!("cassandra: the cluster can't be looked at: {error}");
             Error::new(ErrorKind::Storage, "open", text).with_source(error)
@@ -122,7 +121,6 @@ impl Schema<'_> {
         }
     }
 
-    /// Returns whether this keyspace, or this table of it, is there.
     async fn has(&self, what: &str) -> Result<bool> {
         let select = format!("SELECT keyspace_name FROM system_schema.{what}");
         Ok(self.query(&select, (self.options.keyspace.as_str(),)).await?.rows_num() > 0)

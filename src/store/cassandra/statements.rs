@@ -10,7 +10,6 @@ use crate::error::Result;
 
 macro_rules! statements {
     ($($name:ident: $text:expr),+ $(,)?) => {
-        /// Each statement, prepared once.
         pub(super) struct Statements {
             $(pub(super) $name: PreparedStatement,)+
         }
@@ -30,12 +29,12 @@ impl Statements {
             SerialConsistency::Serial => Consistency::Serial,
             SerialConsistency::LocalSerial => Consistency::LocalSerial,
         });
-        statements.ping.set_consistency(Consistency::One); // what a node says of itself
+        statements.ping.set_consistency(Consistency::One); // the node's local information
         Ok(statements)
     }
 }
 
-/// Prepares a statement that may be sent again where its answer gets lost.
+/// Prepares a statement that may be repeated if its answer is lost.
 async fn prepare(
     session: &Session,
     options: &CassandraOptions,
@@ -49,28 +48,28 @@ async fn prepare(
     Ok(prepared)
 }
 
-/// Puts the keyspace in its place: in quotes, since some names are words of the language.
+/// Inserts the keyspace, in quotes since some names are CQL keywords.
 pub(super) fn in_keyspace(text: &str, keyspace: &str) -> String {
     text.replace("{}", &format!("\"{keyspace}\""))
 }
 
-// In these texts `{}` is the keyspace. `position` 9223372036854775807 is `HEAD`, and what is below
-// -64 is a slot: see `rows.rs`.
+// In these texts `{}` is the keyspace. `position` 9223372036854775807 is `HEAD`, and positions
+// below -64 are slots: see `rows.rs`.
 //
-// `conversation` is changed under the condition on its version and in no other way: the replicas'
-// own clock for such changes orders them, and must not be mixed with another one.
+// `conversation` is changed only by conditional statements: these are ordered by Paxos timestamps,
+// which must not be mixed with other timestamps.
 //
-// A row of `message` is put with the earliest time there is, so that one that comes late, from
-// somebody who moves what others have removed meanwhile, stays removed.
+// Rows of `message` are written with the lowest timestamp. If a late writer copies messages that
+// others have already removed, they stay removed.
 
-/// Looks at rows of a conversation, which come from the highest `position` down.
+/// Reads rows of a conversation, from the highest `position` down.
 const LOOK: &str = r#"SELECT
     position, version, log, incarnation, start, "end", sealed, swept, ids, ended, active,
     name, stamp, attempt
     FROM {}.conversation WHERE id = ? AND position IN ?"#;
 
 statements! {
-    // Reading.
+    // Reads.
     look: LOOK,
     look_serial: LOOK,
     newest: r#"SELECT
@@ -86,7 +85,7 @@ statements! {
     ids: "SELECT id, token(id) AS place, active, ended
         FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1",
     ping: "SELECT key FROM system.local",
-    // A change of a conversation: the first one of its batch is `set`, `set_now` or `remove`.
+    // Changes of a conversation: the first statement of a batch is `set`, `set_now` or `remove`.
     set: r#"UPDATE {}.conversation
         SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
             incarnation = ?, system = ?, active = ?

@@ -1,4 +1,4 @@
-//! Moving messages that are no longer new into buckets.
+//! Moves messages that are no longer new into buckets.
 
 use scylla::value::MaybeUnset;
 
@@ -9,17 +9,16 @@ use super::rows::Head;
 use crate::error::Result;
 
 impl Conversation<'_> {
-    /// Moves messages that are no longer new from beside the head into buckets, if there are enough
-    /// of them: copies them to where they shall lie, and then tells the head. Whoever dies in
-    /// between has copied in vain, and whoever does it at the same time copies the same.
+    /// Moves messages that are no longer new from the head's partition into buckets, if there are
+    /// enough: copies them, and then changes the head. If this dies in between, the copies are
+    /// unused; concurrent runs copy the same rows.
     pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
         let from = head.sealed.max(head.start);
         if head.end - from < 2 * BUCKET {
             return Ok(());
         }
         let to = (head.end - BUCKET) / BUCKET * BUCKET;
-        // What is copied must be all there is: every message has come to every replica that is
-        // asked.
+        // The copy must be complete, so every change must have reached the replicas that are asked.
         let confirmed = self.head(Consistency::Serial).await?;
         if confirmed.is_none_or(|confirmed| confirmed.version != head.version) {
             return Ok(());

@@ -1,9 +1,10 @@
 //! The conversations of a store: found by a hash, listed in order.
 //!
-//! Two structures hold them, since neither does both: a table, which finds one among a million at
-//! the price of one cache miss where a tree takes twenty, and a tree, which lists. The table is
-//! parted, so that those who look wait only for those who change the same part. Who changes the
-//! table changes the tree before it lets go of the part: a conversation is in both or in neither.
+//! There are two structures, since neither does both. A hash table finds one conversation among a
+//! million with one cache miss, where a tree needs twenty; a tree lists them in order. The table
+//! has several parts, each with a lock, so that a reader waits only for writers of the same part. A
+//! writer of the table changes the tree before it unlocks the part, so a conversation is in both or
+//! in neither.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,22 +16,22 @@ use parking_lot::RwLock;
 use super::table::{Key, Table};
 use crate::memory::{DefaultChatMemory, MemoryId};
 
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
-/// what somebody else holds.
+/// A user of a conversation holds its `Arc` only while using it: a purge leaves conversations alone
+/// that are held elsewhere.
 pub(super) struct Conversations {
     parts: Vec<RwLock<Table>>,
     order: RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>,
-    /// Keyed at random, so that nobody can choose ids that all fall in one place.
+    /// Randomly keyed, so that ids with colliding hashes can't be crafted.
     hasher: RandomState,
 }
 
 const PARTS: usize = 64;
 
-/// The number of conversations that a purge or a list looks at at a time, while nobody can begin or
-/// delete one.
+/// How many conversations a purge or a listing handles at once, while beginning and deleting are
+/// locked out.
 const AT_ONCE: usize = 256;
 
-/// The holders of each conversation: table and tree.
+/// The references to each conversation: from the table and from the tree.
 const HOLDERS: usize = 2;
 
 impl Default for Conversations {
@@ -45,7 +46,7 @@ impl Conversations {
         Key::new(self.hasher.hash_one(&id), id)
     }
 
-    /// Returns the part that a key belongs to: by bits of which the table itself makes no use.
+    /// Returns the part of a key, by hash bits that the table itself does not use.
     fn part(&self, key: &Key) -> &RwLock<Table> {
         &self.parts[usize::try_from(key.hash() >> 40).unwrap_or_default() % PARTS]
     }
@@ -64,7 +65,6 @@ impl Conversations {
         conversation
     }
 
-    /// Puts a conversation there; returns whether there was none.
     pub(super) fn restore(&self, key: &Key, conversation: DefaultChatMemory) -> bool {
         let mut part = self.part(key).write();
         let is_new = part.get(key).is_none();
@@ -79,12 +79,12 @@ impl Conversations {
         part.insert(key.hash(), Arc::clone(conversation));
     }
 
-    /// Takes a conversation away; returns whether there was one.
     pub(super) fn remove(&self, key: &Key) -> bool {
         self.remove_if(key, |_| true).is_some()
     }
 
-    /// Takes a conversation away, if it is to be; it is dropped if nobody waits for that.
+    /// Removes a conversation if it is `wanted`. It is returned, so that no lock is held while it
+    /// is dropped.
     fn remove_if(
         &self,
         key: &Key,
@@ -98,11 +98,11 @@ impl Conversations {
         part.remove(key)
     }
 
-    /// Takes away the conversations that nobody uses and that have ended; returns how many.
+    /// Removes the conversations that have ended and are not in use; returns how many.
     ///
-    /// In the order of the tree, where those that are neighbours lie together.
+    /// In the order of the tree, which keeps neighbours together.
     pub(super) fn remove_where(&self, ended: impl Fn(&DefaultChatMemory) -> bool) -> u64 {
-        // Nobody new can take hold of it while its part is held.
+        // No new reference can be taken while its part is locked.
         let is_over = |it: &Arc<_>| Arc::strong_count(it) == HOLDERS && ended(it);
         let (mut removed, mut after) = (0, None);
         loop {
@@ -117,8 +117,8 @@ impl Conversations {
         }
     }
 
-    /// Returns those that have ended among the next ones, and the last of these unless they are
-    /// all.
+    /// Returns those of the next conversations that have ended, and the last one looked at, unless
+    /// these were all.
     fn page(
         &self,
         after: Option<&MemoryId>,
@@ -137,9 +137,9 @@ impl Conversations {
         (found, last.cloned())
     }
 
-    /// Returns the next ids in the order of their bytes that begin with this text.
+    /// Returns the next ids with this prefix, in the order of their bytes.
     ///
-    /// In pages, so that nobody who begins a conversation waits for long.
+    /// Reads them in pages, so that a thread that begins a conversation does not wait long.
     pub(super) fn ids(&self, prefix: &str, after: Option<&MemoryId>, n: usize) -> Vec<MemoryId> {
         let mut ids: Vec<MemoryId> = Vec::new();
         while ids.len() < n {

@@ -1,25 +1,23 @@
-//! A hash table whose entries lie where they are looked for.
+//! A hash table that stores its entries inline.
 //!
-//! The standard library's table keeps a byte a place beside its entries: to find one among a
-//! million is two cache misses there, and one here. There is nothing else to it: the next free
-//! place is taken, at least half of the places stay free, and whoever is removed leaves no gap
-//! behind.
+//! The standard library's table keeps one byte per place next to its entries, so finding one among
+//! a million takes two cache misses there, and one here. This one is simple: linear probing, at
+//! least half of the places stay free, and a removal leaves no gap behind.
 
 use std::sync::Arc;
 
 use crate::memory::{ChatMemory, DefaultChatMemory, MemoryId};
 
-/// An id with its hash, which is computed once for each memory that is handed out.
+/// An id with its hash, which is computed once per memory.
 #[derive(Clone)]
 pub(super) struct Key {
     hash: u64,
     id: MemoryId,
 }
 
-/// Conversations by their keys.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The places, of which there are none or a power of two.
+    /// The number of places is 0 or a power of two.
     places: Vec<Option<Entry>>,
     len: usize,
 }
@@ -29,7 +27,6 @@ struct Entry {
     conversation: Arc<DefaultChatMemory>,
 }
 
-/// The number of places when the first conversation comes.
 const FEWEST: usize = 8;
 
 impl Key {
@@ -52,7 +49,7 @@ impl Table {
         Some(&entry.conversation)
     }
 
-    /// Puts a conversation in, which must not be there yet.
+    /// Inserts a conversation, which must not be in the table yet.
     pub(super) fn insert(&mut self, hash: u64, conversation: Arc<DefaultChatMemory>) {
         if 2 * (self.len + 1) > self.places.len() {
             self.grow();
@@ -61,7 +58,7 @@ impl Table {
         self.len += 1;
     }
 
-    /// Takes a conversation out, and moves those behind it up that belong before.
+    /// Removes a conversation, and moves later entries up into the gap.
     pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<DefaultChatMemory>> {
         let mut gap = self.find(key)?;
         let removed = self.places[gap].take()?;
@@ -78,7 +75,6 @@ impl Table {
         Some(removed.conversation)
     }
 
-    /// Returns the place of a conversation.
     fn find(&self, key: &Key) -> Option<usize> {
         let mut place = self.home(key.hash());
         while let Some(entry) = self.places.get(place)? {
@@ -106,9 +102,9 @@ impl Table {
         }
     }
 
-    /// Returns the place where a hash is looked for first.
+    /// Returns the first place that is tried for a hash.
     fn home(&self, hash: u64) -> usize {
-        // Its low bits are the place, so what is cut off says nothing.
+        // The place comes from the low bits, so cutting off the high ones loses nothing.
         #[expect(clippy::cast_possible_truncation, reason = "the mask leaves fewer bits")]
         let hash = hash as usize;
         hash & self.mask()
@@ -118,13 +114,13 @@ impl Table {
         (place + 1) & self.mask()
     }
 
-    /// Returns how far it is to a place, across the end.
+    /// Returns the distance between two places, wrapping around the end.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.mask()
     }
 
-    /// Returns the bits that a place can have: the number of places is a power of two. A table
-    /// without places wraps around, and nothing is looked up there.
+    /// Returns the mask for places. An empty table has a mask of all ones, but nothing is looked up
+    /// there.
     fn mask(&self) -> usize {
         self.places.len().wrapping_sub(1)
     }
@@ -140,8 +136,8 @@ mod tests {
         if id.is_multiple_of(3) { u64::MAX - id % 2 } else { id / 4 }
     }
 
-    /// A model of a few hashes, so that most of them meet, run across the end, and fill each
-    /// other's gaps.
+    /// Compares the table with a map, with so few hashes that most collide, wrap around the end,
+    /// and fill each other's gaps.
     #[test]
     fn it_holds_what_a_map_holds() {
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
@@ -149,7 +145,7 @@ mod tests {
         for step in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let number = random >> 33;
-            // Few, and then many, and few again.
+            // Few ids, then many, then few again.
             let id = number % if (step / 50_000_u32).is_multiple_of(2) { 40 } else { 400 };
             let hash = hash_of(id);
             let key = Key::new(hash, id.to_string().into());

@@ -1,14 +1,14 @@
-//! Appending: one statement, whatever goes with the messages.
+//! Appending: one statement, including everything that goes with the messages.
 //!
-//! A statement sees what was committed before it began, and may then wait for the row of its
-//! conversation while others change it. What is said of that row itself is looked at again when the
-//! wait is over, in its newest version. What lies in other rows is not; so:
+//! A statement sees what was committed before it began, but may then wait for the row of its
+//! conversation while others change it. After the wait, conditions on that row are checked again in
+//! its newest version. Conditions on other rows are not. So:
 //!
-//! - The id of an append is a row that there can be once. If another append under it was committed
-//!   meanwhile, the server undoes the statement, and it is asked again.
-//! - The row of the conversation counts the changes of its slots. If that number is not the one
-//!   that the statement saw, it does nothing, and it is asked again; then when the row is locked,
-//!   so that no faster writer can keep it waiting.
+//! - The id of an append is a unique row. If another append with the same id was committed
+//!   meanwhile, the server undoes the statement, and it is retried.
+//! - The row of the conversation counts the changes of its slots. If that number has changed since
+//!   the statement began, the statement does nothing and is retried, this time with the row locked,
+//!   so that faster writers can't starve it.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -26,26 +26,25 @@ use crate::store::common::{
 };
 use crate::store::payloads::Payloads;
 
-/// The most times that an append is tried again. With the row locked it is done or refused, unless
-/// there is none.
+/// The most retries of an append. With the row locked it is done or refused, unless there is no
+/// row.
 const MOST_TRIES: u32 = 100;
 
-/// The number of ids of appends that a conversation recognises.
 const IDS: usize = 64;
 
-/// The most that one message to the server may hold, less some room for the rest of it.
+/// The most bytes of one message to the server, with some room for the rest of it.
 const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;
 
-/// What goes with the bytes of media: their hash and their place, each with its length.
+/// The bytes that accompany those of media: their hash and their place, each with its length.
 const BESIDE_BYTES: usize = 32 + 8 + 2 * 4;
 
-/// The largest slot: those of more than some KB are better messages.
+/// The largest slot. Slots should be far smaller than this.
 const MOST_SLOT: usize = 64 << 20;
 
 pub(super) const LIMITS: Limits =
     Limits { message: MOST_BYTES - 8, batch: MOST_BYTES, slot: MOST_SLOT, ids: IDS };
 
-/// Appends, and takes the messages out of the append once they are stored.
+/// Appends, and takes the messages out of `append` once they are stored.
 pub(super) async fn append(
     connections: &Connections,
     id: &MemoryId,
@@ -90,7 +89,7 @@ fn check_size(payloads: &Payloads, append: &Append) -> Result<()> {
     Ok(())
 }
 
-/// Tries to append; returns nothing if something is not as expected, or was changed meanwhile.
+/// Tries to append. Returns `None` if a condition did not hold or another transaction was faster.
 async fn try_append(
     connections: &Connections,
     id: &MemoryId,
@@ -150,7 +149,7 @@ async fn try_append(
         let (conversation, key) = (&tables.conversation, key_of(id));
         format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE")
     });
-    // What is expected to be there already must not be created.
+    // If the conversation is expected to exist, it must not be created.
     let begins = append.creates() && append.check_on_nothing().is_ok();
     let query = Query::often(statement(tables, begins, keeps), parameters);
     let rows = connections.ask("append", &LockedQuery { lock, query }).await?;
@@ -164,13 +163,12 @@ const CONVERSATION: &str = "$1";
 const NOW: &str = "$2";
 const PAYLOADS: &str = "$3";
 const SYSTEM: &str = "$4";
-/// The expected end.
 const EXPECTED: &str = "$5";
-/// The incarnation of a conversation that it begins.
+/// The incarnation for a conversation that this append begins.
 const INCARNATION: &str = "$6";
 const TIMES: &str = "$7";
 const ACTIVE: &str = "$8";
-/// The incarnation that was seen, and the position of the newest record then.
+/// The incarnation that was seen, and the newest position at that time.
 const SEEN: &str = "$9";
 const NEWEST: &str = "$10";
 const ID: &str = "$11";
@@ -178,7 +176,7 @@ const ID: &str = "$11";
 const NAMES: &str = "$12";
 const CONTENTS: &str = "$13";
 const VERSION: &str = "$14";
-/// The slots that are expected to be so: their names and versions.
+/// The slots with expectations: their names and versions.
 const CHECKED: &str = "$15";
 const VERSIONS: &str = "$16";
 /// The media that are kept beside: their hashes, the places of their messages, and their bytes.
@@ -186,12 +184,11 @@ const HASHES: &str = "$17";
 const PLACES: &str = "$18";
 const BYTES: &str = "$19";
 
-/// The number of the parameters of a statement without media.
 const WITHOUT_MEDIA: usize = 16;
 
-/// Returns the statement, whose answer is where the conversation ends now, or nothing. It begins a
-/// conversation if there is none, or else does nothing then. Without media it is one without their
-/// part, which would cost every append something.
+/// Returns the statement. It answers with the new end of the conversation, or with nothing. With
+/// `begins`, it creates the conversation if there is none; otherwise it then does nothing. Without
+/// media, their part is left out, since it would cost every append something.
 fn statement(tables: &Tables, begins: bool, keeps: bool) -> String {
     let Tables { message, slot, append, .. } = tables;
     let (key, extended) = (key(CONVERSATION), extend(tables, begins));
@@ -243,8 +240,8 @@ fn keep(tables: &Tables) -> String {
     )
 }
 
-/// Returns the part of the statement that settles the positions. If others append meanwhile, it
-/// waits for the row and goes on from its newest version.
+/// Returns the part of the statement that settles the positions. While others append, it waits for
+/// the row and continues from its newest version.
 fn extend(tables: &Tables, begins: bool) -> String {
     let Tables { conversation, slot, append, .. } = tables;
     let key = key(CONVERSATION);
@@ -255,7 +252,7 @@ fn extend(tables: &Tables, begins: bool) -> String {
         active = coalesce({ACTIVE}, greatest(c.active, {NOW})),
         slots = c.slots + {slots}, ids = c.ids + {ids}"#
     );
-    // The conditions on the newest version of the row.
+    // Conditions on the newest version of the row.
     let newest = format!(
         r#"({EXPECTED} IS NULL OR c."end" = {EXPECTED})
         AND ({SEEN} IS NULL OR c.incarnation = {SEEN})
@@ -263,8 +260,8 @@ fn extend(tables: &Tables, begins: bool) -> String {
         AND (cardinality({NAMES}) = 0 OR (c.incarnation, c.slots) =
             (SELECT incarnation, slots FROM {conversation} WHERE key = {key}))"#
     );
-    // The conditions on other rows, as they were when the statement began. A slot of no version is
-    // one that is not there.
+    // Conditions on other rows, as of the start of the statement. A slot without a version does not
+    // exist.
     let before = format!(
         "({ID} IS NULL OR NOT EXISTS
             (SELECT FROM {append} WHERE conversation = {key} AND id = {ID}))
@@ -285,11 +282,11 @@ fn extend(tables: &Tables, begins: bool) -> String {
     )
 }
 
-/// The state of a conversation on which an append depends.
+/// What an append needs to know about its conversation.
 #[derive(Default)]
 struct State {
     known: Option<Appended>,
-    /// Both are 0 if there is no conversation.
+    /// `0..0` if there is no conversation.
     positions: Range<u64>,
     incarnation: Option<Incarnation>,
     slots: Vec<(Vec<u8>, SlotVersion)>,
@@ -334,7 +331,7 @@ impl State {
         Ok(state)
     }
 
-    /// Answers an append without changing anything: with nothing if it could be done.
+    /// Returns the outcome of an append that changes nothing; `None` if it should be made.
     fn answer(self, append: &Append) -> Result<Option<Appended>> {
         if self.known.is_some() {
             return Ok(self.known);
@@ -360,10 +357,10 @@ fn state(tables: &Tables) -> String {
     )
 }
 
-/// Returns the same with what is known of the append's id.
+/// Returns the same statement, which also finds the append's id.
 ///
-/// It writes, though it changes nothing, and so waits for what the first append waited for: if that
-/// was a standby, and was given up, the append is on the primary alone until then.
+/// It writes without changing anything, and so waits for the same as the first append: if that
+/// waited for a standby, and was abandoned, it is on the primary alone until then.
 fn state_of_id(tables: &Tables) -> String {
     let (state, append, key) = (state(tables), &tables.append, key("$1"));
     format!(

@@ -12,49 +12,47 @@ use crate::store::join::join_in_order;
 
 type Result<T> = std::result::Result<T, driver::Error>;
 
-/// One request on a connection, and the time that the server has for it.
+/// One request on a connection, and the server's time for it.
 pub(super) struct Exchange<'a> {
     client: &'a Client,
     /// True if statements may be prepared on this connection.
     prepares: bool,
-    /// The time in which the server is to be done, or to say that it did nothing, while the caller
-    /// waits.
+    /// The server's time limit. It must finish, or report that it did nothing, while the caller
+    /// still waits.
     millis: u128,
 }
 
-/// A request, and its answer.
 pub(super) trait Request: Sync {
     type Answer;
-    /// True if it changes something: then it must not be repeated while it may be done.
+    /// True if it changes something, and so must not be repeated while its outcome is unknown.
     const CHANGES: bool;
     fn ask(&self, exchange: &Exchange<'_>) -> impl Future<Output = Result<Self::Answer>> + Send;
 }
 
-/// A parameter of a statement with its type, so that the server need not be asked for it.
+/// A parameter with its type, so that the server need not be asked for the type.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A statement that reads; the answer is its rows.
 pub(super) struct Query<'a> {
     pub(super) sql: String,
     pub(super) parameters: &'a [Parameter<'a>],
-    /// True if each connection prepares it once. False if the values of its parameters are needed
-    /// to plan it well, or if it is seldom asked.
+    /// True if each connection prepares it once. False if planning needs the values of its
+    /// parameters, or if it is rare.
     pub(super) often: bool,
 }
 
 /// A statement that changes something; the answer is its rows.
 pub(super) struct LockedQuery<'a> {
-    /// A statement before it, which locks what it depends on. The change sees what was committed
-    /// until it had the lock.
+    /// A statement before it, which locks what it depends on. The change then sees everything
+    /// committed before it had the lock.
     pub(super) lock: Option<String>,
     pub(super) query: Query<'a>,
 }
 
-/// Statements that change something; the answer is how many rows each of them did.
+/// Statements that change something; the answer is the number of rows that each of them changed.
 ///
-/// Each statement takes its own look at the database when it begins. So if the first one had to
-/// wait for another transaction's lock, the next ones see what that transaction committed. Parts of
-/// one statement would not: they share the look that was taken before the wait.
+/// Each statement takes a new snapshot of the database when it begins. So if the first one waited
+/// for another transaction's lock, the next ones see what that transaction committed. Parts of one
+/// statement would not: they share the snapshot taken before the wait.
 pub(super) struct Transaction {
     /// The one that takes the locks.
     pub(super) first: String,
@@ -94,9 +92,9 @@ impl Request for Transaction {
     type Answer = Vec<u64>;
     const CHANGES: bool = true;
     async fn ask(&self, exchange: &Exchange<'_>) -> Result<Vec<u64>> {
-        // The message in the log is for no reader: with it there is something to commit, even if
-        // there was nothing to do. So if an earlier attempt did it, and it is on no standby yet,
-        // this one waits for the standby, too.
+        // The logical message has no reader. It makes the transaction write something even if there
+        // was nothing to do: if an earlier attempt made the change, and it is on no standby yet,
+        // this commit waits for the standby too.
         let first =
             format!("{}; SELECT pg_logical_emit_message(true, 'memory_prompt', '')", self.first);
         let then = self.then.join("; ");
@@ -106,7 +104,6 @@ impl Request for Transaction {
     }
 }
 
-/// The number of statements that begin a transaction.
 const BEGIN: usize = 3;
 
 fn counts(messages: &[SimpleQueryMessage]) -> impl Iterator<Item = u64> {
@@ -117,7 +114,7 @@ fn counts(messages: &[SimpleQueryMessage]) -> impl Iterator<Item = u64> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Makes an exchange whose answer is waited for so long: the server has nine tenths of it.
+    /// Creates an exchange with this much time. The server gets nine tenths of it.
     pub(super) fn new(client: &'a Client, prepares: bool, left: Duration) -> Self {
         let millis = (left.as_millis() * 9 / 10).clamp(1, i32::MAX as u128 / 2);
         Self { client, prepares, millis }
@@ -139,22 +136,23 @@ impl<'a> Exchange<'a> {
         self.client.query(&prepared, &values).await
     }
 
-    /// Does something in a transaction that the server gives up when the time is over. All of it is
-    /// sent at once, so that no lock is held for as long as a message is on its way.
+    /// Runs a transaction that the server aborts when the time is up. Everything is sent at once,
+    /// so that no lock is held during a round trip.
     async fn transaction<T>(
         &self,
         first: Option<&str>,
         then: impl Future<Output = Result<T>>,
     ) -> Result<(Vec<SimpleQueryMessage>, T)> {
-        // A little more for the whole, so that the server says that it waited for a lock.
+        // The whole gets slightly more time than a lock, so that the server reports a lock timeout.
         let (lock, whole) = (self.millis, self.millis * 21 / 20);
-        // Whatever the default is, each statement is to see what was committed until it began.
+        // Each statement must see what was committed before it began, even if the default level is
+        // another one.
         let mut start = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL statement_timeout = {whole}"
         );
         if let Some(first) = first {
-            // The first statement and the rest have one time between them. (0 is no limit at all.)
+            // The first statement and the rest share one time limit. (0 would be no limit.)
             start = format!(
                 "{start}; {first}; SELECT set_config('statement_timeout', greatest(1, {whole} - \
                  1000 * extract(epoch FROM clock_timestamp() - now()))::int::text, true)"
@@ -169,7 +167,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Returns a column of a row. Only a table of something else could hold another type.
+/// Returns a column of a row. The type can differ only in a foreign table.
 pub(super) fn value<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> StoreResult<T> {
     row.try_get(column).map_err(|error| fail("read", error))
 }

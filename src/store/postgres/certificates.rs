@@ -9,8 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::error::{Error, Result};
 
-/// Certificates in PEM: of the authority that signs the server's, and the client's own with its
-/// key.
+/// Certificates in PEM: the authority that signs the server's, and the client's own with its key.
 #[derive(Clone, Default)]
 pub(super) struct Certificates {
     pub(super) authority: Option<Vec<u8>>,
@@ -22,7 +21,6 @@ impl Certificates {
         self.authority.is_some() || self.own.is_some()
     }
 
-    /// Returns the settings of a client with these certificates.
     pub(super) fn client(&self) -> Result<ClientConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -36,17 +34,16 @@ impl Certificates {
                 config.with_client_auth_cert(read(certificate)?, key).map_err(refuse)?
             }
         };
-        // `sslnegotiation=direct` asks for this.
+        // Needed for `sslnegotiation=direct`.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(config)
     }
 
-    /// Returns the authorities that are trusted.
     fn roots(&self) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
         let Some(authority) = &self.authority else {
-            // A certificate of the system that can't be read is passed over; if none is left, no
-            // server is trusted.
+            // A system certificate that can't be parsed is skipped. If none is left, no server is
+            // trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             return Ok(roots);
         };
@@ -61,7 +58,7 @@ impl Certificates {
     }
 }
 
-/// A key is not shown.
+/// Hides the key.
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificates").finish_non_exhaustive()

@@ -1,5 +1,4 @@
-//! The connections of a store: waiting for one, asking again, and the errors of answers that got
-//! lost.
+//! The connections of a store: waiting for one, retries, and the errors of lost answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,17 +23,17 @@ use crate::store::observe::Watch;
 use crate::store::payloads::Encoding;
 use crate::store::retry::Retry;
 
-/// A pool of connections, and the times to wait.
+/// A pool of connections, and the timeouts.
 ///
-/// All that is asked is sent at once, as one statement or one transaction, and gets one answer. So
-/// nothing of a session is needed beyond a request, as transaction poolers demand, and whatever
-/// gets lost, a change is done whole or not at all.
+/// Each request is sent at once, as one statement or one transaction, and gets one answer. So it
+/// needs no session state, as transaction poolers demand, and a change is made whole or not at all,
+/// even if a connection or an answer is lost.
 pub(super) struct Connections {
     pool: Pool,
     security: Security,
     /// True if a connection was lost since the last new one.
     connection_lost: AtomicBool,
-    /// True as long as statements may be prepared.
+    /// True while statements may be prepared.
     prepares: AtomicBool,
     pub(super) tables: Tables,
     pub(super) encoding: Encoding,
@@ -45,34 +44,32 @@ pub(super) struct Connections {
     pub(super) watch: Watch,
 }
 
-/// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this
-/// is replaced. (To ask first whether it is there would take as long as a new one, or all the time
-/// there is.)
+/// Firewalls silently forget an idle connection, so one that was idle for longer than this is
+/// replaced. (Testing it first would take as long as a new connection, or all the time there is.)
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The most answers that may get lost until it is the request's fault: once with a connection that
-/// was dead already, once with what kills another one.
+/// How many lost answers are retried before the request itself is blamed: one for a dead
+/// connection, one for a cause that kills another.
 const MOST_LOST: u32 = 2;
 
-/// Nothing is sent if less than this part of the whole time is left: the server could not say in
+/// If less than this fraction of the time is left, nothing is sent: the server could not report in
 /// time what it did.
 const SHORT: u32 = 20;
 
-/// The reason why there is no connection.
 struct NoConnection {
     error: Error,
     /// True if there may be one in a moment: the server starts, or is not there.
     may_come_back: bool,
 }
 
-/// The time for which a request that was given up may go on by itself.
+/// How long an abandoned request may continue by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A connection that is in use.
+/// A connection in use.
 ///
-/// The server goes on with a request that was given up, and keeps a connection for it, closed or
-/// not. So such a connection stays in the pool's count until the server has answered: by itself, as
-/// nearly always, or because it was told to cancel.
+/// The server continues an abandoned request, and keeps its connection busy, closed or not. So such
+/// a connection stays in the pool's count until the server has answered: by itself, which is usual,
+/// or after a cancel request.
 pub(super) struct Lease<'a> {
     client: Option<Client>,
     of: &'a Connections,
@@ -83,12 +80,12 @@ impl Lease<'_> {
         self.client.as_mut()
     }
 
-    /// Gives the connection back: the answer is there.
+    /// Returns the connection to the pool, since the answer is there.
     pub(super) fn done(mut self) {
         self.client = None;
     }
 
-    /// Closes the connection: the answer is there, and it is the last one.
+    /// Closes the connection, since no more answers follow.
     fn close(mut self) {
         self.client.take().map(Client::take);
     }
@@ -99,13 +96,12 @@ impl Drop for Lease<'_> {
         let Some(client) = self.client.take() else { return };
         let (patience, security) = (self.of.timeout, self.of.security.clone());
         self.of.runtime.spawn(async move {
-            // Answers come in the order of the requests: behind this one, all are there.
+            // Answers come in the order of the requests: after this one, all are there.
             let idle = timeout(GRACE, client.simple_query("")).await;
             if idle.is_ok_and(|answer| answer.is_ok()) {
                 return;
             }
-            // Then the session ends: the cancellation may come late, and must not hit the request
-            // of another caller.
+            // Then the session ends: a late cancel request must not hit another caller's request.
             let ended = async {
                 security.cancel(&client.cancel_token()).await;
                 client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())").await
@@ -117,7 +113,7 @@ impl Drop for Lease<'_> {
 }
 
 impl Connections {
-    /// Returns the connections to this address, none of which is made before it is needed.
+    /// Returns a pool for this address. Connections are made when needed.
     pub(super) fn to(address: &str, options: &PostgresOptions) -> Result<Self> {
         let config = config(address)?;
         let place = place(&config);
@@ -135,7 +131,6 @@ impl Connections {
         Self::over(pool, security, place, options)
     }
 
-    /// Returns the connections of this pool.
     pub(super) fn over(
         pool: Pool,
         security: Security,
@@ -162,8 +157,8 @@ impl Connections {
         })
     }
 
-    /// Asks the server. What it can't have done is asked again, and so is a read whose answer got
-    /// lost.
+    /// Sends a request, and retries it if it can't have been done, or if it is a read whose answer
+    /// was lost.
     pub(super) async fn ask<R: Request>(
         &self,
         operation: &'static str,
@@ -172,12 +167,12 @@ impl Connections {
         self.ask_within(&mut self.time(), operation, request).await
     }
 
-    /// Returns the time of an operation of several requests, which begins now.
+    /// Starts the time limit of an operation with several requests.
     pub(super) fn time(&self) -> Retry {
         Retry::within(self.timeout)
     }
 
-    /// Asks the server within what is left of this time.
+    /// Sends a request within the time left.
     pub(super) async fn ask_within<R: Request>(
         &self,
         retry: &mut Retry,
@@ -224,8 +219,8 @@ impl Connections {
                     self.prepares.store(false, Ordering::Relaxed);
                     (prepares, Some("not prepared"))
                 }
-                // A new connection may lead to another server; if it leads to this one again,
-                // trying again is in vain.
+                // A new connection may lead to another server. If it leads to the same one, a retry
+                // is useless.
                 Verdict::ReadOnly => (is_old, Some("read-only")),
                 Verdict::InTheWay => (retry.pause().await, None),
                 Verdict::Undone => (false, None),
@@ -250,7 +245,7 @@ impl Connections {
         }
     }
 
-    /// Returns a connection for a conversation of several requests.
+    /// Returns a connection for several requests in a row.
     pub(super) async fn lease(&self, operation: &'static str) -> Result<Lease<'_>> {
         let client = self.get(operation, self.timeout).await.map_err(|no| no.error)?;
         Ok(Lease { client: Some(client), of: self })
@@ -317,8 +312,8 @@ impl Connections {
     }
 }
 
-/// Reads an address, and refuses early what the driver would refuse late or misread. No error here
-/// quotes the address: there may be a password in it.
+/// Parses an address, and refuses early what the driver would refuse late or misread. No error here
+/// quotes the address, since it may contain a password.
 fn config(address: &str) -> Result<Config> {
     let refuse = |text: String| Err(Error::invalid("open", format!("postgres: {text}")));
     let is_url = ["postgres://", "postgresql://"].iter().any(|start| address.starts_with(start));
@@ -339,7 +334,7 @@ fn config(address: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// Returns the place that an address leads to, without its password.
+/// Returns the address without its password.
 fn place(config: &Config) -> String {
     let (mut places, ports) = (Vec::new(), config.get_ports());
     for (i, host) in config.get_hosts().iter().enumerate() {

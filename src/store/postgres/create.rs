@@ -1,5 +1,4 @@
-//! The tables of a store: creating them, and refusing those of something else or of a later
-//! version.
+//! The tables of a store: creating them, and refusing tables of another kind or a later version.
 
 use std::str::FromStr;
 
@@ -14,7 +13,7 @@ use super::failure::fail;
 use super::schema::{CURRENT, Tables};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Creates the tables if there are none; one process does, the others wait for it.
+/// Creates the tables if there are none. One process does it, and others wait.
 pub(super) async fn create(connections: &Connections) -> Result<()> {
     let (tables, patience) = (&connections.tables, connections.timeout);
     let mut lease = connections.lease("open").await?;
@@ -24,12 +23,13 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
         if are_there(&***client, tables).await? {
             return Ok(());
         }
-        // Each statement is to see what others committed before it, whatever the default is.
+        // Each statement must see what others committed before it, even if the default level is
+        // another one.
         let level = IsolationLevel::ReadCommitted;
         let transaction =
             client.build_transaction().isolation_level(level).start().await.map_err(failed)?;
-        // The limits hold until the end of the transaction: a session that waits for a table keeps
-        // all others from it meanwhile.
+        // The limits hold until the end of the transaction: a session that waits for a table blocks
+        // all others from it.
         let lock = format!(
             "SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {0};
             SELECT pg_advisory_xact_lock(x'6d70726d'::int)",
@@ -37,7 +37,7 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
         );
         transaction.batch_execute(&lock).await.map_err(failed)?;
         if !are_there(&*transaction, tables).await? {
-            // A user may be allowed to create tables and no schema.
+            // A user may have the right to create tables, but not schemas.
             if first_row(&*transaction, tables, &tables.find_schema()).await?.is_none() {
                 let schema = format!("CREATE SCHEMA {}", tables.quoted_schema());
                 transaction.batch_execute(&schema).await.map_err(failed)?;
@@ -54,7 +54,7 @@ pub(super) async fn create(connections: &Connections) -> Result<()> {
     done
 }
 
-/// Returns whether the tables are there; refuses those that are not of this version.
+/// Returns whether the tables exist; refuses tables of another version.
 async fn are_there(client: &impl GenericClient, tables: &Tables) -> Result<bool> {
     if first_row(client, tables, &tables.find_version()).await?.is_none() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Errors of the server and the driver, and what they mean for what was asked.
+//! Errors of the server and the driver, and what they mean for the request.
 
 use deadpool_postgres::tokio_postgres as driver;
 use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
@@ -7,16 +7,16 @@ use super::schema::is_of_appends;
 use super::tls::Security;
 use crate::error::{Error, ErrorKind};
 
-/// The sense of an error for what was asked for.
+/// What an error means for the request.
 pub(super) enum Verdict {
     /// It was not done.
     Undone,
-    /// It was not done, because of another transaction: it is worth another try.
+    /// It was not done because of another transaction; a retry may succeed.
     InTheWay,
-    /// It was not done: this server takes no changes, but another one may, to which the address
-    /// leads by now.
+    /// It was not done: this server takes no changes, but the address may lead to another one by
+    /// now.
     ReadOnly,
-    /// It was not done: what was prepared for it is not there, since a pooler is between.
+    /// It was not done: the prepared statement does not exist, because a pooler is in between.
     NotPrepared,
     Unknown,
 }
@@ -24,14 +24,14 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn of(error: &driver::Error) -> Self {
         let Some(said) = error.as_db_error() else { return Self::Unknown };
-        // An error that ends a session may come behind a commit; class 08 is what a pooler says
-        // when it lost the server.
+        // An error that ends a session may come after a commit; a pooler reports class 08 when it
+        // loses the server.
         if said.parsed_severity() != Some(Severity::Error) || said.code().code().starts_with("08") {
             return Self::Unknown;
         }
         match *said.code() {
             SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
-            // Another append under the same id was faster. The next try sees it.
+            // Another append under the same id was faster. The next attempt sees it.
             SqlState::UNIQUE_VIOLATION if said.table().is_some_and(is_of_appends) => Self::InTheWay,
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
@@ -48,14 +48,14 @@ pub(super) fn fail_unacknowledged(operation: &'static str, why: &str) -> Error {
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
 
-/// Makes the driver's error one of something that was not done.
+/// Converts the driver's error for an operation that was not done.
 pub(super) fn fail(operation: &'static str, error: driver::Error) -> Error {
     let text = format!("postgres: {}", describe(&error));
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// Puts the driver's error in words that say what to do about it. What the server quotes from rows
-/// is left out.
+/// Describes the driver's error, with what to do about it, but without the server's quotes from
+/// rows.
 pub(super) fn describe(error: &driver::Error) -> String {
     let Some(said) = error.as_db_error() else {
         let mut text = error.to_string();
@@ -75,15 +75,15 @@ pub(super) fn describe(error: &driver::Error) -> String {
     }
 }
 
-/// Returns whether the server ended what took too long, and did nothing of it.
+/// Returns whether the server cancelled the request because it took too long, and did nothing.
 pub(super) fn took_too_long(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let said = source.and_then(|error| error.downcast_ref::<driver::Error>());
     said.and_then(driver::Error::code) == Some(&SqlState::QUERY_CANCELED)
 }
 
-/// Returns whether there may be a connection in a moment: no server listens, or it starts, ends, or
-/// has too many.
+/// Returns whether a connection may be possible in a moment: no server listens, or it starts, ends,
+/// or has too many connections.
 pub(super) fn may_come_back(error: &driver::Error) -> bool {
     let Some(said) = error.as_db_error() else { return is_of_the_network(error) };
     [
@@ -96,8 +96,8 @@ pub(super) fn may_come_back(error: &driver::Error) -> bool {
         || said.code().code().starts_with("08")
 }
 
-/// Returns whether no server listens, or the one that did is gone: the address, the password and
-/// the certificate are not to blame.
+/// Returns whether no server listens, or it is gone, as opposed to a problem with the address, the
+/// password or the certificate.
 fn is_of_the_network(error: &driver::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -109,10 +109,10 @@ fn is_of_the_network(error: &driver::Error) -> bool {
     error.is_closed()
 }
 
-/// Puts the driver's error for a connection that failed in words, with what to do about it.
+/// Describes a failed connection, with what to do about it.
 pub(super) fn describe_connecting(error: &driver::Error, security: &Security) -> String {
     let text = describe(error);
     let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
-    // The server says so in its own language, but for the name of its file.
+    // The server says so in its own language, except for this file name.
     if refused && text.contains("pg_hba.conf") { security.advise(&text) } else { text }
 }

@@ -1,5 +1,5 @@
 //! Evicting, clearing, deleting and purging. Each is a transaction: its first statement locks the
-//! conversations, and the next ones see what was committed until then.
+//! conversations, and the later ones see everything committed until then.
 
 use std::time::SystemTime;
 
@@ -16,10 +16,9 @@ use crate::record::{Incarnation, millis};
 use crate::store::check_prefix;
 use crate::store::common::signed;
 
-/// The number of conversations that are deleted in one transaction.
+/// How many conversations one transaction deletes.
 const AT_ONCE: usize = 64;
 
-/// Evicts what is before a position; returns how many messages.
 pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64) -> Result<u64> {
     let tables = &connections.tables;
     let Tables { conversation, message, .. } = tables;
@@ -41,7 +40,7 @@ pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64)
     Ok(counts.last().copied().unwrap_or(0))
 }
 
-/// Removes all messages and slots: what comes then is another incarnation.
+/// Removes all messages and slots, and starts a new incarnation.
 pub(super) async fn clear(connections: &Connections, id: &MemoryId) -> Result<()> {
     let tables = &connections.tables;
     let Tables { conversation, message, slot, .. } = tables;
@@ -63,7 +62,7 @@ pub(super) async fn clear(connections: &Connections, id: &MemoryId) -> Result<()
     connections.ask("clear", &clear).await.map(drop)
 }
 
-/// Returns the statement that deletes the media to which no message refers any more.
+/// Returns the statement that deletes media without references.
 fn forget_media(tables: &Tables, key: &str) -> String {
     let Tables { conversation, media, .. } = tables;
     format!(
@@ -81,8 +80,8 @@ fn one_of(ids: &[MemoryId]) -> String {
     format!("IN ({})", ids.iter().map(key_of).collect::<Vec<_>>().join(", "))
 }
 
-/// Deletes these conversations, or those of them that are inactive still, and that are not locked;
-/// returns how many went.
+/// Deletes these conversations, or those among them that are still inactive and not locked; returns
+/// how many were deleted.
 async fn delete(
     connections: &Connections,
     operation: &'static str,
@@ -98,7 +97,7 @@ async fn delete(
     });
     let delete = Transaction {
         first: format!("DELETE FROM {conversation} WHERE key {}", some.as_deref().unwrap_or(these)),
-        // Slots, ids and media go with their conversation.
+        // Slots, ids and media are deleted with their conversation.
         then: vec![format!(
             "DELETE FROM {message} AS m WHERE m.conversation {these}
             AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
@@ -151,8 +150,8 @@ pub(super) async fn purge_inactive(
     }
 }
 
-/// The number of conversations that were deleted. They may be of any length: if a batch takes too
-/// long, each is deleted alone, and one that takes too long alone is left.
+/// The progress of a deletion. Conversations may be of any length: if a batch takes too long, its
+/// conversations are deleted one by one, and one that takes too long alone is left.
 #[derive(Default)]
 struct Deleted {
     count: u64,
@@ -160,7 +159,7 @@ struct Deleted {
 }
 
 impl Deleted {
-    /// Takes what became of a batch; returns what is to be tried again, one by one.
+    /// Adds the result of a batch; returns the conversations to retry one by one.
     fn add<'a, T>(
         &mut self,
         batch: &'a [T],

@@ -15,7 +15,7 @@ use crate::record::{Incarnation, Slot, millis, time_of};
 use crate::store::common::{signed, slot_version, unsigned};
 use crate::store::{Info, exists};
 
-/// The number of bytes of an id that the index knows.
+/// How many bytes of an id the index contains.
 const INDEXED: usize = 512;
 
 pub(super) async fn ids(
@@ -26,7 +26,7 @@ pub(super) async fn ids(
 ) -> Result<Vec<MemoryId>> {
     let Tables { conversation, .. } = &connections.tables;
     let key = key("$1");
-    // In the order of the index, which knows the first bytes alone: the rest is compared.
+    // In the order of the index, which has only the first bytes; the rest is compared.
     let sql = format!(
         "SELECT id FROM {conversation}
         WHERE ($1 IS NULL OR (substr(id, 1, {INDEXED}), key) > (substr($1, 1, {INDEXED}), {key}))
@@ -46,7 +46,7 @@ pub(super) async fn ids(
     rows.iter().map(id_of).collect()
 }
 
-/// Returns the next `n` slots with such names of the conversations with this prefix.
+/// Returns the next `n` slots of conversations with this prefix whose names begin with `names`.
 pub(super) async fn slots(
     connections: &Connections,
     prefix: &str,
@@ -85,8 +85,8 @@ pub(super) async fn slots(
     rows.iter().map(slot).collect()
 }
 
-/// Returns the least text of bytes that stands behind all that begin with this prefix, as far as
-/// the index knows them; none if nothing does.
+/// Returns the least byte string above all that begin with this prefix, as far as the index
+/// contains them; `None` if there is none.
 fn behind(prefix: &str) -> Option<Vec<u8>> {
     let mut bytes = prefix.as_bytes().to_vec();
     bytes.truncate(INDEXED);

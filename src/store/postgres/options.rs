@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::store::payloads::Encoding;
 use crate::store::setters::setters;
 
-/// Options by which a [`PostgresStore`](super::PostgresStore) is opened.
+/// The options with which a [`PostgresStore`](super::PostgresStore) is opened.
 ///
 /// ```no_run
 /// use memory_prompt::PostgresStore;
@@ -59,7 +59,7 @@ impl Default for PostgresOptions {
 setters! {
     PostgresOptions:
 
-    /// Sets the codec in which new messages are written; [`Codec::Json`] unless set. Every codec is
+    /// Sets the codec of new messages; [`Codec::Json`] unless set. Messages in every codec are
     /// read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
@@ -67,58 +67,57 @@ setters! {
     /// conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
     pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
-    /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created if
-    /// there is none.
+    /// Sets the schema of the tables; `memory_prompt` unless set. It is created if there is none.
     pub fn schema(schema: impl Into<String>) => schema = schema.into();
 
-    /// Sets a prefix of the names of the tables; none unless set. For a schema that holds other
+    /// Sets a prefix for the names of the tables; none unless set. Use it in a schema with other
     /// tables.
     pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
-    /// Sets the most connections there are at once, at least one; 10 unless set.
+    /// Sets the maximum number of connections, at least one; 10 unless set.
     pub fn max_connections(connections: usize) => connections = connections;
 
-    /// Sets the time to wait for a connection, be it a new one or one of the pool's; 5 seconds
-    /// unless set. It is part of the [timeout](Self::timeout), within which a server that refuses,
-    /// since it is restarted, is asked again.
+    /// Sets how long to wait for a connection, new or from the pool; 5 seconds unless set. This is
+    /// part of the [timeout](Self::timeout), within which a server that refuses because it is
+    /// restarting is asked again.
     ///
-    /// A connection that was idle for 30 seconds is replaced by a new one: a firewall may have
-    /// forgotten it.
+    /// A connection that was idle for 30 seconds is replaced, since a firewall may have forgotten
+    /// it.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
-    /// Sets the time that an operation may take, with all that it waits for and all that is
-    /// repeated until the server is back; 10 seconds unless set.
+    /// Sets how long an operation may take, including all waits and retries while the server is
+    /// away; 10 seconds unless set.
     ///
-    /// A change that got no answer in time is
-    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). One of which the server
-    /// says so before is not done, and an [`ErrorKind::Storage`](crate::ErrorKind::Storage): it
-    /// waited for another transaction's lock, or, since it is to evict or delete millions of
-    /// messages, it takes longer than this.
+    /// A change without an answer in time is
+    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). If the server reports
+    /// within the time that it gave up, the change is not made, and the error is
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage): it waited for another transaction's lock,
+    /// or takes longer than this because it evicts or deletes millions of messages.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
-    /// Prepares statements once a connection, or none if this is `false`; it does unless set.
+    /// Sets whether each connection prepares statements; `true` unless set.
     ///
-    /// Set it to `false` behind a pooler that gives each transaction another session and knows no
-    /// prepared statements: pgbouncer before 1.21, or with `max_prepared_statements = 0`. There the
-    /// name of a statement may be that of another program's, in another session.
+    /// Set this to `false` behind a pooler that gives each transaction another session and does not
+    /// support prepared statements: pgbouncer before 1.21, or with `max_prepared_statements = 0`.
+    /// There, the name of a statement may belong to another program's statement in another session.
     pub fn prepare(prepare: bool) => prepare = prepare;
 
-    /// Sets the authority that signs the server's certificate, in PEM; unless set, those count that
-    /// the operating system trusts. The connections are encrypted then, as with `sslmode=require`
-    /// in the address.
+    /// Sets the authority that signs the server's certificate, in PEM. Unless set, the authorities
+    /// trusted by the operating system are used. With this, connections are encrypted, as with
+    /// `sslmode=require` in the address.
     #[cfg(feature = "postgres-tls")]
     pub fn authority(pem: impl Into<Vec<u8>>) => certificates.authority = Some(pem.into());
 
-    /// Sets the client's own certificate and its key, in PEM, for a server that asks for one. The
-    /// connections are encrypted then.
+    /// Sets the client's own certificate and its key, in PEM, for a server that asks for one. With
+    /// this, connections are encrypted.
     #[cfg(feature = "postgres-tls")]
     pub fn certificate(certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) =>
         certificates.own = Some((certificate.into(), key.into()));
 }
 
 impl PostgresOptions {
-    /// Returns the statements that create the tables, for a tool that migrates, or for a role that
-    /// may.
+    /// Returns the statements that create the tables, for a migration tool, or for an account with
+    /// the right to create them.
     ///
     /// ```
     /// use memory_prompt::PostgresStore;
@@ -130,8 +129,8 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the schema or the prefix can't be
-    /// (part of) a name.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the schema or the prefix can't be (part
+    /// of) a name.
     pub fn sql(&self) -> Result<String> {
         Ok(Tables::new(&self.schema, &self.prefix)?.sql())
     }

@@ -18,7 +18,6 @@ use crate::store::common::{signed, slot_version, system, unsigned};
 use crate::store::media::Found;
 use crate::store::retry::Retry;
 
-/// Reads what is asked for.
 pub(super) async fn read(
     connections: &Connections,
     id: &MemoryId,
@@ -26,7 +25,7 @@ pub(super) async fn read(
 ) -> Result<Snapshot> {
     read.check()?;
     let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
-    // A position that is larger than the database's numbers is that of no record.
+    // A position beyond the database's numbers has no record.
     let positions: Vec<i64> =
         read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
     let parameters: [Parameter<'_>; 5] = [
@@ -89,7 +88,7 @@ fn newest(tables: &Tables) -> String {
     )
 }
 
-/// Returns what is added to the statement for slots and single records.
+/// Returns the additional part of the statement for slots and single records.
 fn extras(tables: &Tables) -> String {
     let Tables { message, slot, .. } = tables;
     let key = key("$1");
@@ -135,7 +134,6 @@ pub(super) fn foreign() -> Error {
     Error::new(ErrorKind::Storage, "read", text)
 }
 
-/// Returns the names of all slots with their versions.
 pub(super) async fn slots(
     connections: &Connections,
     id: &MemoryId,

@@ -3,13 +3,12 @@
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
 
-/// The version that this crate writes.
 pub(super) const CURRENT: u32 = 1;
 
-/// The longest name that the server tells from others; longer ones it cuts.
+/// The longest name that the server distinguishes; it truncates longer ones.
 const MOST_NAME: usize = 63;
 
-/// The names of everything; those of the tables are quoted.
+/// The names of all tables, quoted, and of the schema.
 #[derive(Clone)]
 pub(super) struct Tables {
     schema: String,
@@ -20,7 +19,7 @@ pub(super) struct Tables {
     pub(super) append: String,
     pub(super) media: String,
     history: String,
-    /// The table that says that the others are ours, and of which version.
+    /// The table that marks the others as ours, and holds their version.
     pub(super) version: String,
 }
 
@@ -51,24 +50,21 @@ impl Tables {
         })
     }
 
-    /// Returns the statements that create everything from nothing.
     pub(super) fn sql(&self) -> String {
         format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_of_tables())
     }
 
-    /// Returns the name of the schema, in quotes.
     pub(super) fn quoted_schema(&self) -> String {
         quoted(&self.schema)
     }
 
-    /// Returns the query that finds the schema.
     pub(super) fn find_schema(&self) -> String {
         format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(&self.schema))
     }
 
-    /// Returns the query that finds the table which holds the version.
+    /// Returns the query that finds the table with the version.
     pub(super) fn find_version(&self) -> String {
-        // (`to_regclass` would answer from what its session knew before it waited for a lock.)
+        // (`to_regclass` would answer with what its session knew before it waited for a lock.)
         let [schema, prefix] = [&self.schema, &self.prefix].map(|name| literal(name));
         format!(
             "SELECT 1 FROM pg_tables
@@ -76,7 +72,7 @@ impl Tables {
         )
     }
 
-    /// Returns the statements that create the tables, in a schema that is there.
+    /// Returns the statements that create the tables in an existing schema.
     pub(super) fn sql_of_tables(&self) -> String {
         let Self { conversation, message, slot, append, media, history, version, .. } = self;
         format!(
@@ -141,14 +137,14 @@ ALTER TABLE {media} ALTER bytes SET STORAGE EXTERNAL; -- pictures can't be compr
     }
 }
 
-/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any
-/// length, and so that the messages are found by the id alone. (128 bits of SHA-256: two ids with
-/// the same key are not to be expected.)
+/// Returns the key of a conversation: a hash of its id, so that ids may have any length, and
+/// messages are found by the id alone. (128 bits of SHA-256: two ids with the same key are not to
+/// be expected.)
 pub(super) fn key(id: &str) -> String {
     format!("encode(substr(sha256({id}), 1, 16), 'hex')::uuid")
 }
 
-/// Returns the same for a statement without parameters.
+/// Returns the same, for a statement without parameters.
 pub(super) fn key_of(id: &MemoryId) -> String {
     let digit = |four_bits: u8| char::from(b"0123456789abcdef"[usize::from(four_bits)]);
     let bytes = id.as_str().bytes();
@@ -156,10 +152,9 @@ pub(super) fn key_of(id: &MemoryId) -> String {
     key(&format!("decode('{hex}', 'hex')"))
 }
 
-/// The table of the ids of appends, behind the prefix.
 const APPEND: &str = "append";
 
-/// Tells whether a table, with its prefix, is that of the ids of appends: no other one ends like
+/// Returns whether a table, with its prefix, is the table of append ids: no other name ends like
 /// it.
 pub(super) fn is_of_appends(table: &str) -> bool {
     table.ends_with(APPEND)
@@ -169,7 +164,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Returns the text in quotes, so that it is this text whatever `standard_conforming_strings` says.
+/// Returns a quoted literal that is correct with any `standard_conforming_strings`.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! Encrypted connections or plain ones, as the address and the options ask.
+//! Encrypted or plain connections, as the address and the options ask.
 
 use deadpool_postgres::Manager;
 use deadpool_postgres::tokio_postgres::config::SslMode;
@@ -11,7 +11,6 @@ use super::options::PostgresOptions;
 use crate::error::Error;
 use crate::error::Result;
 
-/// The security of the connections.
 #[derive(Clone)]
 pub(super) enum Security {
     Plain,
@@ -20,8 +19,8 @@ pub(super) enum Security {
 }
 
 impl Security {
-    /// Finds what an address and the options ask for. If neither does, nothing is encrypted: a
-    /// server's certificate that no known authority signed would be refused.
+    /// Decides the security by the address and the options. If neither asks for encryption, nothing
+    /// is encrypted: a server's certificate that no known authority signed would be refused.
     #[cfg(feature = "postgres-tls")]
     pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
         let certificates = &options.certificates;
@@ -33,7 +32,6 @@ impl Security {
         Ok((config, Self::Tls(MakeRustlsConnect::new(certificates.client()?))))
     }
 
-    /// Finds what an address asks for.
     #[cfg(not(feature = "postgres-tls"))]
     pub(super) fn of(config: Config, _: &PostgresOptions) -> Result<(Config, Self)> {
         if config.get_ssl_mode() == SslMode::Require {
@@ -51,7 +49,8 @@ impl Security {
         }
     }
 
-    /// Asks the server to cancel what it does for a connection. It does not say whether it did.
+    /// Asks the server to cancel the current request of a connection. The server does not report
+    /// whether it did.
     pub(super) async fn cancel(&self, token: &CancelToken) {
         let _ = match self {
             Self::Plain => token.cancel_query(NoTls).await,
@@ -60,7 +59,7 @@ impl Security {
         };
     }
 
-    /// Adds what to do about a server that wants an encrypted connection, if there is none.
+    /// Adds advice for a server that wants encryption, if the connection is plain.
     pub(super) fn advise(&self, text: &str) -> String {
         match self {
             #[cfg(feature = "postgres-tls")]

@@ -1,4 +1,4 @@
-//! An append on its way to the script that does it, and what comes back.
+//! Appends: the call of the script, and its result.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -16,18 +16,17 @@ use crate::store::exists;
 use crate::store::media::Kept;
 use crate::store::payloads::Payloads;
 
-/// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
+/// The most bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
 const MOST: usize = 512 << 20;
 
-/// The number of append ids that a conversation keeps; the script knows it too.
+/// How many append ids a conversation keeps. The script has the same number.
 const IDS: usize = 64;
 
-/// Something that the script of appends does to a conversation.
+/// A call of the script that appends to or restores a conversation.
 pub(super) struct ScriptCall<'a> {
     pub(super) messages: &'a [Message],
-    /// All that goes with the messages.
     pub(super) append: &'a Append,
-    /// The first position of a conversation that was kept elsewhere, and its incarnation.
+    /// For a restore: the first position, and the incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
 }
 
@@ -36,7 +35,6 @@ pub(super) fn limits() -> Limits {
 }
 
 impl ScriptCall<'_> {
-    /// Makes the change in one step, or says why it can't be made.
     pub(super) async fn make(
         &self,
         operation: &'static str,
@@ -55,7 +53,7 @@ impl ScriptCall<'_> {
         }
     }
 
-    /// Returns the arguments of the script, in the order in which it names them.
+    /// Returns the arguments in the script's order.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
         let payloads = Payloads::of("redis", shared.encoding, self.messages)?;
         self.check_size(&payloads)?;
@@ -110,8 +108,7 @@ impl ScriptCall<'_> {
         }
     }
 
-    /// Refuses a batch that is too large: a server closes the connection on whoever sends more than
-    /// it takes.
+    /// Refuses a batch that is too large: the server would close the connection.
     fn check_size(&self, payloads: &Payloads) -> Result<()> {
         let bytes: usize = payloads.sizes(&self.append.slots).sum();
         if bytes > MOST {
@@ -134,7 +131,7 @@ impl ScriptCall<'_> {
         Some(Appended { repeated: before.is_some(), ..appended(positions, version) })
     }
 
-    /// Returns the error of a change that was not made, by the number that the script returned.
+    /// Returns the error for the number with which the script refused the change.
     fn refused(&self, id: &MemoryId, why: i64) -> Error {
         if self.restored.is_some() {
             return exists("redis", id);
@@ -146,8 +143,8 @@ impl ScriptCall<'_> {
             (Some(slot), _) => slot.conflict(),
             (None, Ok(end)) => conflict("redis", self.append.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
-                // The only other reason: the conversation that was seen is gone. The error is that
-                // of an append to nothing.
+                // The only other reason is that the conversation that was seen no longer exists.
+                // Return the error of an append to an empty one.
                 let seen = Append { since: self.append.since, ..Append::default() };
                 seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))
             }
@@ -155,7 +152,7 @@ impl ScriptCall<'_> {
     }
 }
 
-/// The arguments of a script, of which numbers and the like are texts; what is not there is empty.
+/// The arguments of a script. Numbers are sent as texts, and missing values as empty texts.
 pub(super) struct Args<'a>(Vec<Cow<'a, [u8]>>);
 
 impl<'a> Args<'a> {

@@ -1,4 +1,4 @@
-//! The connections of a store: the caller's, or those that are made here.
+//! The connections of a store: the caller's, or its own.
 
 use std::sync::Arc;
 
@@ -8,30 +8,29 @@ use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
-/// A connection that many operations share. The driver connects it again when it breaks.
+/// A connection that many operations share. The driver reconnects it when it breaks.
 #[derive(Clone)]
 pub(super) enum Connection {
     One(ConnectionManager),
     Cluster(ClusterConnection),
 }
 
-/// The first connection is for all operations; the others, if there are any, are for changes that
-/// wait for replicas.
+/// The first connection is for all operations; further ones, if any, are for changes that wait for
+/// replicas.
 pub(super) type Connections = Arc<[Connection]>;
 
-/// The address and the settings of connections that are made here.
+/// The address and the settings of the store's own connections.
 pub(super) enum Source {
     One(Client, Box<ConnectionManagerConfig>),
     Cluster(ClusterClient),
 }
 
-/// The owner of the connections.
 pub(super) enum Connector {
     /// The caller's connection, which can't be replaced.
     External(Connections),
-    /// Connections that are made here. They are replaced where the driver would keep them although
-    /// they lead nowhere: a server that is frozen, and one that became a replica, do not break
-    /// theirs, and a cluster's client may wait for ever while slots move (seen with 1.8.1).
+    /// The store's own connections. They are replaced if the driver would keep dead ones: a frozen
+    /// server, or one that became a replica, does not close its connections, and a cluster's client
+    /// may wait for ever while slots move (seen with 1.8.1).
     Managed { source: Box<Source>, count: usize, current: tokio::sync::Mutex<Option<Connections>> },
 }
 
@@ -53,7 +52,7 @@ impl Connector {
         Self::Managed { source: Box::new(source), count, current: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the connections, and makes them first if there are none.
+    /// Returns the connections, after making them if there are none.
     pub(super) async fn connections(&self) -> RedisResult<Connections> {
         match self {
             Self::External(connections) => Ok(Arc::clone(connections)),
@@ -68,7 +67,7 @@ impl Connector {
         }
     }
 
-    /// Discards these connections, so that the next operation connects to the address again.
+    /// Drops these connections, so that the next operation connects to the address again.
     /// Operations that still wait for an answer on them may get it.
     pub(super) async fn discard(&self, connections: &Connections) {
         if let Self::Managed { current, .. } = self {
@@ -88,7 +87,7 @@ impl Connector {
         }
     }
 
-    /// Returns the number of connections; which of them are lost now, only the driver knows.
+    /// Returns the number of connections, including lost ones, which only the driver knows.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::External(connections) => connections.len(),

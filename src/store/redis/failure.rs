@@ -1,25 +1,24 @@
-//! The driver's errors: what they mean for an operation, and words for people.
+//! The driver's errors: what they mean for an operation, and texts for people.
 
 use redis::{RedisError, ServerErrorKind};
 
 use super::connect::Connector;
 
-/// The meaning of a failed attempt for its operation.
+/// What a failed attempt means for its operation.
 pub(super) enum Verdict {
-    /// It is not done, and would not be the next time.
+    /// It was not done, and a retry would not help.
     Refused,
-    /// It is not done, but may be the next time.
+    /// It was not done, but a retry may succeed.
     NotYet,
-    /// It is not done, but may be at the server to which the address leads now.
+    /// It was not done, but may succeed on the server to which the address leads now.
     Elsewhere,
-    /// It may be done.
+    /// The outcome is unknown.
     InDoubt,
-    /// Nothing came back: it may be done, and the connection may lead nowhere.
+    /// No answer came: the outcome is unknown, and the connection may be dead.
     Silent,
 }
 
 impl Verdict {
-    /// Returns the verdict on an operation that failed so.
     pub(super) fn of(error: &RedisError, connector: &Connector) -> Self {
         use redis::ErrorKind::{
             AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,
@@ -34,7 +33,7 @@ impl Verdict {
                 | ServerErrorKind::Moved
                 | ServerErrorKind::TryAgain,
             ) if !cluster => Self::NotYet,
-            // The server may have been the master before: the address may lead to the new one now.
+            // This server may have been the master; the address may lead to the new one by now.
             Server(ServerErrorKind::ReadOnly) if !cluster && connector.is_managed() => {
                 Self::Elsewhere
             }
@@ -50,8 +49,7 @@ impl Verdict {
             | Extension
             | InvalidClientConfig => Self::Refused,
             _ if error.is_connection_refusal() && !cluster => Self::NotYet,
-            // The cluster's client has asked several times by itself, and returns the last error
-            // alone.
+            // The cluster client has retried by itself, and returns only the last error.
             _ => Self::InDoubt,
         }
     }
@@ -60,12 +58,10 @@ impl Verdict {
         matches!(self, Self::InDoubt | Self::Silent)
     }
 
-    /// Returns whether other connections are needed.
     pub(super) fn leads_nowhere(&self) -> bool {
         matches!(self, Self::Elsewhere | Self::Silent)
     }
 
-    /// Returns why it is attempted again.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Refused | Self::NotYet => "the server is not ready",
@@ -76,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// Puts the driver's error in words that say what to do about it.
+/// Describes the driver's error, with what to do about it.
 pub(super) fn describe(error: &RedisError, place: &str) -> String {
     let text = match error.code() {
         Some("OOM") => "the server's memory is full (maxmemory)",
@@ -87,7 +83,7 @@ pub(super) fn describe(error: &RedisError, place: &str) -> String {
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
             "the server wants another user or password"
         }
-        // What was asked for is a command that each server has.
+        // Every real Redis server knows the command that was sent.
         _ if error.to_string().contains("unknown command") && error.to_string().contains("GET") => {
             return format!(
                 "{place} is a Redis Sentinel, or something else that keeps no data: name the master"

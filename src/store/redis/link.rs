@@ -1,4 +1,4 @@
-//! The requests to the server, and asking again when an answer stays away.
+//! Requests to the server, with retries if no answer comes.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -18,19 +18,19 @@ use crate::store::retry::Retry;
 
 pub(super) struct Link {
     pub(super) connector: Connector,
-    /// The longest time of an operation, with all its attempts.
+    /// The time limit of an operation, including all its attempts.
     pub(super) timeout: Duration,
-    /// The number of replicas that must have a change, and the time to wait for them.
+    /// How many replicas must have a change, and how long to wait for them.
     pub(super) replicas: Option<(usize, Duration)>,
-    /// The address of the server, for people. No password.
+    /// The address of the server for messages to people, without a password.
     pub(super) place: String,
-    /// A connection was lost, and nothing was answered since.
+    /// True if a connection was lost and no answer has come since.
     pub(super) is_lost: AtomicBool,
     pub(super) watch: Watch,
 }
 
-/// The server remembers what a change returned for the timeout and this much longer: by so much the
-/// clock of a replica that takes over may differ from the master's.
+/// The server remembers the result of a change for the timeout and this much longer, in case the
+/// clock of a replica that takes over differs from the master's.
 const LONGER: Duration = Duration::from_secs(60);
 
 /// A script with the hash by which a server knows it.
@@ -59,9 +59,8 @@ static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.
 
 enum Request<'a> {
     Command(&'a Cmd),
-    /// A read of one moment.
     Read(&'a Wanted<'a>),
-    /// A script that changes something, once: the first of its keys is its token.
+    /// A script that makes a change once. Its first key is its token.
     Change {
         script: &'a Script,
         keys: &'a [String],
@@ -70,18 +69,17 @@ enum Request<'a> {
 }
 
 impl Link {
-    /// Asks for what changes nothing, or can be done twice.
+    /// Sends a command that changes nothing, or may be repeated.
     pub(super) async fn ask(&self, operation: &'static str, command: &Cmd) -> Result<Value> {
         self.request(operation, &Request::Command(command)).await.map(|(value, _)| value)
     }
 
-    /// Reads all of one moment.
     pub(super) async fn read(&self, wanted: &Wanted<'_>) -> Result<Value> {
         self.request("read", &Request::Read(wanted)).await.map(|(value, _)| value)
     }
 
-    /// Makes a change once, however often it must be asked for. The first of the keys is its token.
-    /// What was done is returned as text; a number is why it was not.
+    /// Makes a change exactly once, with any number of retries. Its first key is its token. Success
+    /// returns a text; a number is the reason of a refusal.
     pub(super) async fn change(
         &self,
         operation: &'static str,
@@ -94,7 +92,7 @@ impl Link {
         let args = [remembered.as_bytes()].into_iter().chain(args).collect();
         let (value, confirmed) =
             self.request(operation, &Request::Change { script, keys, args }).await?;
-        // A number says that nothing was done.
+        // A number means that nothing was done.
         match (&value, self.replicas) {
             (Value::BulkString(_), Some((replicas, time))) if confirmed < replicas => {
                 let text = format!(
@@ -106,8 +104,8 @@ impl Link {
         }
     }
 
-    /// Sends a request until it is answered, refused, or its time is up. Returns the answer, and
-    /// how many replicas have it.
+    /// Sends a request until it is answered, refused, or out of time. Returns the answer, and how
+    /// many replicas have it.
     async fn request(
         &self,
         operation: &'static str,
@@ -148,7 +146,7 @@ impl Link {
             if let (true, Some(sent)) = (verdict.leads_nowhere(), &sent) {
                 let _ = timeout(retry.left(), self.connector.discard(sent)).await;
             }
-            // An attempt that had next to no time tells less than the one before.
+            // An attempt with almost no time left gives a less useful error than the one before.
             let failure = match (before.take(), retry.left().is_zero()) {
                 (Some(before), true) => before,
                 _ => (why, source),
@@ -161,8 +159,8 @@ impl Link {
         }
     }
 
-    /// Returns how long one attempt may take: half of the time, if it can be made again over other
-    /// connections. A connection on which replicas are waited for is silent for so much longer.
+    /// Returns the time for one attempt: half of the total, if there may be another over new
+    /// connections. While it waits for replicas, a connection may be silent for that much longer.
     fn patience(&self, changes: bool) -> Duration {
         if !self.connector.is_managed() {
             return self.timeout;
@@ -173,10 +171,11 @@ impl Link {
 }
 
 impl Request<'_> {
-    /// Returns the place of the connection that it takes among so many.
+    /// Returns the index of the connection to use, of this many.
     ///
-    /// A connection does nothing else while it waits for replicas: so changes share all but the
-    /// first. Those of one conversation go over the same one, on which they keep their order.
+    /// While it waits for replicas, a connection does nothing else, so changes share all
+    /// connections but the first. All changes of one conversation use the same one, which keeps
+    /// their order.
     fn place(&self, connections: usize) -> usize {
         let Self::Change { keys, .. } = self else { return 0 };
         // The hash tag of a key is the shard, in hex.
@@ -193,12 +192,12 @@ impl Request<'_> {
         match self {
             Self::Command(command) => Ok((command.query_async(connection).await?, 0)),
             Self::Read(wanted) => {
-                // A transaction and not a script: Lua turns each entry into tables and back, which
-                // takes five times as long as to find it.
+                // A transaction is used instead of a script, because Lua converts each entry to
+                // tables and back, which takes five times as long as finding it.
                 match wanted.transaction().query_async(connection).await {
-                    // A slot of a cluster has moved or is moving, where the driver finds the way
-                    // for a single command and not for a transaction; or the memory is full, where
-                    // the server queues no command, a read neither.
+                    // Either a slot of the cluster has moved or is moving, which the driver handles
+                    // for a single command but not for a transaction; or the memory is full, and
+                    // the server queues no commands at all, not even reads.
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
                         let args = wanted.args();
                         let args: Vec<_> = args.iter().map(String::as_bytes).collect();
@@ -214,7 +213,7 @@ impl Request<'_> {
     }
 }
 
-/// Runs a script by its hash, or with its text where the server does not know it (any more).
+/// Runs a script by its hash, or with its text if the server does not know it (any more).
 async fn run(
     script: &Script,
     keys: &[String],
@@ -235,7 +234,7 @@ async fn run(
     }
 }
 
-/// Sends a change, and waits for so many replicas; returns how many have it.
+/// Sends a change, and waits for replicas; returns how many have it.
 async fn confirmed(
     command: Cmd,
     replicas: Option<(usize, Duration)>,
@@ -244,11 +243,11 @@ async fn confirmed(
     let Some((replicas, time)) = replicas else {
         return Ok((command.query_async(connection).await?, 0));
     };
-    // Both go over one connection: WAIT waits for what came before it there.
+    // Both use one connection: WAIT waits for what was sent before it there.
     let mut both = pipe();
     both.ignore_errors().add_command(command);
     both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    // A server that has become a replica refuses both, and the first one says so.
+    // A server that has become a replica refuses both; the first error says so.
     let (result, confirmed): (RedisResult<Value>, RedisResult<usize>) =
         both.query_async(connection).await?;
     Ok((result?, confirmed?))

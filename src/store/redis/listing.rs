@@ -1,4 +1,4 @@
-//! The lists of ids: one a shard, in the order of the ids' bytes.
+//! Listing ids: one list per shard, in byte order.
 
 use futures_util::future::try_join_all;
 use redis::{Value, cmd};
@@ -9,15 +9,15 @@ use super::{Shared, parse};
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
 
-/// The number of ids that are looked for at the same time.
+/// How many ids are checked for existence at once.
 const AT_ONCE: usize = 1_000;
 
-/// The number of conversations of a shard that are forgotten in one step, so that others get their
-/// turn.
+/// How many conversations of a shard are deleted in one step, so that other clients are not blocked
+/// for long.
 const A_STEP: usize = 64;
 
 impl Shared {
-    /// Returns the next `n` ids of all shards in order.
+    /// Returns the next `n` ids of all shards, in order.
     pub(super) async fn list(
         &self,
         prefix: &str,
@@ -35,18 +35,18 @@ impl Shared {
         Ok(found)
     }
 
-    /// Returns the next ids of all shards in order, up to `n` and at least one where there is one.
+    /// Returns up to `n` of the next ids of all shards, and at least one if there is one.
     async fn page(
         &self,
         prefix: &str,
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        // Hashing spreads them evenly, so that few of each shard are enough most of the time.
+        // Hashing spreads the ids evenly, so a few of each shard usually suffice.
         let some = n / 128 + 4;
         let shards = SHARDS.map(|shard| self.ids_of("ids", shard, prefix, after, some));
         let shards = try_join_all(shards).await?;
-        // What comes after the last of a shard that may have more is not known yet.
+        // If a shard may have more, nothing is known beyond its last id.
         let full = shards.iter().filter(|ids| ids.len() == some);
         let known = full.filter_map(|ids| ids.last()).min().cloned();
         let mut ids: Vec<MemoryId> = shards.into_iter().flatten().collect();
@@ -56,7 +56,6 @@ impl Shared {
         Ok(ids)
     }
 
-    /// Returns the next ids on a shard.
     pub(super) async fn ids_of(
         &self,
         operation: &'static str,
@@ -69,7 +68,7 @@ impl Shared {
             Some(after) if after.as_str() >= prefix => format!("({after}"),
             _ => format!("[{prefix}"),
         };
-        // No byte of a text is 255, so that all that begins with the prefix stands before this.
+        // No byte of a text is 255, so every id with the prefix is less than this.
         let past = [b"(", prefix.as_bytes(), b"\xff"].concat();
         let mut command = cmd("ZRANGEBYLEX");
         command.arg(self.keys.ids(shard)).arg(from).arg(past).arg("LIMIT").arg(0).arg(n);
@@ -77,7 +76,7 @@ impl Shared {
         Ok(ids.into_iter().map(MemoryId::from).collect())
     }
 
-    /// Returns those of these ids whose conversation has not expired.
+    /// Returns the ids whose conversations have not expired.
     async fn that_exist(&self, ids: Vec<MemoryId>) -> Result<Vec<MemoryId>> {
         let exists = async |id: MemoryId| {
             let exists =
@@ -88,8 +87,8 @@ impl Shared {
         Ok(ids.into_iter().flatten().collect())
     }
 
-    /// Forgets all conversations whose ids begin with this text, or those of them that are
-    /// inactive; returns how many.
+    /// Deletes all conversations with this prefix, or the inactive ones among them; returns how
+    /// many.
     pub(super) async fn sweep(
         &self,
         operation: &'static str,
@@ -118,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Forgets the conversations, or those of them that are inactive; returns how many.
+    /// Deletes these conversations, or the inactive ones among them; returns how many.
     pub(super) async fn forget(
         &self,
         operation: &'static str,

@@ -19,7 +19,7 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 use crate::store::answer::Search;
 use crate::store::media::Found;
 
-/// The number of media that are brought by one command, so that they do not hold up the server.
+/// How many media one command fetches, so that it does not block the server for long.
 const MEDIA_AT_ONCE: usize = 64;
 
 /// One conversation of a [`RedisStore`](super::RedisStore).
@@ -34,16 +34,16 @@ impl RedisMemory {
         Self { id, shared }
     }
 
-    /// Returns the key of the stream that the messages are in.
+    /// Returns the key of the stream that holds the messages.
     pub fn log_key(&self) -> String {
         self.shared.keys.of(&self.id, "log")
     }
 
-    /// Returns the answers to a read, all of one moment.
+    /// Returns the reply to a read, all of one moment.
     ///
-    /// Many entries are read in pages, so that they do not hold up the server. Entries do not
-    /// change, so pages make one whole unless some were forgotten meanwhile: then it begins again,
-    /// with larger pages.
+    /// Many entries are read in pages, so that no command blocks the server for long. Entries never
+    /// change, so the pages are consistent unless some entries were removed in between: then the
+    /// read starts again with larger pages.
     async fn find(&self, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
         'anew: loop {
@@ -64,8 +64,6 @@ impl RedisMemory {
         }
     }
 
-    /// Returns what is wanted, of one moment.
-    ///
     /// Bytes of media come with further commands, and are what their hash says, whenever that is.
     /// If some are lacking, records may have been evicted before: then all is read again, until
     /// that was not the reason.
@@ -80,7 +78,6 @@ impl RedisMemory {
         }
     }
 
-    /// Returns the media of these hashes, as far as they are there.
     async fn media(&self, hashes: BTreeSet<Sha256>) -> Result<Found> {
         let hashes: Vec<_> = hashes.into_iter().collect();
         let mut found = Found::new();

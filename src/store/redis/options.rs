@@ -1,4 +1,4 @@
-//! The settings by which a store is opened, and its opening.
+//! The settings of a store, and the functions that open it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ use crate::store::observe::Watch;
 use crate::store::payloads::Encoding;
 use crate::store::setters::setters;
 
-/// The settings by which a [`RedisStore`] is opened.
+/// The settings with which a [`RedisStore`] is opened.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -57,52 +57,54 @@ pub struct RedisOptions {
 setters! {
     RedisOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
+    /// read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
     /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
     /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
     pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
-    /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes
-    /// have nothing to do with each other. It may hold neither `{` nor `}`.
+    /// Sets the beginning of every key; `memory-prompt` unless set. Stores with different prefixes
+    /// are independent. The prefix may contain neither `{` nor `}`.
     pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
-    /// Sets how long after its last append a conversation expires, as if it were deleted then;
-    /// never unless set.
+    /// Sets how long after its last append a conversation expires, as if it were deleted then.
+    /// Unless set, it never expires.
     ///
-    /// The last append decides: one through a store without a TTL lets the conversation live.
+    /// The last append decides: after an append through a store without a TTL, the conversation
+    /// does not expire.
     pub fn ttl(ttl: Duration) => ttl = Some(ttl);
 
-    /// Sets how long an operation may take, with all that is repeated until the server is back; 10
-    /// seconds unless set. Longer than a restart, or than a replica needs to take over, makes these
-    /// a pause.
+    /// Sets how long an operation may take, including all retries while the server is away; 10
+    /// seconds unless set. If this is longer than a restart or a failover, these only cause a
+    /// pause.
     ///
-    /// A server that has been silent for half of it (and for as long as replicas are waited for)
-    /// is asked again over a new connection, which leads to another server if one has taken the
-    /// address. A server that takes no changes, since it is a replica (now), is asked again where
-    /// its address leads, until the time is up. Over a [connection of your own](Self::over) the
-    /// first is an error when the time is up, and the second at once.
+    /// If a server is silent for half of this time (plus the time to wait for replicas), the store
+    /// asks again over a new connection, which leads to another server if one has taken over the
+    /// address. If a server refuses changes because it is a replica (by now), the store asks again
+    /// where the address leads, until the time is up. Over a [connection of your own](Self::over),
+    /// silence is an error when the time is up, and a refusal is an error at once.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
-    /// Sets how long it may take to connect; 5 seconds unless set.
+    /// Sets how long connecting may take; 5 seconds unless set.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
-    /// Lets each change return only when so many replicas have it (`WAIT`), and be
-    /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited
-    /// for.
+    /// Makes each change wait until this many replicas have it (`WAIT`). If they don't have it
+    /// within this time, the error is [`ErrorKind::Unacknowledged`]. Unless set, no change waits
+    /// for replicas.
     ///
-    /// A connection does nothing else meanwhile, so that changes share eight of their own, and
-    /// reads don't wait. Those of one conversation go over the same one, which keeps their order;
-    /// so do those of every eighth conversation or so. Over a [connection of your own](Self::over)
-    /// there is but that one, for all.
+    /// A connection does nothing else while it waits, so changes share eight connections of their
+    /// own, and reads don't wait. All changes of one conversation use the same connection, which
+    /// keeps their order; about every eighth conversation uses it too. Over a
+    /// [connection of your own](Self::over), there is only that one.
     pub fn replicas(replicas: usize, time: Duration) => replicas = Some((replicas, time));
 
-    /// Sets the authority that signs the server's certificate, and the client's own, for
-    /// `rediss://`. Unless set, those count that the operating system trusts.
+    /// Sets the authority that signs the server's certificate, and the client's own certificate,
+    /// for `rediss://`. Unless set, the authorities trusted by the operating system are used.
     ///
-    /// If the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
-    /// becomes ring.
+    /// If the process has not chosen a cryptography provider (`rustls::crypto::CryptoProvider`),
+    /// ring is installed.
     #[cfg(feature = "redis-tls")]
     pub fn certificates(certificates: redis::TlsCertificates) =>
         certificates = Some(Hidden(certificates));
@@ -113,7 +115,7 @@ impl RedisOptions {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
         let (keys, info) = (self.keys()?, Self::info(address)?);
         in_runtime("redis", "open")?;
@@ -128,17 +130,17 @@ impl RedisOptions {
         let client = client.map_err(|error| unusable(&error))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
-            // This crate decides how long to wait, and what to try again.
+            // This crate has its own timeouts and retries.
             .set_response_timeout(None)
             .set_number_of_retries(0);
         self.connect(Source::One(client, Box::new(config)), keys, place).await
     }
 
-    /// Opens the store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster to which one of these addresses belongs.
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn open_cluster(self, addresses: &[impl AsRef<str> + Sync]) -> Result<RedisStore> {
         let keys = self.keys()?;
         let infos = addresses.iter().map(|address| Self::info(address.as_ref()));
@@ -150,22 +152,22 @@ impl RedisOptions {
         self.connect(Source::Cluster(client), keys, place).await
     }
 
-    /// Opens the store behind a connection of your own, whose timeouts count beside those that are
-    /// set here.
+    /// Opens the store over a connection of your own, whose timeouts apply in addition to those set
+    /// here.
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
         self.external(Connection::One(connection)).await
     }
 
-    /// Opens the store behind a cluster connection of your own. It must not read from replicas,
-    /// which are behind.
+    /// Opens the store over a cluster connection of your own. It must not read from replicas, which
+    /// lag behind.
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::open`].
+    /// Same as [`RedisStore::open`].
     pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
         self.external(Connection::Cluster(connection)).await
     }
@@ -197,7 +199,8 @@ impl RedisOptions {
             is_lost: AtomicBool::new(false),
             watch: Watch::new("redis"),
         };
-        // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
+        // Redis adds it to the time of day, which must not overflow: limit it to a thousand
+        // centuries.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
         let shared = Shared { link, keys, encoding: self.encoding, ttl };
@@ -205,7 +208,7 @@ impl RedisOptions {
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
-    /// Returns the names of the keys, if nothing about the options is wrong.
+    /// Returns the names of the keys, or an error if an option is invalid.
     fn keys(&self) -> Result<Keys> {
         if self.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
             let text = "redis: a ttl below a millisecond would keep nothing";
@@ -226,12 +229,11 @@ impl RedisOptions {
 
     fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
         let builder = ClusterClientBuilder::new(infos)
-            // All nodes are asked which slots they have, and one that is silent must not use up the
-            // time.
+            // All nodes are asked for their slots, and a silent one must not use up the time.
             .connection_timeout(self.connect_timeout / 2)
             .response_timeout(self.timeout)
             .tcp_settings(TcpSettings::default().set_nodelay(true))
-            // The driver waits for a second and more, as long as a replica needs to take over.
+            // By default the driver waits for seconds, as long as a failover takes.
             .min_retry_wait(20)
             .max_retry_wait(200);
         #[cfg(feature = "redis-tls")]
@@ -243,24 +245,24 @@ impl RedisOptions {
     }
 }
 
-/// Chooses the cryptography if nobody has: rustls panics where it is needed and not chosen.
+/// Installs a cryptography provider if there is none: rustls panics without one.
 #[cfg(feature = "redis-tls")]
 fn choose_cryptography(address: &redis::ConnectionAddr) {
     use rustls::crypto::{CryptoProvider, ring};
     let needed = matches!(address, redis::ConnectionAddr::TcpTls { .. });
     if needed && CryptoProvider::get_default().is_none() {
-        // It fails if somebody else has just chosen.
+        // This fails if another thread has just installed one.
         let _ = ring::default_provider().install_default();
     }
 }
 
-/// Returns the error of an address, in the driver's words: they lack the address, which may hold a
-/// password.
+/// Returns the error for an address in the driver's words, which leave out the address since it may
+/// contain a password.
 fn unusable(error: &RedisError) -> Error {
     Error::invalid("open", format!("redis: the address can't be used: {error}"))
 }
 
-/// The number of changes that wait for replicas at the same time.
+/// How many connections wait for replicas at the same time.
 const WAITING: usize = 8;
 
 #[cfg(test)]
@@ -268,7 +270,7 @@ mod tests {
     use crate::error::Result;
     use crate::store::RedisStore;
 
-    /// It panicked: connections need a runtime.
+    /// This used to panic: connections need a runtime.
     #[test]
     fn outside_of_a_runtime_there_is_an_error() {
         fn refused(open: impl Future<Output = Result<RedisStore>>) {

@@ -1,4 +1,4 @@
-//! The answers to a read, and the snapshot that is made of them.
+//! The reply to a read, and the snapshot made from it.
 
 use std::cell::LazyCell;
 use std::ops::Range;
@@ -15,18 +15,18 @@ use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::answer::Answer;
 use crate::store::common::{self, Rows};
 
-/// The answers to a read, before messages are decoded.
+/// The reply to a read, before messages are decoded.
 #[derive(Default)]
 pub(super) struct Reply {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The incarnation; none if there is no conversation.
+    /// `None` if there is no conversation.
     pub(super) incarnation: Option<Incarnation>,
     system: Option<Vec<u8>>,
     /// Newest first.
     pub(super) rows: Vec<Row>,
     slots: Vec<Slot>,
-    /// The rows that were asked for one by one, oldest first.
+    /// The rows of single positions, oldest first.
     single: Vec<Row>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Row {
 }
 
 impl Reply {
-    /// Reads the answers of a server; none if they are not what this crate writes.
+    /// Parses the server's reply; `None` if it is not in this crate's format.
     pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
         let mut parts = array(reply)?.into_iter();
         let [start, end, system, incarnation] =
@@ -85,7 +85,8 @@ impl Reply {
     }
 }
 
-/// Takes the rows at these positions, each of which there should be, in ascending order.
+/// Adds the rows of these positions, in ascending order. A position without a row is reported as
+/// unreadable.
 fn add_rows(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
     let gone = (positions.end - positions.start).saturating_sub(rows.len() as u64);
     if gone > MOST_GONE {
@@ -132,8 +133,8 @@ impl Row {
     }
 }
 
-/// The number of missing entries that are told one by one in an answer; a state that somebody else
-/// wrote may lie.
+/// The most missing entries that are reported one by one, since a state written by another program
+/// may be wrong.
 const MOST_GONE: u64 = 1 << 20;
 
 fn rows(value: Value) -> Option<Vec<Row>> {
@@ -147,7 +148,7 @@ fn stamp<T: FromStr>(value: Value) -> Option<T> {
 fn array(value: Value) -> Option<Vec<Value>> {
     match value {
         Value::Array(values) => Some(values),
-        Value::Nil => Some(Vec::new()), // what Redis calls an empty array when nothing was asked for
+        Value::Nil => Some(Vec::new()), // nil is an empty array: nothing was asked for
         _ => None,
     }
 }

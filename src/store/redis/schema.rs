@@ -1,21 +1,20 @@
-//! The version of the layout, and the refusal of others.
+//! The version of the layout, and the check of it.
 
 use redis::{Value, cmd};
 
 use super::Shared;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The version of the layout.
 const CURRENT: u64 = 1;
 
 impl Shared {
-    /// Refuses data of another version; marks those of nobody with this one.
+    /// Refuses data of another version; marks an empty database with this one.
     pub(super) async fn check_version(&self) -> Result<()> {
         const OPERATION: &str = "open";
         let key = self.keys.version();
         let mut found = self.link.ask(OPERATION, cmd("GET").arg(&key)).await?;
         if found == Value::Nil {
-            // Of several that come at the same time one sets the version, and all read what it has
+            // If several processes do this at once, one sets the version, and all read what it has
             // set.
             self.link.ask(OPERATION, cmd("SET").arg(&key).arg(CURRENT).arg("NX")).await?;
             found = self.link.ask(OPERATION, cmd("GET").arg(&key)).await?;

@@ -1,4 +1,4 @@
-//! The commands of a read, as one transaction and as a script.
+//! The commands of a read, as a transaction and as a script.
 
 use std::ops::Range;
 
@@ -7,11 +7,9 @@ use redis::{Pipeline, pipe};
 use super::keys::Keys;
 use crate::memory::{MemoryId, Read};
 
-/// Entries of one conversation, and slots.
 pub(super) struct Wanted<'a> {
-    /// Of the state, the log, the slots and their versions.
+    /// The keys of the state, the log, the slots and their versions.
     keys: [String; 4],
-    /// The newest entry that is wanted.
     newest: String,
     count: usize,
     names: Vec<&'a str>,
@@ -19,8 +17,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Wants the newest `count` entries before a position, and with a read its slots and single
-    /// records.
+    /// Wants the newest `count` entries before a position, and the slots and single records of
+    /// `read`, if given.
     pub(super) fn of(
         keys: &Keys,
         id: &MemoryId,
@@ -31,7 +29,7 @@ impl<'a> Wanted<'a> {
         let newest = match before.map(|before| before.checked_sub(1)) {
             None => "+".to_owned(),
             Some(Some(position)) => entry(position),
-            // No entry has the id `0-0`, and it stands before all of them.
+            // No entry has the id `0-0`, which comes before all of them.
             Some(None) => "0-0".to_owned(),
         };
         let [state, log, slots, versions, ..] = keys.conversation(id);
@@ -46,7 +44,6 @@ impl<'a> Wanted<'a> {
         Self { keys, newest, count, names, stretches }
     }
 
-    /// Returns the names of the slots, each once.
     pub(super) fn names(&self) -> &[&'a str] {
         &self.names
     }
@@ -71,7 +68,7 @@ impl<'a> Wanted<'a> {
         all
     }
 
-    /// Returns the arguments of the script that does the same.
+    /// Returns the arguments for the script that does the same.
     pub(super) fn args(&self) -> Vec<String> {
         let mut args =
             vec![self.newest.clone(), self.count.to_string(), self.names.len().to_string()];

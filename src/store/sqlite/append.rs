@@ -1,4 +1,4 @@
-//! Appends: what is written, and what is looked at before.
+//! Appends: what is written, and what is checked before.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -19,16 +19,14 @@ use crate::store::common::{appended, check_expected, signed, times_of_records, u
 use crate::store::media::Kept;
 use crate::store::payloads::{Encoding, Payloads};
 
-/// An append as it is written. All that can be done beforehand is, so that others wait for the rest
-/// alone.
+/// An append, prepared as far as possible before the lock is taken.
 pub(super) struct PreparedAppend {
     id: MemoryId,
     codec: Codec,
     payloads: Payloads,
     now: i64,
-    /// The time of each payload, or no times: it is then now.
+    /// The time of each payload; empty if it is the current time.
     times: Vec<i64>,
-    /// The append without its messages.
     rest: Append,
     is_empty: bool,
     creates: bool,
@@ -47,8 +45,8 @@ impl PreparedAppend {
         Ok(Self { id, codec, payloads, now, times, rest, is_empty, creates })
     }
 
-    /// Makes all of it in the transaction that is open, or none of it: what it was to come to if
-    /// this fails is undone with the transaction, or with its savepoint.
+    /// Makes the whole append in the open transaction. If it fails, the caller undoes the
+    /// transaction or its savepoint.
     pub(super) fn make(&self, connection: &Connection) -> Result<Appended, TxError> {
         let Append { id, slots, since, .. } = &self.rest;
         let is_plain = id.is_none() && slots.is_empty() && since.is_none() && self.creates;
@@ -88,7 +86,7 @@ impl PreparedAppend {
         let (key, end): (i64, i64) = if let Some(extended) = extended {
             extended
         } else {
-            // Either there is no such conversation yet, or it ends elsewhere, which is an error.
+            // Either the conversation does not exist yet, or it ends elsewhere, which is an error.
             self.look(connection)?;
             let (active, new) = (active.unwrap_or(*now), Incarnation::random());
             (begin(connection, id, 0..count, active, system, new)?, count)
@@ -109,8 +107,7 @@ impl PreparedAppend {
         Ok((key, unsigned(first)..unsigned(end)))
     }
 
-    /// Compares the conversation with what is expected. Returns what the append comes to if
-    /// nothing is to be changed.
+    /// Checks the expectations. Returns the outcome if nothing is to be changed.
     fn look(&self, connection: &Connection) -> Result<Option<Appended>, TxError> {
         let Append { id, slots, .. } = &self.rest;
         let found = find(connection, &self.id)?;
@@ -132,7 +129,7 @@ impl PreparedAppend {
     }
 }
 
-/// Creates a conversation; returns its key, which may be one too many.
+/// Creates a conversation; returns its key, which may exceed the maximum by one.
 pub(super) fn begin(
     connection: &Connection,
     id: &MemoryId,
@@ -152,7 +149,7 @@ pub(super) fn too_many(operation: &'static str) -> TxError {
     Error::new(ErrorKind::Storage, operation, text).into()
 }
 
-/// A message in its codec: JSON as text, so that SQLite's own functions read it.
+/// A message in its codec. JSON is stored as text, so that SQLite's own functions can read it.
 #[derive(Clone, Copy)]
 pub(super) struct Payload<'a>(Codec, &'a [u8]);
 
@@ -170,7 +167,7 @@ impl ToSql for Payload<'_> {
 const CREATE: &str = r#"
     INSERT INTO conversation (id, start, "end", active, system, incarnation)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)"#;
-/// Finds the conversation, checks where it ends and moves its end, all in one.
+/// Finds the conversation, checks its end, and moves the end, in one statement.
 const EXTEND: &str = r#"
     UPDATE conversation
     SET "end" = "end" + ?2,

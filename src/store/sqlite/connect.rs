@@ -1,4 +1,4 @@
-//! The connections of a store: one that writes, and as many that read as read at once.
+//! The connections of a store: one that writes, and one for each concurrent reader.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -19,10 +19,10 @@ use crate::error::{Error, Result};
 use crate::store::observe::Watch;
 use crate::store::payloads::Encoding;
 
-/// Readers have connections of their own, so that they wait for no writer.
+/// Readers have connections of their own, so that they never wait for writers.
 pub(super) struct Connections {
-    /// The readers; none if there is one connection for all. Closed before the writer: the last one
-    /// to close tidies up the log, and readers can't.
+    /// The readers; `None` if one connection does everything. They are closed before the writer:
+    /// the last connection to close must clean up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
     /// The file, if it is written to.
@@ -44,23 +44,23 @@ struct Reader {
     opened: Opened,
 }
 
-/// The number of statements that a connection keeps prepared: as many as there are here.
+/// How many prepared statements a connection keeps: all of this crate's.
 const STATEMENTS: usize = 32;
 
-/// The most idle readers that are kept: each holds a page cache.
+/// How many idle readers are kept, since each has a page cache.
 const MOST_IDLE: usize = 8;
 
 impl Connections {
-    /// Opens a file, and creates it if there is none.
     pub(super) fn open(place: FileName, path: &Path, options: SqliteOptions) -> Result<Self> {
-        // A reader that is opened later must find the same file, wherever the process has gone.
+        // A reader that is opened later must find the same file, even if the working directory has
+        // changed.
         let path = std::path::absolute(path).map_err(|error| {
             Error::invalid("open", format!("sqlite: the path can't be used: {error}"))
         })?;
         let refuse = |text: &str| Err(TxError::Refused(text.to_owned()).during("open", &place));
         match std::fs::metadata(&path) {
             Ok(file) if file.is_dir() => return refuse("the path is that of a folder"),
-            // SQLite takes a file of one byte for an empty one, and would write over it.
+            // SQLite treats a file of one byte as empty, and would overwrite it.
             Ok(file) if file.len() == 1 => return refuse("the file is no database"),
             _ => {} // there is nothing to refuse
         }
@@ -84,7 +84,7 @@ impl Connections {
         Ok(Self { readers, writer, opened: Arc::new(opened), place, encoding, watch })
     }
 
-    /// Takes one connection for everything.
+    /// Uses one connection for everything.
     pub(super) fn shared(
         place: FileName,
         mut connection: Connection,
@@ -101,7 +101,7 @@ impl Connections {
         Ok(Self { readers: None, writer, opened: Arc::default(), place, encoding, watch })
     }
 
-    /// Reads in a transaction, so that all of it is of one moment.
+    /// Reads in a transaction, so that everything is of one moment.
     pub(super) fn read<T>(
         &self,
         operation: &'static str,
@@ -124,7 +124,7 @@ impl Connections {
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read
-    /// is true when it writes. (What is undone for no fault of its own is done again.)
+    /// is still true when it writes. (If it is undone for another reason, it is made again.)
     pub(super) fn write<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -140,7 +140,7 @@ impl Connections {
         })
     }
 
-    /// Gives back what is free in the file, and empties the log.
+    /// Returns free space to the file system, and empties the log.
     pub(super) fn vacuum(&self) -> Result<()> {
         let vacuum = |connection: &Connection| {
             connection.execute_batch("VACUUM")?;
@@ -160,7 +160,7 @@ impl Connections {
 }
 
 impl Readers {
-    /// Returns a reader that does nothing, and that reads the file which is there now.
+    /// Returns an idle reader of the file that is there now.
     fn idle(&self) -> Option<Reader> {
         let mut idle = self.idle.lock();
         idle.retain(|reader| reader.opened.is_there());
@@ -168,8 +168,8 @@ impl Readers {
     }
 }
 
-/// Opens a reader. What it reads must be ours: another program may have brought it up to a later
-/// version, or put another file there.
+/// Opens a reader and checks the file: another program may have upgraded it to a later version, or
+/// replaced it.
 fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, TxError> {
     let connection = connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let opened = if options.read_only { Opened::now(path) } else { Opened::default() };
@@ -178,8 +178,8 @@ fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, TxError> 
 }
 
 fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Connection, TxError> {
-    // No mutex: a connection is used by one thread at a time. No URI: a name that begins with
-    // `file:` is a name.
+    // No mutex: only one thread uses a connection at a time. No URI: a name that begins with
+    // `file:` is a plain name.
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_handler(Some(patience(options.busy_timeout)))?;
@@ -187,7 +187,6 @@ fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Con
     Ok(connection)
 }
 
-/// Sets up a connection as each one begins.
 fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), TxError> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {
@@ -203,12 +202,13 @@ fn delete_securely(connection: &Connection, options: &SqliteOptions) -> Result<(
     Ok(())
 }
 
-/// Switches to the write-ahead log, in which readers wait for no writer. SQLite does not wait here,
-/// so this does, if several processes open a new file at once.
+/// Switches to the write-ahead log, in which readers don't wait for writers. SQLite does not wait
+/// here if several processes open a new file at once, so this function does.
 fn use_wal(connection: &Connection, timeout: Duration) -> Result<(), TxError> {
     let mode = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0));
     let started = Instant::now();
-    // A file system without shared memory stays with the rollback journal: slower, and as safe.
+    // A file system without shared memory stays with the rollback journal, which is slower but as
+    // safe.
     while mode("PRAGMA journal_mode")? != "wal" {
         match mode("PRAGMA journal_mode = WAL") {
             Ok(_) => return Ok(()),
@@ -221,9 +221,9 @@ fn use_wal(connection: &Connection, timeout: Duration) -> Result<(), TxError> {
     Ok(())
 }
 
-/// Returns the answer to SQLite's question if the file is busy: whether to try again, after a
-/// pause. SQLite's own pauses grow to 100 ms: the threads of one process would hand the lock to
-/// each other, and another process would miss every gap.
+/// Returns a busy handler, which decides whether to try again after a pause. SQLite's own pauses
+/// grow to 100 ms: the threads of one process would hand the lock to each other, and another
+/// process would miss every gap.
 fn patience(timeout: Duration) -> impl FnMut(i32) -> bool + Send {
     let mut started = Instant::now();
     move |tries| {
@@ -234,14 +234,14 @@ fn patience(timeout: Duration) -> impl FnMut(i32) -> bool + Send {
     }
 }
 
-/// Sleeps for a moment; false if the time is up.
+/// Sleeps for a moment; returns `false` if the time is up.
 fn pause(started: Instant, timeout: Duration) -> bool {
     let waited = started.elapsed();
     let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
         return false;
     };
-    // At random, so that two do not go on in step; at most a sixteenth of the wait so far, so that
-    // sleeping past its end costs little.
+    // Random, so that two processes do not stay in step; at most a sixteenth of the wait so far, so
+    // that oversleeping costs little.
     let most = (waited / 16).clamp(SHORTEST, LONGEST);
     let random = u32::try_from(RandomState::new().hash_one(()) % 128).unwrap_or(0);
     thread::sleep((most / 2 + most * random / 256).min(left));
@@ -258,8 +258,8 @@ fn make_durable(connection: &Connection, durability: Durability) -> Result<(), T
         Durability::Process => ("NORMAL", false),
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS a disk that was told to sync may keep in its own memory what it got, and write it in
-    // any order, unless it is told in this way. Elsewhere these mean nothing.
+    // On macOS, a disk that is asked to sync may keep the data in its own cache, and write them in
+    // any order, without these pragmas. Elsewhere they have no effect.
     connection.pragma_update(None, "fullfsync", each_commit)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     Ok(())

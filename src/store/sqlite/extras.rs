@@ -12,10 +12,9 @@ use crate::record::{Slot, SlotVersion};
 use crate::store::common::{appended, signed, slot_version, unsigned};
 use crate::store::media::Found;
 
-/// The number of append ids that a conversation recognises.
 pub(super) const IDS: usize = 64;
 
-/// Returns the slots of these names, each once.
+/// Returns the slots with these names, each once.
 pub(super) fn slots(
     connection: &Connection,
     key: i64,
@@ -36,7 +35,6 @@ pub(super) fn slots(
     Ok(slots)
 }
 
-/// Returns the names of all slots with their versions, in the order of the names.
 pub(super) fn list(
     connection: &Connection,
     key: i64,
@@ -45,7 +43,6 @@ pub(super) fn list(
     slots.query_map([key], |row| Ok((row.get(0)?, slot_version(row.get(1)?))))?.collect()
 }
 
-/// Returns the version of a slot, if there is such a slot.
 pub(super) fn version(
     connection: &Connection,
     key: i64,
@@ -100,13 +97,13 @@ pub(super) fn media(
     Ok(found)
 }
 
-/// Returns what the append of this id came to, if it is one of the newest.
+/// Returns the outcome of the append with this id, if it is one of the newest.
 pub(super) fn known(
     connection: &Connection,
     key: i64,
     id: &str,
 ) -> rusqlite::Result<Option<Appended>> {
-    // They are few and lie side by side: an index would cost each of them more than it saves.
+    // They are few and adjacent: an index would cost each append more than it saves.
     let first = first_key(key);
     let mut known = connection.prepare_cached(KNOWN)?;
     known
@@ -118,7 +115,7 @@ pub(super) fn known(
         .optional()
 }
 
-/// Remembers what the append of this id came to, and forgets the one that is too old now.
+/// Records the outcome of an append, and forgets the oldest id.
 pub(super) fn remember(
     connection: &Connection,
     key: i64,

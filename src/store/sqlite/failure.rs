@@ -1,4 +1,4 @@
-//! Errors, and the words for them.
+//! Errors, and their texts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,17 +7,16 @@ use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
 
-/// The name of the file, for people.
+/// The name of the file, for messages to people.
 pub(super) enum FileName {
     File(PathBuf),
     InMemory,
     OwnConnection,
 }
 
-/// An error inside of a transaction.
 pub(super) enum TxError {
     Sqlite(rusqlite::Error),
-    /// The reason for which a change is refused, about this file.
+    /// Why a change is refused because of this file.
     Refused(String),
     Ours(Error),
 }
@@ -46,7 +45,7 @@ impl TxError {
     }
 }
 
-/// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
+/// Describes SQLite's error with what to do about it, the place, and SQLite's own text.
 pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &FileName) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

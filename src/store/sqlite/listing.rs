@@ -1,4 +1,4 @@
-//! Ids in the order of their bytes, by the index that keeps them unique.
+//! Ids in byte order, from the unique index.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -9,14 +9,13 @@ use crate::memory::MemoryId;
 use crate::record::Slot;
 use crate::store::common::{signed, slot_version};
 
-/// Returns the next `n` ids with this prefix.
 pub(super) fn with_prefix(
     connection: &Connection,
     prefix: &str,
     after: Option<&MemoryId>,
     n: usize,
 ) -> Result<Vec<MemoryId>, TxError> {
-    // An empty text is an id too, so "after nothing" is a question of its own.
+    // An empty text is an id too, so "after nothing" is a separate query.
     let (sql, from) = match after {
         Some(after) if after.as_str() >= prefix => (AFTER, after.as_str()),
         _ => (FROM, prefix),
@@ -30,7 +29,7 @@ pub(super) fn with_prefix(
     Ok(ids)
 }
 
-/// Returns the next `n` slots with such names of the conversations with this prefix.
+/// Returns the next `n` slots of conversations with this prefix whose names begin with `names`.
 pub(super) fn slots(
     connection: &Connection,
     prefix: &str,
@@ -38,7 +37,7 @@ pub(super) fn slots(
     after: Option<(&MemoryId, &str)>,
     n: usize,
 ) -> Result<Vec<(MemoryId, Slot)>, TxError> {
-    // No name is empty, so that all come after this one.
+    // No name is empty, so all come after this one.
     let (id, name) = after.map_or(("", ""), |(id, name)| (id.as_str(), name));
     let from = id.max(prefix);
     let (past, past_names) = (behind(prefix), behind(names));
@@ -53,12 +52,12 @@ pub(super) fn slots(
     Ok(slots)
 }
 
-/// Returns the first text behind all that have a prefix: the prefix with its last character that
-/// can be one higher, or, in the order of SQLite, bytes that are no text.
+/// Returns the first value above all texts with a prefix: the prefix with its last character
+/// increased, or, if that is impossible, a blob, which SQLite sorts behind all texts.
 fn behind(prefix: &str) -> Value {
     let mut chars = prefix.chars();
     while let Some(last) = chars.next_back() {
-        // Behind U+D7FF comes U+E000: what lies between is no character.
+        // U+E000 follows U+D7FF: there are no characters in between.
         if let Some(next) = (last..=char::MAX).nth(1) {
             return Value::Text(chars.as_str().to_owned() + next.encode_utf8(&mut [0; 4]));
         }
@@ -69,8 +68,8 @@ fn behind(prefix: &str) -> Value {
 const FROM: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 const AFTER: &str = "SELECT id FROM conversation WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 
-// The index of names comes first, since few conversations have such slots; the contents last, so
-// that the sort carries none.
+// The index of names comes first, since few conversations have such slots; the contents come last,
+// so that the sort does not carry them.
 const SLOTS: &str = "
     SELECT f.id, f.name, s.version, s.content
     FROM (
@@ -86,7 +85,7 @@ const SLOTS: &str = "
 mod tests {
     use super::*;
 
-    /// A prefix that is looked for without the index costs as much as all there is.
+    /// Without the index, finding a prefix would cost as much as the whole table.
     #[test]
     fn ids_with_a_prefix_are_found_by_the_index() {
         let connection = Connection::open_in_memory().unwrap();

@@ -1,20 +1,19 @@
-//! A file that was moved, removed or replaced while it was open.
+//! Detects a file that was moved, removed or replaced while it is open.
 
 use std::path::{Path, PathBuf};
 
 use super::failure::TxError;
 
-/// Files as they were when they were opened.
+/// The files as they were when they were opened.
 #[derive(Default)]
 pub(super) struct Opened(Vec<(PathBuf, File)>);
 
-/// The file that a path leads to.
 #[derive(Clone, Copy, PartialEq)]
 enum File {
-    /// By its device and its number there.
+    /// The device and the inode number.
     Is(u64, u64),
     Gone,
-    /// The system does not tell.
+    /// The system does not say.
     Unknown,
 }
 
@@ -23,8 +22,7 @@ impl Opened {
         Self(vec![(path.to_owned(), which(path))])
     }
 
-    /// Notes the file with its log, if it has one: that stays as long as the file is open
-    /// anywhere.
+    /// Notes the file and its log, if there is one: the log stays while the file is open anywhere.
     pub(super) fn with_log(path: &Path) -> Self {
         let mut opened = Self::now(path);
         let log = Self::now(&file_beside(path, "-wal"));
@@ -32,7 +30,7 @@ impl Opened {
         opened
     }
 
-    /// Returns whether the paths still lead there, as far as anybody knows.
+    /// Returns whether the paths still lead to these files, as far as is known.
     pub(super) fn is_there(&self) -> bool {
         self.0.iter().all(|(path, then)| {
             let now = which(path);
@@ -40,8 +38,8 @@ impl Opened {
         })
     }
 
-    /// Refuses to go on with a file that has lost its name. SQLite would go on, and what was
-    /// acknowledged would be gone with the last connection, or be in a file without this name.
+    /// Refuses to continue with a file that has lost its name. SQLite would continue, and
+    /// acknowledged data would be gone with the last connection, or be in a file without this name.
     pub(super) fn must_be_there(&self) -> Result<(), TxError> {
         if self.is_there() {
             return Ok(());
@@ -52,8 +50,8 @@ impl Opened {
     }
 }
 
-/// Returns the path of the file beside a database that has its name with this ending, as its log
-/// has.
+/// Returns the path of a file next to the database, with this ending added to its name, such as the
+/// log.
 fn file_beside(database: &Path, ending: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ending);

@@ -1,4 +1,4 @@
-//! The settings by which a store is opened.
+//! The settings of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +17,12 @@ pub enum Durability {
     /// A crash of the process, of the machine, and a power cut: each append waits for the disk.
     #[default]
     Full,
-    /// A crash of the process. A crash of the machine may take the last appends with it, but each
-    /// one whole, and never harms the file. An append is then ten to fifty times faster, by the
-    /// disk.
+    /// A crash of the process. A crash of the machine may lose the last appends, each as a whole,
+    /// and never damages the file. Appends are ten to fifty times faster, depending on the disk.
     Process,
 }
 
-/// The settings by which a [`SqliteStore`](super::SqliteStore) is opened.
+/// The settings with which a [`SqliteStore`](super::SqliteStore) is opened.
 ///
 /// ```
 /// use memory_prompt::codec::Codec;
@@ -52,7 +51,8 @@ type OnConnect = Arc<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sy
 setters! {
     SqliteOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
+    /// read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
     /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
@@ -65,11 +65,11 @@ setters! {
     /// Sets how long to wait for other processes that write; 5 seconds unless set.
     pub fn busy_timeout(timeout: Duration) => busy_timeout = timeout;
 
-    /// Opens the file for reading alone: it must exist, and every change is an error.
+    /// Opens the file read-only: it must exist, and every change is an error.
     ///
-    /// SQLite puts the index of the log beside the file, so it can't be read on media, or in a
-    /// folder, if nothing can be written. A file that was closed before it was put there is read
-    /// [over](Self::over) a connection that says so:
+    /// SQLite creates the index of the log next to the file, so a file on read-only media, or in a
+    /// read-only folder, can't be read this way. If the file was closed before it was put there,
+    /// read it [over](Self::over) a connection with this setting:
     ///
     /// ```no_run
     /// use memory_prompt::SqliteStore;
@@ -82,10 +82,11 @@ setters! {
     /// ```
     pub fn read_only(read_only: bool) => read_only = read_only;
 
-    /// Writes zeros over what is deleted; off unless set, since it costs as much as writing it did.
+    /// Overwrites deleted data with zeros; off unless set, since it costs as much as writing the
+    /// data did.
     ///
     /// The log keeps the bytes for a while: see
-    /// [what is left of what was deleted](super#what-is-left-of-what-was-deleted).
+    /// [what is left of deleted data](super#what-is-left-of-deleted-data).
     pub fn secure_delete(secure_delete: bool) => secure_delete = secure_delete;
 }
 
@@ -101,11 +102,10 @@ impl SqliteOptions {
         }
     }
 
-    /// Does this with each connection that is opened, before anything else is: keys, extensions,
+    /// Runs this on each new connection before anything else: keys, extensions,
     /// `PRAGMA cache_size`, `max_page_count` …
     ///
-    /// If it interrupts connections: SQLite may report that it was interrupted for a commit that it
-    /// has done.
+    /// Be careful with interrupts: SQLite may report a commit as interrupted although it was done.
     #[must_use]
     pub fn on_connect(
         mut self,

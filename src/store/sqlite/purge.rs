@@ -1,8 +1,8 @@
-//! Deleting many, a little at a time.
+//! Deletes many conversations in small steps.
 //!
-//! What is to go is looked for in pages, by key or by id, so that each conversation is seen once,
-//! and by a reader, so that no writer waits for it. The lock is held for some milliseconds, then
-//! left to others.
+//! Conversations are found in pages, by key or by id, so that each is seen once, and by a reader,
+//! so that writers don't wait. The write lock is held for some milliseconds, then released for
+//! others.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,13 +18,12 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
 
-/// The number of conversations in a page, and the most in a transaction.
+/// How many conversations are in a page, and at most in a transaction.
 const AT_ONCE: usize = 64;
 
-/// The time after which a transaction begins no further conversation.
+/// After this time a transaction starts no further conversation.
 const FOR: Duration = Duration::from_millis(5);
 
-/// Deletes the conversations to which nothing was appended since this time; returns how many.
 pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64> {
     let next = |connection: &Connection, after: Option<&i64>| {
         let mut inactive = connection.prepare_cached(INACTIVE)?;
@@ -33,7 +32,7 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
             inactive.query_map(params![after, older_than, signed(AT_ONCE)], |row| row.get(0))?;
         Ok(keys.collect::<rusqlite::Result<_>>()?)
     };
-    // It is looked at again: there may have been an append meanwhile.
+    // Checked again, since there may have been an append meanwhile.
     let purge = move |connection: &Connection, key: &i64| {
         let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
         if gone {
@@ -44,7 +43,6 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
     all(connections, "purge_inactive", next, purge)
 }
 
-/// Deletes the conversations whose ids begin with this text; returns how many.
 pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64> {
     let next = |connection: &Connection, after: Option<&MemoryId>| {
         listing::with_prefix(connection, prefix, after, AT_ONCE)
@@ -52,7 +50,7 @@ pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64
     all(connections, "delete_prefix", next, delete_by_id)
 }
 
-/// Deletes each conversation of each page that comes `next`; returns how many there were.
+/// Deletes the conversations of each page that `next` returns; returns how many there were.
 fn all<T: Clone + Send + 'static>(
     connections: &Connections,
     operation: &'static str,
@@ -70,7 +68,7 @@ fn all<T: Clone + Send + 'static>(
                 .write(operation, move |connection| some(connection, &these, &delete))?;
             deleted += gone;
             left = &left[seen..];
-            // The file is left to others, even to those that look for it every tenth of a second.
+            // Leave time for other writers, even those that try only every tenth of a second.
             thread::sleep(began.elapsed() / 4);
         }
         if page.len() < AT_ONCE {
@@ -80,8 +78,8 @@ fn all<T: Clone + Send + 'static>(
     }
 }
 
-/// Deletes some of these, for as long as one transaction may take; returns how many were looked at,
-/// and how many are gone.
+/// Deletes some of these, within the time for one transaction; returns how many were handled, and
+/// how many deleted.
 fn some<T>(
     connection: &Connection,
     these: &[T],
@@ -99,7 +97,6 @@ fn some<T>(
     Ok((seen, gone))
 }
 
-/// Deletes a conversation by its id; returns whether there was one.
 pub(super) fn delete_by_id(connection: &Connection, id: &MemoryId) -> Result<bool, TxError> {
     let Some(found) = find(connection, id)? else { return Ok(false) };
     run(connection, DELETE, [found.key])?;

@@ -1,4 +1,4 @@
-//! Reads: what a conversation holds, all of one moment.
+//! Reads a conversation, all of one moment.
 
 use std::ops::Range;
 
@@ -57,7 +57,6 @@ pub(super) fn find(connection: &Connection, id: &MemoryId) -> rusqlite::Result<O
     conversation.query_row([id.as_str()], Found::from_row).optional()
 }
 
-/// Returns what is wanted of a conversation.
 pub(super) fn snapshot(
     connection: &Connection,
     id: &MemoryId,
@@ -92,7 +91,7 @@ pub(super) fn snapshot(
     Ok(answer.into_snapshot(read, &media))
 }
 
-/// Takes the newest `n` rows at these positions.
+/// Adds the newest `n` rows of these positions.
 fn add_rows(
     rows: &mut Rows,
     connection: &Connection,

@@ -1,10 +1,10 @@
-//! The tables and their version. A file that is something else is refused.
+//! The tables and their version. A file of another kind is refused.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::failure::TxError;
 
-/// "mprm": says that a file is a store of this crate.
+/// "mprm": marks a file as a store of this crate.
 const APPLICATION: i32 = 0x6d70_726d;
 
 const TABLES: &str = r#"
@@ -65,19 +65,18 @@ END;
 pub(super) const MOST_MESSAGES: i64 = 1 << 32;
 pub(super) const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
 
-/// Returns the key of the first message that a conversation can have. Nothing wraps here or where
-/// a place is added: there are at most [`MOST_CONVERSATIONS`], of [`MOST_MESSAGES`] each.
+/// Returns the key of a conversation's first possible message. Neither this nor adding a place
+/// overflows: there are at most [`MOST_CONVERSATIONS`], with [`MOST_MESSAGES`] each.
 pub(super) fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
 }
 
-/// The version of the tables.
 const VERSION: i64 = 1;
 
-/// Finds out whether a database has the tables, and refuses one that is not ours or of a later
-/// version. Reads only.
+/// Returns whether a database has the tables, and refuses one of another kind or a later version.
+/// Only reads.
 pub(super) fn look(connection: &Connection) -> Result<bool, TxError> {
-    // All of one moment: another process may be creating the tables.
+    // All in one transaction: another process may be creating the tables.
     let outermost = connection.is_autocommit();
     let _transaction = outermost.then(|| connection.unchecked_transaction()).transpose()?;
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
@@ -108,8 +107,8 @@ pub(super) fn must_be_there(connection: &Connection) -> Result<(), TxError> {
     Err(TxError::Refused("the file is empty, and read-only".to_owned()))
 }
 
-/// Creates the tables if there are none; one process does, the others wait for it. If that fails,
-/// the file is as it was.
+/// Creates the tables if there are none. One process does it, and others wait. If it fails, the
+/// file is unchanged.
 pub(super) fn prepare(connection: &Connection) -> Result<(), TxError> {
     if look(connection)? {
         return Ok(());

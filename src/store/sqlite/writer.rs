@@ -1,14 +1,15 @@
-//! The connection that writes, and one commit for all threads that write at once.
+//! The connection that writes, with one commit for all threads that write at once.
 //!
-//! What a commit costs is the wait for the disk, and that is as long for sixty changes as for one.
-//! So a thread that finds no other at work *leads*: it begins a transaction, makes its own change
-//! and then those of all that came meanwhile, each in a savepoint of its own. Then it commits,
-//! hands each thread the outcome of its change, and the lead to the first one that has come since.
-//! A thread that is alone pays for nothing of this.
+//! The cost of a commit is the wait for the disk, which is as long for sixty changes as for one. So
+//! a thread that finds no other at work *leads*: it begins a transaction, makes its own change and
+//! then those of all threads that arrived meanwhile, each in its own savepoint. Then it commits,
+//! gives each thread the outcome of its change, and passes the lead to the first thread that has
+//! arrived since. A single thread pays nothing for this.
 //!
-//! No outcome is handed out before the commit that holds the change. A change that fails or panics
-//! is undone alone, and only its own thread sees that. If SQLite gives up the whole transaction,
-//! each change is made once more in a transaction of its own, so that none fails for its neighbour.
+//! No outcome is given out before the commit that contains the change. A change that fails or
+//! panics is undone alone, and only its own thread sees that. If SQLite gives up the whole
+//! transaction, each change is made again in a transaction of its own, so that none fails because
+//! of another.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,27 +23,25 @@ use super::failure::TxError;
 use crate::error::{Error, ErrorKind};
 use crate::store::given_up::Cancellation;
 
-/// The connection that writes, and the queue of the threads that write in this process.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     queue: Mutex<Queue>,
 }
 
-/// The changes that wait to be made, first come first served.
 #[derive(Default)]
 struct Queue {
     led: bool,
     waiting: VecDeque<Arc<Waiting>>,
 }
 
-/// A thread that waits until another one has made its change, or for the lead.
+/// A thread that waits until another thread has made its change, or for the lead.
 struct Waiting {
     change: Mutex<Box<TxWork<'static>>>,
     signal: Mutex<Option<Signal>>,
     wake: Condvar,
 }
 
-/// A change to make in a transaction; made again if that is undone.
+/// A change to make in a transaction; it is made again if that is undone.
 type TxWork<'a> = dyn FnMut(&Connection) -> Result<(), TxError> + Send + 'a;
 
 enum Signal {
@@ -53,8 +52,8 @@ enum Signal {
 /// The outcome of a change; the outer error is a panic.
 type Outcome = thread::Result<Result<(), TxError>>;
 
-/// The most changes in a commit, so that neither other processes nor the leading thread wait
-/// for long.
+/// The most changes in a commit, so that neither other processes nor the leading thread wait for
+/// long.
 const MOST_IN_A_GROUP: usize = 256;
 
 impl Writer {
@@ -71,7 +70,7 @@ impl Writer {
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read
-    /// is true when it writes. What was given up by then is not done.
+    /// is still true when it writes. Cancelled work is not done.
     pub(super) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, TxError> + Send + 'static,
@@ -120,14 +119,14 @@ impl Writer {
         work(&connection)
     }
 
-    /// Makes this change, and those of all threads that come meanwhile.
+    /// Makes this change, and those of all threads that arrive meanwhile.
     fn lead(&self, own: &mut TxWork<'_>) -> Result<(), TxError> {
         let mut lead = Lead { queue: &self.queue, group: VecDeque::new() };
         let connection = self.connection.lock();
         let came_before = self.queue.lock().waiting.len();
         let transaction = immediate(&connection).inspect_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
-                // These have waited for the other process as long as this one has.
+                // These threads have waited for the other process as long as this one.
                 while lead.group.len() < came_before && lead.admit().is_some() {}
                 lead.wake_all(|_| Ok(Err(copy_of(error).into())));
             }
@@ -192,22 +191,21 @@ impl Waiting {
     }
 }
 
-/// The lead, and those whose changes go into the same commit. It is handed on when this is dropped,
-/// however that comes.
+/// The lead, and the threads whose changes go into the same commit. The lead is passed on when this
+/// is dropped, even by a panic.
 struct Lead<'a> {
     queue: &'a Mutex<Queue>,
     group: VecDeque<Arc<Waiting>>,
 }
 
 impl Lead<'_> {
-    /// Takes the next waiting thread into the group.
     fn admit(&mut self) -> Option<Arc<Waiting>> {
         let next = self.queue.lock().waiting.pop_front()?;
         self.group.push_back(Arc::clone(&next));
         Some(next)
     }
 
-    /// Wakes each with the outcome of its change, in the order in which they came.
+    /// Wakes each thread with the outcome of its change, in the order of their arrival.
     fn wake_all(&mut self, mut outcome: impl FnMut(&Waiting) -> Outcome) {
         while let Some(waiting) = self.group.pop_front() {
             let outcome = outcome(&waiting);
@@ -219,8 +217,8 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut queue = self.queue.lock();
-        // Those that are still in the group have no outcome, since this thread panics: none of
-        // their changes was committed.
+        // Threads still in the group have no outcome, since this thread panics: none of their
+        // changes was committed.
         while let Some(waiting) = self.group.pop_back() {
             queue.waiting.push_front(waiting);
         }
@@ -241,7 +239,7 @@ pub(super) fn deferred(connection: &Connection) -> rusqlite::Result<Transaction<
     Transaction::new_unchecked(connection, TransactionBehavior::Deferred)
 }
 
-/// Rolls back what a transaction left that failed, and its rollback with it.
+/// Rolls back a transaction that failed and whose rollback failed too.
 fn end_of_another(connection: &Connection) -> rusqlite::Result<()> {
     if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") }
 }
@@ -253,11 +251,11 @@ pub(super) fn in_transaction<T>(
 ) -> Result<T, TxError> {
     let transaction = begin(connection)?;
     let value = work(connection)?;
-    transaction.commit()?; // dropped without it, it is rolled back
+    transaction.commit()?; // without this, dropping it rolls it back
     Ok(value)
 }
 
-/// Runs a statement that is kept for the next time; returns how many rows it changed.
+/// Runs a cached statement; returns how many rows it changed.
 pub(super) fn run(
     connection: &Connection,
     sql: &str,
@@ -266,8 +264,8 @@ pub(super) fn run(
     connection.prepare_cached(sql)?.execute(values)
 }
 
-/// Makes a change that is undone alone if it fails. `None` if it can't be, or took the whole
-/// transaction with it.
+/// Makes a change that is undone alone if it fails. Returns `None` if that is impossible, or if the
+/// change ended the whole transaction.
 fn in_savepoint(connection: &Connection, change: &mut TxWork<'_>) -> Option<Outcome> {
     run(connection, "SAVEPOINT change", []).ok()?;
     let outcome = catch_unwind(AssertUnwindSafe(|| change(connection)));
@@ -281,9 +279,9 @@ fn in_savepoint(connection: &Connection, change: &mut TxWork<'_>) -> Option<Outc
     Some(outcome)
 }
 
-/// Returns whether a commit that failed must not be tried again for each of its changes: SQLite may
-/// report an interruption of a commit that is done, and has waited already for one that keeps it
-/// from the file.
+/// Returns whether the changes of a failed commit must not be retried one by one: SQLite may report
+/// an interruption of a commit that is done; and if the file was busy, it has waited long enough
+/// already.
 fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => !open,
@@ -291,7 +289,7 @@ fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     }
 }
 
-/// Returns the same error for another thread that waits.
+/// Returns the same error for another waiting thread.
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {
@@ -304,7 +302,7 @@ fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     }
 }
 
-/// Returns the error for what can't be: a change that was made and left no result.
+/// Returns an error that can't happen: a change was made without a result.
 fn not_made() -> TxError {
     Error::new(ErrorKind::Storage, "write", "sqlite: the change was not made").into()
 }
@@ -319,13 +317,13 @@ mod tests {
     use super::super::failure::FileName;
     use super::*;
 
-    /// The rest of a change, after it has written its row.
+    /// What a change does after it has written its row.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Then {
         Succeeds,
         Fails,
         Panics,
-        /// As SQLite does where the disk is full.
+        /// Like SQLite when the disk is full.
         UndoesAll,
     }
 
@@ -358,8 +356,8 @@ mod tests {
         rows.unwrap_or_else(|error| panic!("{}", error.during("read", &FileName::InMemory)))
     }
 
-    /// Lets these wait while another one leads, and then makes it go on, or panic. Each change must
-    /// become what it would have become alone; returns how many commits that took.
+    /// Lets these changes wait while another thread leads, which then commits or panics. Each
+    /// change must have the outcome that it would have alone. Returns how many commits that took.
     fn together(writer: &Writer, changes: &[Then], leader_panics: bool) -> u32 {
         let commits = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&commits);
@@ -436,11 +434,12 @@ mod tests {
     fn what_was_undone_for_a_neighbour_is_done_again() {
         let mut changes = [Then::Succeeds; 8];
         changes[5] = Then::UndoesAll;
-        // The leader and the six who had come as far, each alone; then the two who were left.
+        // The leader and the six changes up to the failure, each alone; then the two that were
+        // left.
         assert!(together(&writer(), &changes, false) > 1);
     }
 
-    /// Every list of changes becomes what its changes become one by one.
+    /// Every list of changes has the same outcomes as its changes one by one.
     #[test]
     fn any_changes_together_are_what_they_are_alone() {
         use proptest::prelude::*;
@@ -456,8 +455,8 @@ mod tests {
         });
     }
 
-    /// Threads that come and go while every third commit fails: what was acknowledged is there
-    /// once, and nothing else is.
+    /// Threads come and go while every third commit fails: acknowledged changes are there once, and
+    /// nothing else is.
     #[test]
     fn what_is_acknowledged_is_there_once_while_commits_fail() {
         let writer = writer();
@@ -481,8 +480,8 @@ mod tests {
         assert!(acknowledged.iter().eq(&rows(writer)));
     }
 
-    /// SQLite asks the progress handler once more when a commit is done, and reports an error for
-    /// it: who tried again would write everything twice.
+    /// SQLite calls the progress handler once more when a commit is done, and reports an error for
+    /// it: a retry would write everything twice.
     #[test]
     fn a_commit_that_may_be_done_is_not_done_again() {
         let writer = writer();

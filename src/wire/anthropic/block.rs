@@ -9,13 +9,13 @@ use crate::provider::{hosted_call, hosted_result};
 use crate::wire::common::{At, Fields};
 use crate::wire::event::Events;
 
-/// A block as far as it has come.
+/// A block so far.
 #[derive(Debug)]
 pub(super) struct StreamedBlock {
     fields: Attributes,
-    /// The pieces of `input`, which may be broken JSON where the model was cut off.
+    /// The pieces of `input`, which may be broken JSON if the model was cut off.
     input: String,
-    /// The place among the calls of the answer, where it is one.
+    /// The index among the calls of the answer, if it is a call.
     call: Option<usize>,
     is_closed: bool,
 }
@@ -61,7 +61,7 @@ impl StreamedBlock {
                     self.fields.insert("citations".to_owned(), Value::Array(vec![citation]));
                 }
             }
-            // `thinking_delta`, `compaction_delta` and what may come: its text goes on where it
+            // The text of `thinking_delta`, `compaction_delta` and future deltas continues where it
             // stopped.
             kind => {
                 let own = kind.strip_suffix("_delta").map(|own| match own {
@@ -85,7 +85,7 @@ impl StreamedBlock {
     }
 
     pub(super) fn close(&mut self, events: &mut Events) {
-        // Some gateways hand all of it over at the beginning.
+        // Some gateways send the whole input at the beginning.
         if let (Some(call), false, true) = (self.call, self.is_closed, self.input.trim().is_empty())
             && let Some(input @ Value::Object(fields)) = self.fields.get("input")
             && !fields.is_empty()
@@ -107,25 +107,25 @@ impl StreamedBlock {
         self.fields.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The id of the call of the provider's own that this block answers.
+    /// Returns the id of the provider's own call that this block answers.
     pub(super) fn answers(&self) -> Option<String> {
         hosted_result(&self.fields).filter(|_| self.is_closed).map(str::to_owned)
     }
 
-    /// Returns true if one of the provider's own tools was asked something, and got no answer.
+    /// Returns whether this is a call of one of the provider's own tools without a result.
     fn is_unanswered(&self, answered: &[String]) -> bool {
         hosted_call(&self.fields).is_some_and(|call| !answered.iter().any(|id| id == call))
     }
 
-    /// Returns true if such a question was cut off: half a question stands in no place for
-    /// broken arguments, and nobody answers it.
+    /// Returns whether such a call was cut off: it has no place for broken arguments, and will get
+    /// no result.
     pub(super) fn is_cut_off(&self, answered: &[String]) -> bool {
         let input = self.input.trim();
         !input.is_empty() && !is_object(input) && self.is_unanswered(answered)
     }
 
-    /// Returns true if it can be kept though the stream broke off: what one of the provider's
-    /// own tools was asked is nothing without its answer.
+    /// Returns whether the block can be kept if the stream broke off: a call of the provider's own
+    /// tools is worth nothing without its result.
     pub(super) fn is_whole(&self, answered: &[String]) -> bool {
         match self.kind() {
             "text" => true,
@@ -153,7 +153,7 @@ impl StreamedBlock {
         let mut part = ai_part(Fields::of(Value::Object(self.fields), at)?)?;
         match (&mut part, cut_off) {
             (AiPart::ToolCall(call), Some(text)) => call.arguments = text,
-            // A tool of the provider's own, which stands in no place for broken arguments.
+            // A call of a provider's own tool has no place for broken arguments.
             (_, Some(_)) => return Err(at.key("input").error("not valid JSON")),
             (_, None) => {}
         }

@@ -1,4 +1,4 @@
-//! Reading answers and histories.
+//! Reads answers and histories.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,11 @@ use crate::wire::metadata::Beside;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
-/// Reads a response: its whole body, or its `role` and `content` alone.
+/// Reads a response: its whole body, or only its `role` and `content`.
 ///
-/// Blocks that this version does not know are kept, and written again, as parts that only this
-/// format understands; so are unknown fields of blocks. A tool call's arguments are its `input`
-/// without white space.
+/// Blocks that this version does not know are kept, as parts that only this format understands, and
+/// written again; so are unknown fields of blocks. A tool call's arguments are its `input` without
+/// white space.
 ///
 /// ```
 /// use memory_prompt::wire::{Stop, anthropic};
@@ -44,9 +44,9 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, or
-/// stopped before anything was said; its words stay in the body: they may quote the request.
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error, or
+/// stopped before anything was said; the error does not repeat its text, which may quote the
+/// request. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;
@@ -60,11 +60,11 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Ok(answer.checked(top)?.beside(Beside::of([fields])))
 }
 
-/// The messages of a request: its whole body, or the array of its `messages` alone.
+/// Reads the messages of a request: its whole body, or only the array of its `messages`.
 ///
-/// A `system` text, or a list of its blocks, becomes a system message before the others, and so
-/// does each message of the role `system` where it stands. Tool results become messages of their
-/// own; the name of the tool is that of the call before them. Of a whole body, only `system` and
+/// A `system` text, or a list of its blocks, becomes a system message before the others, and each
+/// message of the role `system` becomes one in its place. Tool results become messages of their
+/// own, with the tool's name from the call before them. Of a whole body, only `system` and
 /// `messages` are read. `cache_control` is dropped; other unknown fields of a message become its
 /// attribute [`ATTRIBUTE`].
 ///
@@ -98,7 +98,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
 #[derive(Default)]
 struct Reader {
     read: Vec<Message>,
-    /// The tools' names by the ids of their calls.
+    /// The names of tools by the ids of their calls.
     tools: HashMap<String, String>,
 }
 
@@ -155,7 +155,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A user's entry: results are messages of their own, and so is what stands between them.
+    /// Reads a user's entry: results become messages of their own, and so does the content between
+    /// them.
     fn user(&mut self, mut fields: Fields) -> Result<()> {
         let (mut parts, mut has_results) = (Vec::new(), false);
         let content = fields.required("content")?;
@@ -203,7 +204,7 @@ impl Reader {
 
 const CACHE_CONTROL: &str = "cache_control";
 
-/// The model's message, without what stands beside its content.
+/// Reads the model's message, without the fields outside its content.
 fn assistant(fields: &mut Fields) -> Result<AiMessage> {
     let read = |block, at: At| ai_part(Fields::of(block, at)?);
     Ok(match text_or_list(fields.required("content")?, fields.at.key("content"), read)? {
@@ -212,20 +213,19 @@ fn assistant(fields: &mut Fields) -> Result<AiMessage> {
     })
 }
 
-/// One block of an answer.
 pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {
         Some("thinking") => {
             fields.take("type");
             let text = fields.required_text("thinking")?;
-            // Servers that sign nothing write an empty one.
+            // Servers that don't sign write an empty signature.
             let signature = fields.text("signature")?.filter(|it| !it.is_empty());
             Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, fields.rest()) }.into())
         }
         Some(REDACTED) => {
             let data = fields.required_text("data")?;
-            // The kind stays: it tells this from thinking.
+            // The kind stays, to tell this from thinking.
             let extra = keep_signed(FORMAT, fields.rest());
             Ok(Reasoning { text: String::new(), signature: Some(data), extra }.into())
         }
@@ -241,7 +241,7 @@ pub(super) fn ai_part(mut fields: Fields) -> Result<AiPart> {
     }
 }
 
-/// One block of a user's entry, or of a result.
+/// Reads one block of a user's entry, or of a result.
 fn part(mut fields: Fields) -> Result<Part> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {
@@ -256,8 +256,8 @@ fn part(mut fields: Fields) -> Result<Part> {
     }
 }
 
-/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list
-/// of blocks) is kept whole.
+/// Reads a picture or a document. If [`Media`] has no place for its source (a list of blocks), the
+/// block is kept whole.
 fn media(mut fields: Fields) -> Result<Part> {
     let value = fields.required("source")?;
     let kind = value.get("type").and_then(Value::as_str);

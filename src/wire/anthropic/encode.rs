@@ -1,4 +1,4 @@
-//! Messages as the Messages API takes them.
+//! Writes messages for the Messages API.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl MessageFormat for Options {
         sent: &'s [Sent<'_>],
         losses: &mut Losses,
     ) -> Vec<BorrowedValue<'s>> {
-        // System messages that open the list are its `system`.
+        // System messages at the beginning of the list are its `system`.
         let opening = view.messages.iter().take_while(|message| message.is_system()).count();
         let is_written = |sent: &&Sent<'_>| match &*sent.message {
             Message::System(_) => view.terms.row.late_system && sent.index >= opening,
@@ -59,13 +59,12 @@ impl MessageFormat for Options {
 impl ForProvider for Options {}
 impl Marks for Options {}
 
-/// What one message says.
 struct Said<'s> {
     role: &'static str,
     is_result: bool,
-    /// The text of a message that is nothing else: alone in its entry it is a string.
+    /// The text of a message without anything else: if it is alone in its entry, it is a string.
     plain: Option<&'s str>,
-    /// The blocks, each with true if the API takes a cache mark.
+    /// The blocks, each with `true` if it can have a cache mark.
     blocks: Vec<(Object<'s>, bool)>,
 }
 
@@ -112,7 +111,7 @@ impl<'s> Said<'s> {
     }
 }
 
-/// Neighbours on one side, results first.
+/// Returns one entry of neighbours on one side, results first.
 fn entry<'s>(said: &mut [(usize, Said<'s>)]) -> Object<'s> {
     let role = said.first().map_or("user", |(_, said)| said.role);
     let content: BorrowedValue<'s> = if let [(_, Said { plain: Some(text), .. })] = said {
@@ -125,7 +124,7 @@ fn entry<'s>(said: &mut [(usize, Said<'s>)]) -> Object<'s> {
     Object::of([("role", role.into()), ("content", content)])
 }
 
-/// The blocks of parts of a user or a tool, but for blank texts.
+/// Returns the blocks of a user's or a tool's parts, except blank texts.
 fn content_blocks<'s>(
     parts: &'s [Part],
     sent: &Sent<'_>,
@@ -146,7 +145,7 @@ fn content_blocks<'s>(
     parts.iter().enumerate().filter_map(block).collect()
 }
 
-/// A part of an answer; `None` for what is left out.
+/// Returns the block of a part of an answer; `None` if it is left out.
 fn answer_block<'s>(
     i: usize,
     part: &'s AiPart,
@@ -157,7 +156,7 @@ fn answer_block<'s>(
         AiPart::Content(Part::Text(text)) => text_block(text),
         AiPart::Content(part) => {
             let Some(fields) = as_other_part(FORMAT, part) else {
-                // The model would take a placeholder for its own words.
+                // A placeholder would look like the model's own words.
                 sent.refuse(i, part, losses);
                 return None;
             };
@@ -206,7 +205,6 @@ fn result<'s>(tool: &'s ToolMessage, sent: &Sent<'_>, losses: &mut Losses) -> Ob
     Object::of(own).kept(kept(ATTRIBUTE, tool.attributes()), &[])
 }
 
-/// A text, unless it is blank.
 fn text_block(part: &TextPart) -> Option<(Object<'_>, bool)> {
     let block = || Object::block("text", "text", &part.text).kept(kept(FORMAT, &part.extra), &[]);
     (!is_blank(&part.text)).then(|| (block(), true))
@@ -227,7 +225,6 @@ fn thinking(reasoning: &Reasoning) -> Option<Object<'_>> {
     Some(block.kept(kept, &[]))
 }
 
-/// A picture that the API takes.
 fn image(media: &Media) -> Option<Object<'_>> {
     let source = match inline(media) {
         Some(DataUrl { media_type, data }) => {
@@ -241,7 +238,6 @@ fn image(media: &Media) -> Option<Object<'_>> {
     Some(Object::of(own).kept(kept(FORMAT, &media.extra), &[]))
 }
 
-/// A document that the API takes.
 fn document(media: &Media) -> Option<Object<'_>> {
     let source = match inline(media) {
         Some(DataUrl { media_type, data }) if media_type.starts_with("text/") => Object::of([
@@ -271,7 +267,7 @@ fn base64_source<'a>(media_type: &'a str, data: &'a str) -> Object<'a> {
     ])
 }
 
-/// The source of media that are not here.
+/// Returns the source of media whose data are not here.
 fn elsewhere(media: &Media) -> Object<'_> {
     match &media.source {
         Source::FileId(id) => Object::block("file", "file_id", id),
@@ -280,12 +276,12 @@ fn elsewhere(media: &Media) -> Object<'_> {
     }
 }
 
-/// Returns whether the API takes this text for empty.
+/// Returns whether the API considers this text empty.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
+/// Returns a call id in the letters that the API takes. Other providers use dots and colons.
 fn accepted(id: &str) -> Cow<'_, str> {
     let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(is_accepted) {

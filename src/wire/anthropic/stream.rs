@@ -1,4 +1,4 @@
-//! Assembling an answer from the events of a stream.
+//! Assembles an answer from the events of a stream.
 
 use serde_json::{Value, json};
 
@@ -12,13 +12,12 @@ use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 use crate::wire::usage::Usage;
 
-/// An answer that arrives event by event.
+/// Assembles the events of a streamed response into one answer.
 ///
-/// Each event's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the same
-/// answer that [`answer`](super::answer) reads from a response in one piece. Events of types that
-/// this version does not know carry no content and are skipped, as the API asks of its clients. A
-/// `message_start` may hold blocks already, each of them whole; one that some gateway repeats is
-/// skipped.
+/// Pass each event's JSON to [`push`](Self::push); [`finish`](Self::finish) returns the answer that
+/// [`answer`](super::answer) would read from a response that is not streamed. Events of types that
+/// this version does not know carry no content and are skipped, as the API requires of its clients.
+/// A `message_start` may contain complete blocks; one that a gateway repeats is skipped.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, anthropic};
@@ -47,12 +46,12 @@ use crate::wire::usage::Usage;
 /// ```
 pub type Stream = FormatStream<Blocks>;
 
-/// The part of an answer that has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// In the order in which they came, with their index.
+    /// In the order of arrival, with their index.
     blocks: Vec<(usize, StreamedBlock)>,
-    /// The id of the message, where it has begun.
+    /// The id of the message, if it has begun.
     begun: Option<String>,
 }
 
@@ -124,17 +123,16 @@ impl Pieces for Blocks {
 }
 
 impl Blocks {
-    /// The ids of the provider's own calls that have their result.
+    /// Returns the ids of the provider's own calls that have a result.
     fn answered(&self) -> Vec<String> {
         self.blocks.iter().filter_map(|(_, block)| block.answers()).collect()
     }
 
-    /// Returns the place of the block of this index.
     fn place(&self, index: usize) -> Option<usize> {
         self.blocks.iter().rposition(|(known, _)| *known == index)
     }
 
-    /// The message begins. Returns it as far as it has come.
+    /// Begins the message. Returns its fields so far.
     fn begin(&mut self, event: &mut Fields) -> Result<Fields> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
         let message = Fields::of(message, event.at.key("message"))?;
@@ -149,8 +147,8 @@ impl Blocks {
         Ok(message)
     }
 
-    /// Takes the blocks that a message begins with: each is whole. Where a program of Claude's
-    /// calls a tool, they are all that comes.
+    /// Takes the complete blocks with which a message begins. If a program of Claude's calls a
+    /// tool, no others follow.
     fn begin_with(&mut self, said: Option<Value>, at: At, events: &mut Events) -> Result<()> {
         let blocks = match said.filter(|_| self.blocks.is_empty()) {
             None => return Ok(()), // or repeated
@@ -160,7 +158,7 @@ impl Blocks {
         };
         for (i, block) in blocks.into_iter().enumerate() {
             let fields = Fields::of(block, at.index(i))?;
-            // It is opened again when it says something.
+            // It is opened again when its text arrives.
             if fields.peek("text") == Some("") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Reading answers and histories.
+//! Reads answers and histories.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,8 +23,8 @@ use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the `content` of one candidate.
 ///
-/// Parts that this version does not know are kept, and written again, as parts that only this
-/// format understands; so are unknown fields of parts.
+/// Parts that this version does not know are kept, as parts that only this format understands, and
+/// written again; so are unknown fields of parts.
 ///
 /// ```
 /// use memory_prompt::wire::gemini;
@@ -42,10 +42,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, blocked
-/// the prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec)
-/// with the path to what can't be read: also where there are several candidates; the caller
-/// chooses, and passes its `content`.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error,
+/// blocked the prompt, or stopped before anything was said.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. This includes
+/// several candidates: choose one, and pass its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
     let mut body = Fields::of(named(unlisted(top.parse(json)?), top)?, top)?;
@@ -74,7 +74,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Ok(answer.beside(Beside::of([body, candidate])))
 }
 
-/// Returns a body or a chunk with its names in camel case; a stream that is no events is an error.
+/// Returns a body or a chunk with names in camel case; a stream that is not SSE is an error.
 pub(super) fn named(body: Value, at: At) -> Result<Value> {
     match body {
         Value::Array(_) => Err(at.error("a list of answers: ask for `alt=sse`")),
@@ -82,23 +82,22 @@ pub(super) fn named(body: Value, at: At) -> Result<Value> {
     }
 }
 
-/// The error of a body without a candidate: it is a response all the same where it tells of the
-/// prompt, or what it cost.
+/// Returns the error of a body without a candidate. It is still a response if it has prompt
+/// feedback or usage.
 fn without_candidates(body: &Fields, is_counted: bool, at: At) -> Error {
     let is_of_prompt = body.has("promptFeedback");
     if is_of_prompt || is_counted { stopped(at, "", !is_of_prompt) } else { at.error("missing") }
 }
 
-/// Reads the tokens that a body or a chunk counts.
 pub(super) fn usage(body: &Fields) -> Usage {
     let usage = body.get("usageMetadata").cloned();
     usage.map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
 }
 
-/// The messages of a request: its whole body, or the array of its `contents` alone.
+/// Reads the messages of a request: its whole body, or only the array of its `contents`.
 ///
 /// A `systemInstruction` becomes a system message before the others. Function responses become
-/// messages of their own; one without an id answers the first call of its name before it that has
+/// messages of their own; one without an id answers the first earlier call with its name that has
 /// no answer yet. Of a whole body, only `systemInstruction` and `contents` are read.
 ///
 /// ```
@@ -132,7 +131,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     Ok(with_one_system(reader.read))
 }
 
-/// The first candidate, taken from a body; `None` if there is not one yet.
+/// Takes the first candidate from a body; `None` if there is none yet.
 pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     let mut candidates = body.list("candidates")?.into_iter();
     let first = candidates.next();
@@ -148,20 +147,19 @@ pub(super) fn candidate(body: &mut Fields) -> Result<Option<Value>> {
     Ok(first)
 }
 
-/// Makes a list of `parts` that are one: the API takes an object in their place.
+/// Wraps a single object in `parts` into a list: the API takes both.
 fn one_is_a_list(fields: &mut Fields) {
     if let Some(part @ Value::Object(_)) = fields.get("parts").cloned() {
         fields.put("parts", Value::Array(vec![part]));
     }
 }
 
-/// The message that is a model's `content`.
 fn content(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
     check_role(&mut fields)?;
     ai(fields, calls)
 }
 
-/// Refuses the content of anybody but the model.
+/// Refuses content of any role except the model's.
 pub(super) fn check_role(fields: &mut Fields) -> Result<()> {
     match fields.text("role")?.filter(|role| role != "model") {
         None => Ok(()),
@@ -175,15 +173,15 @@ fn ai(mut fields: Fields, calls: &mut Calls) -> Result<AiMessage> {
     Ok(answered(parts, ATTRIBUTE, fields.rest()))
 }
 
-/// Makes up ids for calls that came without.
+/// Makes up ids for calls without one.
 ///
-/// They must differ within a conversation, for other providers demand it, and be the same whenever
+/// They must be unique in a conversation, since other providers demand it, and the same whenever
 /// the same answer is read.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Ids);
 
 impl Calls {
-    /// Ids after the answer's own.
+    /// Bases the ids on the answer's own id.
     pub(super) fn name_after(&mut self, response_id: Option<String>) {
         if let Some(name) = response_id {
             self.0.rename(name.chars());
@@ -203,7 +201,7 @@ impl Calls {
     }
 }
 
-/// The hash of Fowler, Noll and Vo: the same on every machine, for ever.
+/// Fowler–Noll–Vo hash: the same on every machine, for ever.
 fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -213,7 +211,7 @@ fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
 #[derive(Default)]
 struct Reader {
     read: Vec<Message>,
-    /// The ids of the last answer's calls by tool, as far as they are not answered.
+    /// The ids of the last answer's calls without a result, by tool.
     open: HashMap<String, VecDeque<String>>,
 }
 
@@ -226,7 +224,7 @@ impl Reader {
                 let text = |part, at: At| {
                     let mut part = Fields::of(part, at)?;
                     let text = part.required_text("text")?;
-                    // Python's client writes `thought: false` where it is none.
+                    // The Python client writes `thought: false` on other parts.
                     part.retain(|key| key != "thought");
                     part.end().map(|()| text)
                 };
@@ -244,7 +242,7 @@ impl Reader {
         one_is_a_list(&mut fields);
         match fields.text("role")?.as_deref() {
             Some("model") => self.model(index, fields),
-            // A result once had a role of its own.
+            // Results once had a role of their own.
             None | Some("user" | "function" | "tool") => self.user(index, fields),
             Some(_) => Err(fields.at.key("role").error("unknown role")),
         }
@@ -313,7 +311,7 @@ impl Reader {
     }
 }
 
-/// Reads a `response`: the text or the texts of its `output` or `error`, or else its JSON.
+/// Reads a `response`: the text or texts of its `output` or `error`, else its JSON.
 fn result_content(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
     let only = if response.len() == 1 {
@@ -355,7 +353,7 @@ fn user(parts: Vec<Part>, rest: Attributes) -> Message {
     with_rest(UserMessage::new(content_of(parts)), ATTRIBUTE, rest)
 }
 
-/// One part of an answer; `None` if it is empty.
+/// Reads one part of an answer; `None` if it is empty.
 pub(super) fn ai_part(mut fields: Fields, calls: &mut Calls) -> Result<Option<AiPart>> {
     if let Some(value) = fields.take("functionCall") {
         let value = camel_fields(value, fields.at.key("functionCall"))?;
@@ -375,7 +373,7 @@ pub(super) fn ai_part(mut fields: Fields, calls: &mut Calls) -> Result<Option<Ai
     Ok(Some(Reasoning { text, signature, extra }.into()))
 }
 
-/// A call, and what stands beside it in its part.
+/// Reads a call, with the other fields of its part.
 pub(super) fn call(mut fields: Fields, mut beside: Fields, calls: &mut Calls) -> Result<ToolCall> {
     let name = fields.required_text("name")?;
     let arguments = fields.object_text("args")?.unwrap_or_else(|| "{}".to_owned());
@@ -391,7 +389,7 @@ pub(super) fn call(mut fields: Fields, mut beside: Fields, calls: &mut Calls) ->
     Ok(ToolCall { id, name, arguments, signature, extra: keep(FORMAT, beside) })
 }
 
-/// One part that is neither a call, nor a result, nor a thought; `None` if it is empty.
+/// Reads a part that is not a call, a result or a thought; `None` if it is empty.
 fn part(mut fields: Fields) -> Result<Option<Part>> {
     if let Some(key) = ["inlineData", "fileData"].into_iter().find(|key| fields.has(key)) {
         return media(fields, key).map(Some);
@@ -422,13 +420,13 @@ fn media(mut fields: Fields, key: &'static str) -> Result<Part> {
     Ok(Part::of_kind(&kind, media))
 }
 
-/// The fields of an object, with their names in camel case.
+/// Returns the fields of an object, with names in camel case.
 pub(super) fn camel_fields(value: Value, at: At) -> Result<Fields> {
     Fields::of(camel(value), at)
 }
 
-/// The names of an object's fields in camel case, as the API writes them; Google's Python client
-/// prints them in snake case, and the API reads both.
+/// Converts the names of an object's fields to camel case, as the API writes them. Google's Python
+/// client prints them in snake case, and the API takes both.
 pub(super) fn camel(value: Value) -> Value {
     match value {
         Value::Object(fields) if fields.keys().any(|key| key.contains('_')) => {

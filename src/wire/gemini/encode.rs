@@ -1,4 +1,4 @@
-//! Messages as `generateContent` takes them.
+//! Writes messages for `generateContent`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -47,7 +47,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Returns an element for each user message, each run of answers, and each run of results.
+    /// Returns one element per user message, per run of answers, and per run of results.
     fn contents<'s>(&self, sent: &'s [Sent<'_>], losses: &mut Losses) -> Vec<BorrowedValue<'s>> {
         let mut said: Vec<(&'s Sent<'_>, Vec<Object<'s>>)> = Vec::new();
         let mut is_first = true;
@@ -60,7 +60,7 @@ impl Writer<'_> {
             }
         }
         let mut contents = Vec::new();
-        // The calls of the element before.
+        // The calls of the previous element.
         let mut asked: Vec<&ToolCall> = Vec::new();
         let kind = |sent: &Sent<'_>| (sent.message.is_tool(), sent.message.is_user());
         for run in said.chunk_by_mut(|(a, _), (b, _)| kind(a) == kind(b) && !a.message.is_user()) {
@@ -78,7 +78,7 @@ impl Writer<'_> {
         contents
     }
 
-    /// Writes what a user or the model says.
+    /// Writes the parts of a user message or an answer.
     fn said<'s>(
         &self,
         parts: &mut Vec<Object<'s>>,
@@ -116,7 +116,7 @@ impl Writer<'_> {
                         AiPart::Content(part) => match self.part(part) {
                             Some(object) => parts.push(object),
                             None if part.as_text().is_some() => {}
-                            // A placeholder would be what the model has said.
+                            // A placeholder would look like the model's own words.
                             None => sent.refuse(i, part, losses),
                         },
                         AiPart::Reasoning(reasoning) if is_foreign(FORMAT, &reasoning.extra) => {
@@ -137,10 +137,10 @@ impl Writer<'_> {
         }
     }
 
-    /// A part as it is; `None` for an empty text, and for what has no place.
+    /// Writes a part; `None` for an empty text, and for a part without a place in the format.
     fn part<'s>(&self, part: &'s Part) -> Option<Object<'s>> {
         match part {
-            // An empty text with a signature is how the API streams one, and goes back as it came.
+            // The API streams signatures on empty texts, which are sent back unchanged.
             Part::Text(part) => match kept(FORMAT, &part.extra) {
                 None if part.text.is_empty() => None,
                 kept => Some(Object::of([("text", (&part.text).into())]).kept(kept, &[])),
@@ -182,7 +182,7 @@ impl Writer<'_> {
         if call.is_none() && name.is_empty() {
             sent.refuse_all("a result without a tool's name", losses);
         }
-        // The API needs a name: of a stranger, the id says more than nothing.
+        // The API needs a name. If it is unknown, the id is better than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
         let (mut texts, mut media) = (Vec::new(), Vec::new());
         for (i, part) in tool.content().parts().iter().enumerate() {
@@ -211,10 +211,10 @@ impl Writer<'_> {
     }
 }
 
-/// Results, each with the call that it answers, in the order of the calls; then those that answer
-/// none.
+/// Returns results, each with the call that it answers, in the order of the calls; then those
+/// without a call.
 ///
-/// If several calls have one id, the results count one by one.
+/// If several calls have the same id, their results are matched in order.
 fn in_order_of_calls<'a, T>(
     asked: &[&'a ToolCall],
     results: Vec<(T, &'a ToolMessage)>,
@@ -233,7 +233,6 @@ fn in_order_of_calls<'a, T>(
     ordered
 }
 
-/// A text; `None` for an empty one.
 fn text_part(text: &str) -> Option<Object<'_>> {
     (!text.is_empty()).then(|| Object::of([("text", text.into())]))
 }
@@ -247,7 +246,7 @@ fn thought(reasoning: &Reasoning) -> Object<'_> {
     Object::of(own).kept(kept(FORMAT, &reasoning.extra), &[])
 }
 
-/// Media that are found so, with the resolution at which they are to be looked at.
+/// Media, with the resolution at which the model should see them.
 fn media_part<'a>(
     media: &'a Media,
     (key, own): Location<'a>,
@@ -264,8 +263,8 @@ fn media_part<'a>(
 /// The key under which the API finds media, and the fields there.
 type Location<'a> = (&'static str, [(&'static str, BorrowedValue<'a>); 2]);
 
-/// Returns where the API finds these media; `None` where nobody knows what they are, or if it
-/// answers "Unsupported MIME type".
+/// Returns where the API finds these media; `None` for data of unknown type, and for types to which
+/// it answers "Unsupported MIME type".
 fn location(media: &Media) -> Option<Location<'_>> {
     let told = media.media_type.as_deref();
     let data = inline(media).filter(|_| known_type(media).is_some());
@@ -286,21 +285,21 @@ fn location(media: &Media) -> Option<Location<'_>> {
     is_taken.then_some((key, [("mimeType", media_type.into()), (place.0, place.1.into())]))
 }
 
-/// Returns whether the API does not read this type: documents of office programs, and images.
+/// Returns whether the API refuses this type: office documents, and some kinds of images.
 fn is_unread(media_type: &str) -> bool {
     const REFUSED: [&str; 5] =
         ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
     REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.")
 }
 
-/// Returns whether the API knows this call by its id: not where we made it up, of which the `null`
-/// beside it reminds us.
+/// Returns whether the API knows this call by its id. An id that this crate made up is marked by a
+/// `null` in `extra`.
 fn has_id(call: &ToolCall) -> bool {
     let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("functionCall")?.get("id"));
     !call.id.is_empty() && kept.is_none()
 }
 
-/// The words of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
+/// The response of a tool: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
 fn response<'s>(
     tool: &'s ToolMessage,
     shape: Option<&str>,
@@ -309,7 +308,7 @@ fn response<'s>(
     let said = match (shape, tool.content()) {
         (_, Content::Parts(_)) => texts.into(),
         (None, Content::Text(text)) => text.into(),
-        // What came as an object goes back as one, if it still is one.
+        // A response that came as an object is sent back as one, if it still is one.
         (Some(shape), Content::Text(text)) => match serde_json::from_str(text) {
             Ok(whole @ Value::Object(_)) if shape == WHOLE => return BorrowedValue::Value(whole),
             Ok(value) => BorrowedValue::Value(value),
@@ -320,8 +319,8 @@ fn response<'s>(
     Object::of([(key, said)]).into()
 }
 
-/// Media that a result may hold: data, and what lies in Google's storage or was given to its Files
-/// API; other addresses are refused.
+/// Media that a result may hold: data, and files in Google's storage or its Files API. Other
+/// addresses are refused.
 fn result_media(part: &Part) -> Option<Object<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;

@@ -1,4 +1,4 @@
-//! Arguments of a call that come in pieces, where a request asks for `streamFunctionCallArguments`.
+//! Call arguments that arrive in pieces, if a request asks for `streamFunctionCallArguments`.
 
 use serde_json::Value;
 
@@ -6,21 +6,20 @@ use crate::error::Result;
 use crate::message::Attributes;
 use crate::wire::common::{Fields, expected};
 
-/// The most steps of a path: what is nested deeper can't be kept.
+/// The most steps of a path. Deeper values can't be kept.
 const DEEPEST: usize = 90;
 
-/// The arguments of a call as far as they have come.
+/// The arguments of a call so far.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(Value);
 
-/// A step on the way to a value.
 enum Step {
     Key(String),
     Index(usize),
 }
 
 impl Arguments {
-    /// Adds a piece: `{"jsonPath": "$.city", "stringValue": "Os"}`. A text goes on where it
+    /// Adds a piece: `{"jsonPath": "$.city", "stringValue": "Os"}`. A text continues where it
     /// stopped.
     pub(super) fn add(&mut self, mut piece: Fields) -> Result<()> {
         let at = piece.at.key("jsonPath");
@@ -33,7 +32,7 @@ impl Arguments {
         }
         let text = piece.text("stringValue")?;
         if value.is_none() && text.is_none() {
-            return Ok(()); // it says no more than where the next one goes
+            return Ok(()); // it only announces where the next piece goes
         }
         let Some(place) = place(&mut self.0, steps) else {
             return Err(at.error("it does not fit what came before"));
@@ -47,14 +46,13 @@ impl Arguments {
         Ok(())
     }
 
-    /// Returns the whole, as JSON.
     pub(super) fn json(self) -> String {
         if self.0.is_null() { "{}".to_owned() } else { self.0.to_string() }
     }
 }
 
-/// Returns the place at the end of the way, made where it is not there yet; `None` if something
-/// else is on the way, or an element of a list is passed over.
+/// Returns the value at the end of the path, and creates it if needed; `None` if another kind of
+/// value is on the path, or an element of a list would be skipped.
 fn place(top: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
     steps.into_iter().try_fold(top, |value, step| match step {
         Step::Key(key) => {
@@ -76,7 +74,7 @@ fn place(top: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
     })
 }
 
-/// Reads a path (RFC 9535) that leads to one value: `$.a.b[0]['c d']`. `None` for any other.
+/// Parses a path (RFC 9535) that leads to one value: `$.a.b[0]['c d']`. `None` for any other.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -102,7 +100,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// A name up to its closing quote, and what stands behind the bracket.
+/// Returns a name up to its closing quote, and the rest after the bracket.
 fn quoted(text: &str, quote: char) -> Option<(Step, &str)> {
     let mut name = String::new();
     let mut letters = text.char_indices();

@@ -1,4 +1,4 @@
-//! Assembling an answer from the chunks of a stream.
+//! Assembles an answer from the chunks of a stream.
 
 use serde_json::Value;
 
@@ -13,13 +13,13 @@ use crate::wire::common::{At, Fields, answered};
 use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 
-/// An answer of `streamGenerateContent?alt=sse` that arrives chunk by chunk.
+/// Assembles a streamed response of `streamGenerateContent?alt=sse` into one answer.
 ///
-/// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the
-/// answer that [`answer`](super::answer) reads from a response in one piece. Texts that follow one
-/// another are one text, and thoughts one thought, unless they carry a signature: signed parts go
-/// back as they came. Arguments that come in pieces, where the request asks for
-/// `streamFunctionCallArguments`, are shown when all of them are there.
+/// Pass each chunk's JSON to [`push`](Self::push); [`finish`](Self::finish) returns the answer that
+/// [`answer`](super::answer) would read from a response that is not streamed. Consecutive texts
+/// become one text, and consecutive thoughts one thought, unless they carry a signature: signed
+/// parts are sent back unchanged. Arguments that arrive in pieces, if the request asks for
+/// `streamFunctionCallArguments`, are shown when they are complete.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, gemini};
@@ -44,22 +44,21 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 /// ```
 pub type Stream = FormatStream<Chunks>;
 
-/// The part of an answer that has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Chunks {
     parts: Vec<AiPart>,
     beside: Attributes,
     ids: Calls,
-    /// The call of which the arguments still come.
+    /// The call whose arguments are still arriving.
     open: Option<Open>,
 }
 
-/// A call of which the arguments still come.
 #[derive(Debug)]
 struct Open {
-    /// Its place among the parts.
+    /// Its index among the parts.
     part: usize,
-    /// Its place among the calls.
+    /// Its index among the calls.
     call: usize,
     arguments: Arguments,
 }
@@ -127,8 +126,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Takes a call, or a piece of one: only the first has the name, and only the last does not say
-    /// that it goes on.
+    /// Takes a call, or a piece of one: only the first piece has the name, and all but the last say
+    /// that more follows.
     fn call(&mut self, mut call: Fields, beside: Fields, events: &mut Events) -> Result<()> {
         let at = call.at.key("partialArgs");
         let (pieces, goes_on) = (call.list("partialArgs")?, call.flag("willContinue")?);
@@ -158,7 +157,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// The arguments of the call that is open have come: they are shown at once.
+    /// Shows the arguments of the open call, which are now complete.
     fn close(&mut self, events: &mut Events) {
         let Some(open) = self.open.take() else { return };
         if let Some(AiPart::ToolCall(call)) = self.parts.get_mut(open.part) {
@@ -171,7 +170,7 @@ impl Chunks {
         match part {
             AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),
             AiPart::Reasoning(thought) => events.reasoning(&thought.text),
-            AiPart::ToolCall(_) => {} // shown as it came
+            AiPart::ToolCall(_) => {} // already shown
         }
     }
 

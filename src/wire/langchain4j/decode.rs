@@ -1,4 +1,4 @@
-//! Reading what LangChain4j stored.
+//! Reads what LangChain4j stored.
 
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ use crate::wire::common::{
 };
 use crate::wire::json::Json;
 
-/// The messages of a stored conversation: an array, or one message alone. `null` is an empty one.
+/// Reads the messages of a stored conversation: an array, or a single message. `null` is an empty
+/// conversation.
 ///
 /// ```
 /// use memory_prompt::wire::langchain4j;
@@ -32,8 +33,8 @@ use crate::wire::json::Json;
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
-/// `messages[3].contents[1].image.url: expected a string, found a number`. A `type` of message that
-/// LangChain4j does not know is one.
+/// `messages[3].contents[1].image.url: expected a string, found a number`, or a `type` of message
+/// that LangChain4j does not know.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read langchain4j history");
     match top.parse(json)? {
@@ -63,7 +64,7 @@ fn read(mut fields: Fields) -> Result<Message> {
     }
 }
 
-/// The message with its attributes, and with what stood beside them.
+/// Returns the message with its attributes and its other fields.
 fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields) -> Message {
     let all = own.into_iter().chain(beside(fields.rest()));
     all.fold(message.into(), |message, (key, value)| with_attribute(message, &key, value))
@@ -106,7 +107,8 @@ fn ai(mut fields: Fields) -> Result<Message> {
     Ok(with_all(AiMessage::from_parts(parts), attributes, fields))
 }
 
-/// The signature of the thinking, unless it is several in one, which nobody can tell apart again.
+/// Returns the signature of the thinking, unless it is several joined ones, which can't be
+/// separated again.
 fn signature(attributes: &mut Attributes) -> Option<String> {
     let signature = attributes.get(SIGNATURE)?.as_str().filter(|text| !text.contains('\n'))?;
     let signature = signature.to_owned();
@@ -142,12 +144,12 @@ fn attributes(fields: &mut Fields) -> Result<Attributes> {
     Ok(fields.object("attributes")?.map(Fields::whole).unwrap_or_default())
 }
 
-/// Unknown fields of a message, as its attribute.
+/// Returns the unknown fields of a message as its attribute.
 fn beside(rest: Attributes) -> Attributes {
     keep(ATTRIBUTE, rest)
 }
 
-/// `contents`, or the `text` of older releases.
+/// Reads `contents`, or the `text` of older releases.
 fn content(fields: &mut Fields) -> Result<Content> {
     if !fields.has("contents") {
         if !fields.has("text") {
@@ -178,7 +180,7 @@ fn part(mut fields: Fields) -> Result<Part> {
 
 fn media(mut fields: Fields, key: &'static str) -> Result<Media> {
     let mut data = fields.required_object(key)?;
-    // `binaryData` are bytes, which Jackson writes as base64 too.
+    // `binaryData` are bytes, which Jackson also writes as base64.
     let base64 = match data.text("base64Data")? {
         None => data.text("binaryData")?,
         some => some,

@@ -1,4 +1,4 @@
-//! Messages as LangChain4j's codec writes them.
+//! Writes messages like LangChain4j's codec.
 
 use super::{ATTRIBUTE, FORMAT, MEDIA, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
@@ -13,7 +13,7 @@ use crate::wire::terms::Sent;
 use crate::wire::view::MessageFormat;
 
 impl MessageFormat for Options {
-    /// No provider reads it, so nothing of this one is looked at.
+    /// Unused: no provider reads this format.
     const NAMESAKE: Provider = Provider::OpenAiCompatible;
     const OPERATION: &'static str = "write langchain4j messages";
     const STORED: bool = true;
@@ -68,15 +68,15 @@ fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Option<Object<'s>> {
     let all = attributes(message);
     if !message.is_system() {
         let shared = of_reasoning.kept(Some(all), &[ATTRIBUTE]);
-        // Of a user's message LangChain4j leaves the field out where it is empty.
+        // For user messages, LangChain4j leaves the field out if it is empty.
         let is_left_out = message.is_user() && shared.is_empty();
         object.put("attributes", (!is_left_out).then_some(shared));
     }
     Some(object.kept(kept(ATTRIBUTE, all), &["type"]).with("type", kind))
 }
 
-/// Writes an answer, and returns the attributes that hold the signatures of its reasoning: there is
-/// a place for one text with one signature, and for redacted data.
+/// Writes an answer, and returns the attributes with the signatures of its reasoning: there is room
+/// for one text with one signature, and for redacted data.
 fn answer<'s>(
     object: &mut Object<'s>,
     m: &'s AiMessage,
@@ -89,7 +89,7 @@ fn answer<'s>(
         match part {
             AiPart::Content(part) => match part.as_text() {
                 Some(text) => texts.push(text),
-                // A placeholder would be what the model has said.
+                // A placeholder would look like the model's own words.
                 None => sent.refuse(i, part, losses),
             },
             AiPart::Reasoning(reasoning) => {
@@ -113,7 +113,7 @@ fn answer<'s>(
     let text = m.as_text().map(BorrowedValue::from);
     let joined = (!texts.is_empty()).then(|| BorrowedValue::Text(texts.concat().into()));
     object.put("text", text.or(joined));
-    // Of several signed parts none could be sent again.
+    // If there are several signed parts, none of them could be sent again.
     if shown.len() > 1 && shown.iter().any(|it| is_signed(it)) {
         sent.refuse_all("reasoning in several signed parts", losses);
         shown.clear();
@@ -133,8 +133,7 @@ fn answer<'s>(
     own
 }
 
-/// Returns true if this reasoning has a signature that the Java application's client sends
-/// again.
+/// Returns whether this reasoning has a signature that the Java application's client sends again.
 fn is_signed(reasoning: &Reasoning) -> bool {
     let is_anthropics = reasoning.extra.is_empty() || reasoning.extra.contains_key("anthropic");
     reasoning.signature.is_some() && is_anthropics
@@ -153,7 +152,7 @@ fn request(call: &ToolCall) -> Object<'_> {
     Object::of(own).kept(kept(FORMAT, &call.extra), &[])
 }
 
-/// `contents`, which are never empty.
+/// Writes `contents`, which are never empty.
 fn contents<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> Vec<Object<'s>> {
     let bare = |text| element_of(text, None);
     let parts = match content {
@@ -174,7 +173,7 @@ fn element_of<'s>(text: &'s str, kept: Option<&'s Attributes>) -> Object<'s> {
     Object::of([("text", text.into())]).kept(kept, &["type"]).with("type", "TEXT")
 }
 
-/// One of `contents`; `None` if there is no place for the part.
+/// Writes one element of `contents`; `None` if there is no place for the part.
 fn element(part: &Part) -> Option<Object<'_>> {
     let media = match part {
         Part::Text(TextPart { text, extra }) => {
@@ -205,7 +204,7 @@ fn element(part: &Part) -> Option<Object<'_>> {
     )
 }
 
-/// LangChain4j's levels. It reads no others, and none if there is none.
+/// Returns LangChain4j's level. It reads no other levels, and requires one.
 fn level(media: &Media) -> &'static str {
     const LEVELS: [&str; 5] = ["LOW", "MEDIUM", "HIGH", "ULTRA_HIGH", "AUTO"];
     let detail = media.detail.as_ref().map_or("auto", Detail::as_str);

@@ -1,4 +1,4 @@
-//! Ollama's messages as this crate's.
+//! Reads Ollama's messages.
 
 use serde_json::Value;
 
@@ -20,8 +20,8 @@ use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the message in it.
 ///
-/// Calls that came without ids get some, made of the body's `created_at`, so that they are unique
-/// in the conversation; from a message alone they are numbered.
+/// Calls without ids get some, made of the body's `created_at`, so that they are unique in the
+/// conversation; in a message alone they are numbered.
 ///
 /// ```
 /// use memory_prompt::wire::ollama;
@@ -44,9 +44,9 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the server answered an error;
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the server answered with an error;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if it says that it is not done;
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if it is not such a response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read ollama answer");
     let mut body = Fields::of(top.parse(json)?, top)?;
@@ -68,7 +68,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 
 /// Reads the messages of a request: a list of them, or a body with `messages`.
 ///
-/// Tool results find their call by its id, or else by the tool's name, or else by their order.
+/// A tool result is matched to its call by id, else by the tool's name, else by order.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::ollama};
@@ -82,12 +82,12 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read ollama history");
     let mut messages = Vec::new();
     let mut ids = Ids::default();
-    // The calls that wait for a result: id and name.
+    // The calls without a result so far: id and name.
     let mut waiting: Vec<(String, String)> = Vec::new();
     for fields in objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))? {
         let mut fields = fields?;
@@ -109,9 +109,9 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     Ok(with_one_system(messages))
 }
 
-/// Ids that are unique to an answer of this time.
+/// Ids that are unique to an answer from this time.
 pub(super) fn ids(created_at: Option<&str>) -> Ids {
-    // Enough for nanoseconds, and short enough for every provider.
+    // Enough digits for nanoseconds, and short enough for every provider.
     Ids::after(created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23))
 }
 
@@ -139,7 +139,7 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     Ok(with_rest(message, ATTRIBUTE, rest(fields)))
 }
 
-/// Returns the other fields of a message that calls nothing. Clients with one type for all messages
+/// Returns the other fields of a message without calls. Clients with one type for all messages
 /// write an empty list of calls into each.
 fn rest(fields: Fields) -> Attributes {
     let mut rest = fields.rest();
@@ -149,7 +149,7 @@ fn rest(fields: Fields) -> Attributes {
     rest
 }
 
-/// A text, or a text with images behind it.
+/// A text, or a text followed by images.
 fn content(fields: &mut Fields) -> Result<Content> {
     let text = fields.text("content")?.unwrap_or_default();
     let images = images(fields)?;
@@ -194,7 +194,7 @@ pub(super) fn call(value: Value, at: At, ids: &mut Ids) -> Result<ToolCall> {
     let arguments = match function.take("arguments") {
         None => "{}".to_owned(),
         Some(object @ Value::Object(_)) => object.to_string(),
-        // What the server's compatible twin would have given.
+        // The form of the server's OpenAI-compatible API.
         Some(Value::String(text)) => text,
         Some(other) => {
             return Err(function.at.key("arguments").error(expected("an object", &other)));

@@ -36,13 +36,13 @@ fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Object<'s> {
             .with("tool_name", BorrowedValue::unless_empty(m.tool_name()))
             .with("tool_call_id", BorrowedValue::unless_empty(m.call_id())),
         Message::Ai(m) => with_answer(object, m, sent, losses),
-        // None of these is sent.
+        // Custom messages are not sent.
         Message::Custom(_) => object,
     };
     object.kept(kept(ATTRIBUTE, attributes(message)), &OWN)
 }
 
-/// The bare base64 of an image.
+/// The base64 of an image, without a prefix.
 fn image(part: &Part) -> Option<&str> {
     if let Part::Image(media) = part { inline(media).map(|url| url.data) } else { None }
 }
@@ -91,7 +91,7 @@ fn with_answer<'s>(
             AiPart::Content(part) => match (part.as_text(), image(part)) {
                 (Some(text), _) => texts.push(text),
                 (None, Some(data)) => images.push(data),
-                // A placeholder would be what the model has said.
+                // A placeholder would look like the model's own words.
                 (None, None) => sent.refuse(i, part, losses),
             },
             AiPart::Reasoning(thought) if !thought.text.is_empty() => {

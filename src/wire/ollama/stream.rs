@@ -1,4 +1,4 @@
-//! A streamed answer, assembled.
+//! Assembles a streamed answer.
 
 use serde_json::Value;
 use serde_json::map::Entry;
@@ -15,8 +15,8 @@ use crate::wire::usage::Usage;
 
 /// Assembles the lines of a streamed response into one answer.
 ///
-/// The pieces become the message that the response would have held without streaming, and that is
-/// read as [`answer`](super::answer) reads it.
+/// The pieces become the message that a response without streaming would have, which is then read
+/// like [`answer`](super::answer) reads it.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, ollama::Stream};
@@ -42,12 +42,12 @@ use crate::wire::usage::Usage;
 /// ```
 pub type Stream = FormatStream<Lines>;
 
-/// The part of an answer that has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Lines {
     message: Attributes,
     calls: Vec<ToolCall>,
-    /// Named after the first line: calls are shown before the last one has come.
+    /// Named after the first line, since calls are shown before the last line arrives.
     ids: Option<Ids>,
 }
 
@@ -63,7 +63,7 @@ impl Pieces for Lines {
     fn take(&mut self, mut line: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         end.usage.is_now(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
-        // The last line of older servers holds none.
+        // The last line of older servers has none.
         if let Some(mut message) = line.object("message")? {
             for key in GROWING {
                 let known = message.get(key).filter(|it| !it.is_null() && !it.is_string());
@@ -102,10 +102,10 @@ impl Pieces for Lines {
     }
 }
 
-/// Texts that come in pieces.
+/// Texts that arrive in pieces.
 const GROWING: [&str; 2] = ["content", "thinking"];
 
-/// Adds a piece of a field to what has come of it: texts and lists grow, all else is replaced.
+/// Adds a piece of a field: texts and lists grow, other values are replaced.
 fn merge(into: &mut Attributes, key: String, value: Value) {
     let grows = GROWING.contains(&key.as_str());
     match into.entry(key) {

@@ -8,14 +8,13 @@ use crate::message::{Attributes, is_object};
 use crate::wire::common::{Fields, Ids};
 use crate::wire::event::Events;
 
-/// The fields in which a call says what it calls.
+/// The fields with the name and the arguments of a call.
 const KINDS: [&str; 2] = ["function", "custom"];
 
-/// The calls so far, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     list: Vec<Call>,
-    /// The highest index so far: a higher one begins a call, and none before it need be looked at.
+    /// The highest index so far. A higher one begins a call without a search.
     highest: Option<u64>,
 }
 
@@ -25,20 +24,19 @@ struct Call {
     fields: Attributes,
     /// True if it came without an id, and got one.
     is_named: bool,
-    /// The length of its arguments that was shown; `None` as long as nothing was.
+    /// How much of its arguments was shown; `None` if the call was not shown yet.
     shown: Option<usize>,
     braces: Braces,
 }
 
-/// The braces of arguments that grow, of which each byte is looked at once.
+/// Counts the braces of growing arguments, so that each byte is read once.
 #[derive(Debug, Default)]
 struct Braces {
-    /// The number of bytes that were looked at.
     seen: usize,
     depth: usize,
     in_text: bool,
     is_escaped: bool,
-    /// True if the arguments are an object; `None` as long as braces are open.
+    /// True if the arguments are an object; `None` while braces are open.
     closed: Option<bool>,
 }
 
@@ -47,7 +45,6 @@ impl Calls {
         self.list.len()
     }
 
-    /// Adds a piece to the call that it belongs to.
     pub(super) fn add(
         &mut self,
         mut piece: Fields,
@@ -58,7 +55,7 @@ impl Calls {
         let index = piece.index("index")?;
         let i = self.place(index, &piece);
         if i == self.list.len() {
-            // Those before it were shown when the one behind them began.
+            // Calls before the last one were shown when the next one began.
             if let Some(last) =
                 i.checked_sub(1).and_then(|last| Some((last, self.list.get_mut(last)?)))
             {
@@ -69,12 +66,12 @@ impl Calls {
         }
         let call = &mut self.list[i];
         if call.is_named {
-            // What was shown under another id stays under it.
+            // A call that was shown under an id keeps it.
             piece.take("id");
         }
         call.name_on(&piece);
         for (key, mut value) in piece.rest() {
-            // Some servers send an object where there should be text.
+            // Some servers send an object instead of a text.
             if let Some(object @ Value::Object(_)) = value.get_mut("arguments") {
                 *object = object.to_string().into();
             }
@@ -87,16 +84,16 @@ impl Calls {
         Ok(())
     }
 
-    /// Tells all that has come. A name may come in pieces: it is whole when arguments, another call
-    /// or the end come.
+    /// Shows everything that has arrived. A name may arrive in pieces: it is complete when
+    /// arguments, another call or the end arrive.
     pub(super) fn show(&mut self, ids: &mut Ids, events: &mut Events) {
         for (i, call) in self.list.iter_mut().enumerate() {
             call.show(i, ids, events);
         }
     }
 
-    /// The place of the call that a piece belongs to: that of the last one of its index, or of all
-    /// where it has none, unless another call begins.
+    /// Returns the place of the call that a piece belongs to: the last one with its index, or the
+    /// last one of all if it has no index, unless another call begins.
     fn place(&self, index: Option<u64>, piece: &Fields) -> usize {
         if index > self.highest {
             return self.list.len();
@@ -108,7 +105,7 @@ impl Calls {
         found.unwrap_or(self.list.len())
     }
 
-    /// Leaves out the calls of which the end may not have come.
+    /// Removes calls that may be incomplete.
     pub(super) fn keep_whole(&mut self) {
         let last = self.list.len().saturating_sub(1);
         let mut i = 0;
@@ -118,7 +115,8 @@ impl Calls {
         });
     }
 
-    /// Writes them as a whole answer has them. What has neither name nor arguments is none.
+    /// Writes the calls in the form of a whole answer. A call with neither name nor arguments is
+    /// left out.
     pub(super) fn put_into(&mut self, message: &mut Attributes) {
         self.list.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
         if !self.list.is_empty() {
@@ -129,28 +127,28 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns true if this piece begins another call: one of another id; or, where an id is
-    /// missing, one of another name, or of the same name when the arguments are complete. (Some
-    /// servers repeat the name in each piece.)
+    /// Returns whether this piece begins another call: one with another id or, if an id is missing,
+    /// one with another name, or with the same name when the arguments are complete. (Some servers
+    /// repeat the name in each piece.)
     fn is_over(&self, piece: &Fields, is_indexed: bool) -> bool {
         let known = self.inner("name");
         let is_same = name(piece).is_empty() || name(piece) == known;
         let is_open = !self.is_object();
         match (self.id(), piece.peek("id").unwrap_or_default()) {
-            // vLLM, until the middle of 2025, made a new id for each piece of a call that it was
-            // told to make; each piece brought some of the arguments.
+            // Until the middle of 2025, vLLM made a new id for each piece of a forced call; each
+            // piece had some of the arguments.
             (known, id) if !known.is_empty() && !id.is_empty() => {
                 let brings = !inner_of(|kind| piece.get(kind), "arguments").is_empty();
                 let goes_on = is_indexed && is_same && is_open && brings && !self.is_custom();
                 id != known && !goes_on
             }
-            // The name itself may go on: only the first piece of a call has its id.
+            // The name may continue: only the first piece of a call has its id.
             (id, _) if is_indexed && !id.is_empty() && self.input().is_empty() => false,
             _ => !(known.is_empty() || name(piece).is_empty() || is_same && is_open),
         }
     }
 
-    /// Joins the name of a piece to what has come of it, unless it says the same again.
+    /// Appends a piece of the name, unless it repeats the whole name.
     fn name_on(&mut self, piece: &Fields) {
         if self.shown.is_some() || !self.input().is_empty() {
             return;
@@ -164,7 +162,7 @@ impl Call {
         }
     }
 
-    /// The id that came with it.
+    /// Returns the id that it came with.
     fn id(&self) -> &str {
         if self.is_named { "" } else { text(&self.fields, "id") }
     }
@@ -178,7 +176,7 @@ impl Call {
         !self.inner("name").is_empty() && (self.is_object() || (!is_last && is_over))
     }
 
-    /// Tells what has come since the last time, as soon as there is a name.
+    /// Shows what has arrived since the last time, as soon as there is a name.
     fn show(&mut self, i: usize, ids: &mut Ids, events: &mut Events) {
         if self.inner("name").is_empty() {
             return;
@@ -209,7 +207,7 @@ impl Call {
 }
 
 impl Braces {
-    /// Takes arguments that begin as those did that it took before.
+    /// Reads the new part of the arguments, which only grow.
     fn read(&mut self, json: &str) {
         for byte in json.as_bytes().get(self.seen..).unwrap_or_default() {
             self.seen += 1;
@@ -223,7 +221,7 @@ impl Braces {
                 _ => {}
             }
             if self.closed.is_some() {
-                self.closed = Some(false); // something stands behind it
+                self.closed = Some(false); // something follows the object
             } else if self.depth == 0 && matches!(byte, b'}' | b']') {
                 self.closed = Some(json.get(..self.seen).is_some_and(is_object));
             }
@@ -236,12 +234,11 @@ fn input(fields: &Attributes) -> &str {
     if arguments.is_empty() { inner(fields, "input") } else { arguments }
 }
 
-/// A text of the function, or of the custom tool, in the fields of a call.
+/// Returns a text of the function, or of the custom tool, in the fields of a call.
 fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
     inner_of(|kind| fields.get(kind), key)
 }
 
-/// The name in a piece.
 fn name(piece: &Fields) -> &str {
     inner_of(|kind| piece.get(kind), "name")
 }

@@ -1,4 +1,4 @@
-//! Chat Completions messages as this crate's.
+//! Reads Chat Completions messages.
 
 use serde_json::Value;
 
@@ -44,10 +44,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, or
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error, or
 /// stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path,
-/// where it is not such a response: also where it holds more than one choice (read the message of
-/// the one that you want).
+/// if it is not such a response, or has more than one choice (read the message of the one that you
+/// want).
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(unlisted(top.parse(json)?), top)?;
@@ -69,7 +69,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let word = stop_word(choice.take("finish_reason"));
     let message = match choice.object("message")? {
         Some(message) => ai(message, &mut ids)?,
-        // Azure and Google leave it out where they have filtered all of it.
+        // Azure and Google leave the message out if they have filtered all of it.
         None => match Stop::of(word.as_deref(), false, false) {
             Stop::Filtered | Stop::Malformed => AiMessage::new(""),
             _ => return Err(choice.at.key("message").error("missing")),
@@ -79,7 +79,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Ok(answer.beside(Beside::of([choice, body])))
 }
 
-/// Returns the usage that a body or a chunk counts; Groq hands it over in a field of its own.
+/// Returns the usage in a body or a chunk; Groq has it in a field of its own.
 pub(super) fn usage(body: &Fields) -> Usage {
     let beside = || body.get("x_groq")?.get("usage");
     body.get("usage")
@@ -88,7 +88,7 @@ pub(super) fn usage(body: &Fields) -> Usage {
         .map_or_else(Usage::default, Usage::chat)
 }
 
-/// Names the ids of calls that came without after the answer.
+/// Bases the ids of calls without one on the answer's id.
 pub(super) fn name_after(ids: &mut Ids, body: &Fields) {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if let (true, Some(id)) = (ids.are_nameless(), body.peek("id").filter(|id| !id.is_empty())) {
@@ -112,7 +112,7 @@ pub(super) fn name_after(ids: &mut Ids, body: &Fields) {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read openai history");
     let list = objects(top.parse(json)?, top, "messages", &mut |_| Ok(()))?;
@@ -173,7 +173,7 @@ fn tool(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
-/// The deprecated result of a `function_call`.
+/// Reads the deprecated result of a `function_call`.
 fn function(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
     let name = fields.required_text("name")?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.name == name));
@@ -183,7 +183,7 @@ fn function(mut fields: Fields, asked: Option<&AiMessage>) -> Result<Message> {
 }
 
 fn part(value: Value, at: At) -> Result<Part> {
-    // Some servers take bare strings in a list.
+    // Some servers take plain strings in a list.
     if let Value::String(text) = value {
         return Ok(Part::text(text));
     }
@@ -208,7 +208,7 @@ fn part(value: Value, at: At) -> Result<Part> {
     }
 }
 
-/// Returns media that keep what is left of a block and of the object within it.
+/// Returns media that keep the rest of a block and of the object in it.
 fn media(source: Source, key: &str, mut outer: Fields, inner: Fields) -> Media {
     outer.take("type");
     let mut rest = outer.rest();
@@ -216,7 +216,7 @@ fn media(source: Source, key: &str, mut outer: Fields, inner: Fields) -> Media {
     Media { source, media_type: None, name: None, detail: None, extra: keep(FORMAT, rest) }
 }
 
-/// A medium that stands in the block itself.
+/// Reads media whose source is in the block itself.
 fn bare(source: Source, media_type: Option<String>, mut fields: Fields) -> Media {
     fields.take("type");
     Media { source, media_type, name: None, detail: None, extra: keep(FORMAT, fields.rest()) }
@@ -224,7 +224,7 @@ fn bare(source: Source, media_type: Option<String>, mut fields: Fields) -> Media
 
 fn image(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("image_url")? {
-        // Mistral takes the address alone.
+        // Mistral takes just the address.
         Value::String(url) => Fields::of(serde_json::json!({ "url": url }), fields.at)?,
         object => Fields::of(object, fields.at.key("image_url"))?,
     };
@@ -240,7 +240,7 @@ fn is_address(data: &str) -> bool {
 
 fn audio(mut fields: Fields) -> Result<Part> {
     let mut inner = match fields.required("input_audio")? {
-        // Mistral takes the data alone, or an address.
+        // Mistral takes just the data, or an address.
         Value::String(data) => {
             let (source, media_type) = if is_address(&data) || data.starts_with("data:") {
                 from_url(data)
@@ -255,7 +255,7 @@ fn audio(mut fields: Fields) -> Result<Part> {
     let media_type = match inner.peek("format") {
         Some("wav") => Some("audio/wav".to_owned()),
         Some("mp3") => Some("audio/mpeg".to_owned()),
-        // The field stays where it is and is written again.
+        // The field stays in place and is written again.
         Some(format) => Some(format!("audio/{format}")),
         None => return Err(inner.at.key("format").error("missing")),
     };
@@ -271,7 +271,7 @@ fn file(mut fields: Fields) -> Result<Part> {
     let (source, media_type) = match (inner.text("file_id")?, inner.text("file_data")?) {
         (Some(id), None) => (Source::FileId(id), None),
         (None, Some(data)) => match from_url(data) {
-            // Base64 without an address in front; OpenRouter takes one in its place.
+            // Base64 without a prefix; OpenRouter takes an address here.
             (Source::Url(data), _) if !is_address(&data) => (Source::Base64(data), None),
             from_url => from_url,
         },
@@ -280,12 +280,12 @@ fn file(mut fields: Fields) -> Result<Part> {
     Ok(Part::File(Media { media_type, name, ..media(source, "file", fields, inner) }))
 }
 
-/// An assistant's message in a response: its calls have ids.
+/// Reads an assistant's message in a response, whose calls need ids.
 pub(super) fn ai(fields: Fields, ids: &mut Ids) -> Result<AiMessage> {
     assistant(fields, Some(ids))
 }
 
-/// An assistant's message, in a response or in a request.
+/// Reads an assistant's message, in a response or in a request.
 fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
     let at = fields.at;
     // MiniMax has streamed an empty one.
@@ -296,14 +296,14 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     parts.extend(reasoning(&mut fields)?.map(AiPart::Reasoning));
     match fields.take("content") {
         None => {}
-        // Cloudflare's, where JSON was asked for.
+        // Cloudflare sends an object if JSON was requested.
         Some(object @ Value::Object(_)) => parts.push(Part::text(object.to_string()).into()),
         Some(content) => match text_or_list(content, at.key("content"), answer_block)? {
             TextOrList::Text(text) => parts.push(AiPart::Content(Part::text(text))),
             TextOrList::List(said) => parts.extend(said),
         },
     }
-    // Snowflake writes an empty value where others write none.
+    // Snowflake writes an empty value if there is no refusal.
     if let Some(text) = fields.text("refusal")?.filter(|text| !text.is_empty()) {
         parts.push(AiPart::Content(refusal(text, Attributes::new())));
     }
@@ -314,7 +314,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
         let extra = keep(FORMAT, audio.rest());
         parts.push(AiPart::Content(Part::Audio(Media { extra, ..media })));
     }
-    // Pictures that the model made; OpenRouter has a field of its own for them.
+    // Pictures that the model made; OpenRouter has a separate field for them.
     let is_picture = |one: &Value| one["image_url"]["url"].is_string();
     let made = fields.get("images").and_then(Value::as_array);
     if made.is_some_and(|list| list.iter().all(is_picture)) {
@@ -332,7 +332,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     }
     let name = fields.text("name")?;
     let mut rest = fields.rest();
-    // OpenAI writes an empty list into every answer: that is not kept.
+    // OpenAI writes an empty list into every answer, which is not kept.
     if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         rest.remove("annotations");
     }
@@ -340,7 +340,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     Ok(name.into_iter().fold(message, AiMessage::with_name))
 }
 
-/// The reasoning, by whichever of its names.
+/// Returns the reasoning under any of its names.
 fn reasoning(fields: &mut Fields) -> Result<Option<Reasoning>> {
     let mut text = fields.text("reasoning_content")?.filter(|text| !text.is_empty());
     if fields.peek("reasoning").is_some() {
@@ -354,7 +354,7 @@ fn reasoning(fields: &mut Fields) -> Result<Option<Reasoning>> {
     if let Some(details) = fields.take("reasoning_details") {
         kept.insert("reasoning_details".to_owned(), details);
     }
-    // An empty text says no more than that there was nothing to say.
+    // An empty text only says that there was nothing to say.
     let text = text.unwrap_or_default();
     if text.is_empty() && kept.is_empty() {
         return Ok(None);
@@ -371,7 +371,7 @@ fn answer_block(value: Value, at: At) -> Result<AiPart> {
             let text = fields.required_text("refusal")?;
             refusal(text, fields.rest())
         }
-        // What this crate takes from a user has no place in an answer: kept as it is.
+        // Block types of user messages are not expected in an answer, and are kept unchanged.
         Some("image_url" | "input_audio" | "file") => {
             other_part(FORMAT, Fields::of(value, at)?.whole())
         }
@@ -380,8 +380,8 @@ fn answer_block(value: Value, at: At) -> Result<AiPart> {
     Ok(AiPart::Content(part))
 }
 
-/// A block of Mistral's reasoning. Its texts are one; where it holds more than one bare text, it is
-/// kept as it came.
+/// Reads a block of Mistral's reasoning. Its texts are joined; if it contains anything other than
+/// plain text, it is kept unchanged.
 fn thought(mut fields: Fields) -> Result<AiPart> {
     let thinking = fields.required("thinking")?;
     let text = match &thinking {
@@ -389,7 +389,7 @@ fn thought(mut fields: Fields) -> Result<AiPart> {
         Value::Array(list) => list.iter().filter_map(|one| one.get("text")?.as_str()).collect(),
         other => return Err(fields.at.key("thinking").error(expected("an array", other))),
     };
-    // The type stays: it tells that this is a block of the content.
+    // The type stays, to mark this as a block of the content.
     let mut rest = fields.rest();
     if thinking != serde_json::json!([{"type": "text", "text": text}]) {
         rest.insert("thinking".to_owned(), thinking);
@@ -421,7 +421,7 @@ fn call(value: Value, at: At) -> Result<ToolCall> {
     Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })
 }
 
-/// The arguments as the model wrote them; some servers send an object where there should be text.
+/// Returns the arguments as the model wrote them; some servers send an object instead of a text.
 fn arguments(fields: &mut Fields, key: &'static str) -> Result<String> {
     match fields.take(key) {
         None => Ok(String::new()),
@@ -431,10 +431,10 @@ fn arguments(fields: &mut Fields, key: &'static str) -> Result<String> {
     }
 }
 
-/// The id of a deprecated `function_call` in an answer.
+/// The id for a deprecated `function_call` in an answer.
 pub(super) const FUNCTION_ID: &str = "function_0";
 
-/// A call of the kind that had no id: its place in the conversation stands for one.
+/// Reads a deprecated call, which had no id. Its id is made from its place in the conversation.
 fn function_call(value: Value, at: At, i: usize) -> Result<ToolCall> {
     let mut fields = Fields::of(value, at.key("function_call"))?;
     let name = fields.required_text("name")?;

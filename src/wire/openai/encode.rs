@@ -1,4 +1,4 @@
-//! Messages as Chat Completions writes them.
+//! Writes messages for Chat Completions.
 
 use std::borrow::Cow;
 
@@ -69,12 +69,12 @@ impl Writer<'_> {
                     .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::Ai(m) => self.answer(m, sent, losses),
-            // Left out before, by `Terms::sent`.
+            // Already left out by `Terms::sent`.
             Message::Custom(_) => Object::default(),
         }
     }
 
-    /// The name, where the provider takes one, in the letters that OpenAI takes.
+    /// Returns the name, if the provider takes one, in the letters that OpenAI takes.
     fn name<'n>(&self, name: Option<&'n str>) -> BorrowedValue<'n> {
         let is_refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
         match name.filter(|name| self.row.names && !name.is_empty()) {
@@ -86,7 +86,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns which texts of an answer or a result are one string.
+    /// Returns which texts of an answer or a result are joined into one string.
     fn joins(&self) -> Joins {
         match (self.row.flat_text, self.row.cache_marks) {
             (true, _) => Joins::All,
@@ -122,7 +122,7 @@ impl Writer<'_> {
                         }
                     }
                     (None, Some(block)) => said.push(block),
-                    // The model would take a placeholder for its own words.
+                    // A placeholder would look like the model's own words.
                     (None, None) => sent.refuse(i, part, losses),
                 },
                 AiPart::Reasoning(thought) if is_block(thought) && !alone => {
@@ -136,7 +136,7 @@ impl Writer<'_> {
                 }
             }
         }
-        // One plain text is a string, whatever stands beside it; several are a list.
+        // One plain text is a string, even with other fields; several are a list.
         if let [Block::Text(text, object)] = said.as_slice()
             && object.has_only(&["type", "text"])
         {
@@ -156,7 +156,7 @@ impl Writer<'_> {
             .kept(kept, &unwritten)
     }
 
-    /// Returns whether a thought that is no block of the content has a place.
+    /// Returns whether reasoning outside the content is sent back.
     fn goes_back(&self, thought: &Reasoning) -> bool {
         let is_read = !thought.text.is_empty() && !is_block(thought);
         match self.row.reasoning {
@@ -185,7 +185,7 @@ impl Writer<'_> {
                 let details = match lists.as_slice() {
                     [] => BorrowedValue::Nothing,
                     [one] => (*one).into(),
-                    // Those of answers that were joined.
+                    // From several joined answers.
                     all => all
                         .iter()
                         .filter_map(|it| it.as_array())
@@ -199,7 +199,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the block of a part that a user sends; `None` if there is no place for it.
+    /// Returns the block of a part of a user message; `None` if there is no place for it.
     fn block<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
         let files = self.row.files;
         Some(Block::Other(match part {
@@ -230,7 +230,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// Returns the block of a part that the model said; `None` if it is left out.
+    /// Returns the block of a part of an answer; `None` if it is left out.
     fn said<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
         match part {
             Part::Text(text) if is_refusal(text) && self.row.refusals => {
@@ -242,7 +242,7 @@ impl Writer<'_> {
     }
 }
 
-/// The id of audio that the model spoke, which is all that goes back.
+/// Returns the id of audio that the model spoke; only the id is sent back.
 fn spoken_audio(part: &Part) -> Option<&str> {
     match part {
         Part::Audio(Media { source: Source::FileId(id), .. }) => Some(id),
@@ -254,7 +254,7 @@ fn details(thought: &Reasoning) -> Option<&Value> {
     kept(FORMAT, &thought.extra)?.get("reasoning_details")
 }
 
-/// Returns the block of a part where only text may be sent; `None` if it is none.
+/// Returns the block of a text part; `None` for other parts.
 fn text_block(part: &Part) -> Option<Block<'_>> {
     match part {
         Part::Text(TextPart { text, extra }) => {
@@ -265,7 +265,7 @@ fn text_block(part: &Part) -> Option<Block<'_>> {
     }
 }
 
-/// Mistral's reasoning, which stands among what is said.
+/// Mistral's reasoning, which is a block of the content.
 fn thinking(thought: &Reasoning) -> Object<'_> {
     let kept = kept(FORMAT, &thought.extra);
     let object = Object::default();
@@ -285,7 +285,8 @@ fn is_block(thought: &Reasoning) -> bool {
     kept(FORMAT, &thought.extra).is_some_and(|kept| kept.contains_key("type"))
 }
 
-/// Returns the provider's name of the encoding of this audio, or that of a compatible server.
+/// Returns the provider's name for the encoding of this audio, or the one that compatible servers
+/// use.
 fn audio_format(media: &Media) -> Option<&str> {
     match inline(media)?.media_type {
         "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
@@ -294,7 +295,7 @@ fn audio_format(media: &Media) -> Option<&str> {
     }
 }
 
-/// Returns a block whose media are an object under the name of its kind.
+/// Returns a block with media as an object under the name of its kind.
 fn media<'s>(kind: &'static str, media: &'s Media, own: Object<'s>) -> Object<'s> {
     let kept = kept(FORMAT, &media.extra);
     let own = own.kept(kept_object(kept, kind), &[]);
@@ -302,17 +303,16 @@ fn media<'s>(kind: &'static str, media: &'s Media, own: Object<'s>) -> Object<'s
 }
 
 fn file(media: &Media) -> Object<'_> {
-    // Data without a name is refused.
+    // Data without a name are refused.
     let stand_in = inline(media).map(|_| "file.pdf");
     Object::of([
         ("filename", media.name.as_deref().or(stand_in).into()),
-        // Another address than that of data only where the provider takes one here.
+        // Other addresses than data only if the provider takes them here.
         ("file_data", BorrowedValue::address(media)),
         ("file_id", BorrowedValue::file_id(media)),
     ])
 }
 
-/// A file of Mistral's.
 fn document(media: &Media) -> Object<'_> {
     if let (None, Source::FileId(id)) = (inline(media), &media.source) {
         return Object::block("file", "file_id", id);
@@ -324,7 +324,7 @@ fn document(media: &Media) -> Object<'_> {
     ])
 }
 
-/// Audio as Mistral has it: data or an address, and nothing of the encoding.
+/// Audio in Mistral's form: data or an address, without the encoding.
 fn recording(media: &Media) -> Object<'_> {
     let data = match (inline(media), &media.source) {
         (Some(url), _) => url.data,
@@ -334,7 +334,7 @@ fn recording(media: &Media) -> Object<'_> {
     Object::block("input_audio", "input_audio", data)
 }
 
-/// A call; one that is not signed gets the word that stands for a signature.
+/// Returns a call. Unless `is_signed`, a call without a signature gets a placeholder for it.
 fn call(call: &ToolCall, is_signed: bool) -> Object<'_> {
     let beside = kept(FORMAT, &call.extra);
     let kind = kept_type(FORMAT, &call.extra).unwrap_or("function");

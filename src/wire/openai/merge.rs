@@ -1,4 +1,4 @@
-//! Fields of an answer that come in pieces.
+//! Merges fields of an answer that arrive in pieces.
 
 use serde_json::Value;
 use serde_json::map::Entry;
@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::message::Attributes;
 use crate::wire::common::{At, expected};
 
-/// Texts that come in pieces. All others come whole, and some servers repeat them in every chunk.
+/// Texts that arrive in pieces. All others arrive whole, and some servers repeat them in every
+/// chunk.
 const PIECES: [&str; 9] = [
     "arguments",
     "content",
@@ -20,10 +21,10 @@ const PIECES: [&str; 9] = [
     "transcript",
 ];
 
-/// Texts of which the first stays: a call has one id and one name.
+/// Texts of which the first is kept: a call has one id and one name.
 const FIRST: [&str; 4] = ["role", "id", "type", "name"];
 
-/// The field as an error may name it.
+/// Returns the name of a field for errors.
 fn field(key: &str) -> &'static str {
     const FIELDS: [&str; 12] = [
         "arguments",
@@ -42,7 +43,6 @@ fn field(key: &str) -> &'static str {
     FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
 }
 
-/// Adds a piece of a field to what has come of it.
 pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> Result<()> {
     let mut slot = match into.entry(key) {
         Entry::Vacant(slot) => {
@@ -79,7 +79,7 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> R
                 merge(object, &key, piece, at)?;
             }
         }
-        // Mistral sends blocks while it thinks and bare text afterwards.
+        // Mistral sends blocks while it reasons and plain text afterwards.
         (Value::Array(list), Value::String(piece)) if key == "content" => match list.last_mut() {
             Some(Value::String(text)) => text.push_str(&piece),
             _ if piece.is_empty() => {}
@@ -100,8 +100,8 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> R
     Ok(())
 }
 
-/// Adds a block to the list: to the one before it, if both are a text or both a thought.
-/// Magistral streams one thought as dozens of blocks.
+/// Adds a block to the list, or to the last block if both are text or both reasoning. Magistral
+/// streams one thought as dozens of blocks.
 fn block(list: &mut Vec<Value>, mut piece: Value) {
     fn kind(block: &Value) -> Option<&'static str> {
         let block = block.as_object().filter(|block| block.len() == 2)?;
@@ -127,10 +127,10 @@ fn block(list: &mut Vec<Value>, mut piece: Value) {
     list.push(piece);
 }
 
-/// The field in which `LiteLLM` hands over Claude's thoughts.
+/// The field in which `LiteLLM` passes on Claude's thoughts.
 const THOUGHTS: &str = "thinking_blocks";
 
-/// Adds a piece of a thought: to the one before it, unless that is signed, which is its end.
+/// Adds a piece of a thought to the last one, unless that is signed, which ends it.
 fn thought(list: &mut Vec<Value>, mut piece: Value) {
     let is_thought = |block: &Value| block["type"] == "thinking";
     match list.last_mut() {
@@ -153,14 +153,14 @@ fn is_signed(thought: &Value) -> bool {
     thought["signature"].as_str().is_some_and(|signature| !signature.is_empty())
 }
 
-/// Leaves out the thoughts of which the end did not come: Claude takes none without a signature.
+/// Removes thoughts whose end did not arrive: Claude takes none without a signature.
 pub(super) fn without_unsigned(message: &mut Attributes) {
     if let Some(Value::Array(list)) = message.get_mut(THOUGHTS) {
         list.retain(|block| block["type"] != "thinking" || is_signed(block));
     }
 }
 
-/// Adds a piece of OpenRouter's reasoning: to the block of its index, or as a block of its own.
+/// Adds a piece of OpenRouter's reasoning to the block with its index, or as a new block.
 fn detail(list: &mut Vec<Value>, piece: Value, at: At) -> Result<()> {
     let same = |block: &&mut Value| {
         piece.get("index").is_some()

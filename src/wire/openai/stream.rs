@@ -1,4 +1,4 @@
-//! A streamed answer, assembled.
+//! Assembles a streamed answer.
 
 use serde_json::{Value, json};
 
@@ -17,11 +17,11 @@ use crate::wire::usage::Usage;
 
 /// Assembles the chunks of a streamed response into one answer.
 ///
-/// The chunks become the message that the response would have held without streaming, and that is
-/// read as [`answer`](super::answer) reads it. Servers that send parallel calls under one index, or
-/// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which
-/// some servers write into each chunk, say nothing. `[DONE]` alone is no end, but behind a usage
-/// that comes last it is: a server counts what it has written in full.
+/// The chunks become the message that a response without streaming would have, which is then read
+/// like [`answer`](super::answer) reads it. Servers that send parallel calls with the same index,
+/// or with none, are supported. The stream ends when a `finish_reason` says so; `""` and `"null"`,
+/// which some servers write into each chunk, are ignored. `[DONE]` alone is not an end, but it is
+/// one after a final usage: the server has counted a complete answer.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, openai::Stream};
@@ -50,24 +50,24 @@ use crate::wire::usage::Usage;
 /// ```
 pub type Stream = FormatStream<Chunks>;
 
-/// The part of an answer that has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Chunks {
-    /// The message so far, as the provider writes it, but for its calls.
+    /// The message so far, in the provider's form, without its calls.
     message: Attributes,
     calls: Calls,
     ids: Ids,
     /// True if `[DONE]` is the end.
     ends_in_done: bool,
-    /// True if the answer went on behind a usage: then that proves no end.
+    /// True if the answer continued after a usage, which then does not prove an end.
     counts_along: bool,
-    /// True if something was said in pieces.
+    /// True if there were deltas.
     has_deltas: bool,
 }
 
 impl Stream {
-    /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake
-    /// Cortex is one. A [row](crate::provider::Row::ends_in_done) says so too.
+    /// Returns the stream for a server that never says why it stops: `[DONE]` is its end. Snowflake
+    /// Cortex is such a server. A [row](crate::provider::Row::ends_in_done) can say so too.
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};
@@ -132,15 +132,15 @@ impl Chunks {
         }
         refused(&choice, &["delta", "message"])?;
         self.counts_along |= end.usage != Usage::default();
-        // Moonshot counts here.
+        // Moonshot puts the usage here.
         end.usage.is_now(usage(&choice));
         if let Some(delta) = choice.object("delta")? {
             self.delta(delta, events)?;
             let said = ["content", "tool_calls", "reasoning"];
             self.has_deltas |= said.into_iter().any(|key| self.has_said(key));
         }
-        // Some servers answer whole where a stream was asked for. MiniMax says all of it again when
-        // the pieces have come.
+        // Some servers send a whole answer although a stream was requested. MiniMax repeats the
+        // whole answer after the pieces.
         if let Some(mut message) = choice.object("message")? {
             if self.has_deltas {
                 message.retain(|key| !self.has_said(key));
@@ -157,7 +157,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Returns true if something has come of a field, or of what stands for it.
+    /// Returns whether something of a field, or of its equivalent, has arrived.
     fn has_said(&self, key: &str) -> bool {
         let is_told = |key: &str| match self.message.get(key) {
             None | Some(Value::Null) => false,
@@ -170,7 +170,7 @@ impl Chunks {
             "reasoning" | "reasoning_content" => {
                 is_told("reasoning") || is_told("reasoning_content")
             }
-            // A refusal that comes before the content becomes a block of it.
+            // A refusal before the content becomes a block of it.
             "content" | "refusal" => is_told("content") || is_told("refusal"),
             key => is_told(key),
         }
@@ -216,7 +216,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Content comes: a refusal before it becomes a block of it, and stays before it.
+    /// Content arrives after a refusal: turns the refusal into a block before the content.
     fn say_behind_refusal(&mut self, at: At) -> Result<()> {
         match self.message.get_mut("refusal").map(Value::take) {
             Some(Value::String(text)) if !text.is_empty() => {
@@ -229,7 +229,7 @@ impl Chunks {
     }
 }
 
-/// Returns the text that a block of content shows.
+/// Shows the text of a block of content.
 fn shown(block: &Value, events: &mut Events) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
     match (block, text("type")) {

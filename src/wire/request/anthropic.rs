@@ -26,7 +26,8 @@ pub(super) fn write<'a>(
     }
     body.field("max_tokens", request.max_tokens.map(BorrowedValue::Number))?;
     let system = anthropic::system(request.prompt);
-    // A mark behind the system text covers the tools; without one they are marked themselves.
+    // A mark on the system text covers the tools too; without a system text, the tools are marked
+    // themselves.
     let tools_cache = request.cache.filter(|_| system.is_none());
     body.field("system", system.map(|system| system.cached(request.cache).value()))?;
     body.field("messages", messages)?;
@@ -49,7 +50,7 @@ pub(super) fn write<'a>(
     }
     match (request.extra.get("container"), container(request)) {
         (None, id) => body.field("container", id)?,
-        // Skills, for the container in which it runs.
+        // Skills, for the container of the running turn.
         (Some(Value::Object(own)), id) if !own.contains_key("id") => {
             body.inner("container", "id", id)?;
         }
@@ -59,8 +60,8 @@ pub(super) fn write<'a>(
     body.field("stream", stream.then_some(true))
 }
 
-/// Returns the id of the container in which Claude's code runs, within the turn that began it: it
-/// is not asked for one that has expired by a later turn.
+/// Returns the id of the container in which Claude's code runs, within the turn that began it. A
+/// later turn does not send it, since it may have expired by then.
 fn container<'a>(request: &Request<'a>) -> Option<&'a str> {
     let row = request.row();
     let (_, running) = behind_question(request.prompt);

@@ -1,4 +1,4 @@
-//! The fields of a request, beside those that the application adds.
+//! The fields of a request, merged with those that the application adds.
 
 use std::fmt::Display;
 
@@ -11,11 +11,10 @@ use crate::wire::borrowed::{BorrowedValue, Object};
 pub(super) struct Body<'a> {
     fields: Object<'a>,
     extra: &'a Attributes,
-    /// The names of `extra` that stand in an object or list of ours.
+    /// The names in `extra` that were merged into an object or a list of this crate's.
     joined: Vec<&'static str>,
 }
 
-/// The reason why a request can't be written.
 pub(super) type Written<T = ()> = Result<T, String>;
 
 impl<'a> Body<'a> {
@@ -23,12 +22,11 @@ impl<'a> Body<'a> {
         Self { fields: Object::default(), extra, joined: Vec::new() }
     }
 
-    /// Returns whether the application brings a field of this name.
     pub(super) fn has_extra(&self, name: &str) -> bool {
         self.extra.contains_key(name)
     }
 
-    /// Writes a field, if there is something to write.
+    /// Writes a field, unless its value is empty.
     pub(super) fn field(
         &mut self,
         name: &'static str,
@@ -44,8 +42,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Writes a field of an object, `{name: {inner: value}}`, with the application's beside it, if
-    /// there is something to write.
+    /// Writes a field of an object, `{name: {inner: value}}`, merged with the application's object,
+    /// unless the value is empty.
     pub(super) fn inner(
         &mut self,
         name: &'static str,
@@ -66,7 +64,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Writes a list, with the application's elements behind ours, if there are any of ours.
+    /// Writes a list with the application's elements at its end, if this crate has elements for it.
     pub(super) fn list(&mut self, name: &'static str, mut ours: Vec<BorrowedValue<'a>>) -> Written {
         if ours.is_empty() {
             return Ok(());
@@ -81,7 +79,6 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Returns the body, with the application's other fields.
     pub(super) fn end(self) -> Object<'a> {
         self.fields.kept(Some(self.extra), &self.joined)
     }

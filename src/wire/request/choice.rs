@@ -1,31 +1,31 @@
-//! [`ToolChoice`]: what a model may do about its tools.
+//! [`ToolChoice`]: whether a model may or must call its tools.
 
 use super::Request;
 use super::body::Written;
 use crate::provider::Format;
 
-/// A choice that the model has, or has not, about the tools that it is given.
+/// Whether a model may or must call the tools that it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// It calls tools or answers, as it likes: what providers do unless told otherwise.
+    /// It may call tools or answer: the default of all providers.
     Auto,
-    /// It calls none.
+    /// It must not call tools.
     None,
-    /// It calls at least one. Where a provider [can't be made](crate::provider::Row::forced_calls)
-    /// to demand a call, this and [`Tool`](Self::Tool) are errors.
+    /// It must call at least one tool. If a provider
+    /// [can't force calls](crate::provider::Row::forced_calls), this and [`Tool`](Self::Tool) are
+    /// errors.
     Required,
-    /// It calls the tool of this name.
+    /// It must call the tool with this name.
     Tool(String),
 }
 
 impl Request<'_> {
-    /// Returns the choice, if there is something to choose from.
+    /// Returns the choice, if there are tools to choose from.
     ///
     /// # Errors
     ///
-    /// Where it is of a tool that is not there. Tools in `extra` are the provider's, and known to
-    /// it alone.
+    /// If it names a tool that is not there. Tools in `extra` are known only to the provider.
     pub(super) fn chosen(&self) -> Written<Option<&ToolChoice>> {
         let has_more = self.extra.contains_key("tools");
         let is_there = |name: &str| self.tools.iter().any(|tool| tool.name() == name);
@@ -44,8 +44,7 @@ impl Request<'_> {
         }
     }
 
-    /// Returns whether the model can be made to call a tool. One that can't while it thinks, can
-    /// where that is off.
+    /// Returns whether the model can be forced to call a tool. Some can't while they think.
     fn forces_calls(&self) -> bool {
         let thinking = self.extra.get("thinking").filter(|_| self.format() == Format::OpenAi);
         self.row().forced_calls || thinking.is_some_and(|it| it["type"] == "disabled")
@@ -53,7 +52,7 @@ impl Request<'_> {
 }
 
 impl ToolChoice {
-    /// The word that OpenAI's formats have for it; for a tool, they have an object.
+    /// The word for it in OpenAI's formats; `None` for a tool, which is an object there.
     pub(super) fn word(&self) -> Option<&'static str> {
         match self {
             Self::Auto => Some("auto"),

@@ -1,4 +1,4 @@
-//! Requests of Google's `generateContent`. Model and stream stand in the URL.
+//! Requests of Google's `generateContent`. The model and streaming are in the URL.
 
 use super::body::{Body, Written};
 use super::{Request, ToolChoice};

@@ -11,11 +11,11 @@ pub(super) fn write<'a>(
 ) -> Written {
     body.field("model", request.model.as_deref())?;
     body.field("messages", messages)?;
-    // It has no field for a choice. It can't call a tool of which it does not know.
+    // There is no field for a choice; without tools in the request, the model can't call any.
     if request.chosen()? != Some(&ToolChoice::None) {
         body.list("tools", request.definitions())?;
     }
     body.inner("options", "num_predict", request.max_tokens.map(BorrowedValue::Number))?;
-    // It streams where it is not told.
+    // Ollama streams by default.
     body.field("stream", request.stream)
 }

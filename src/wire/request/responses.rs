@@ -24,7 +24,7 @@ pub(super) fn write<'a>(
         choice => body.field("tool_choice", choice.and_then(ToolChoice::word))?,
     }
     body.field("stream", request.stream.then_some(true))?;
-    // The memory keeps the conversation, so the provider need not store it.
+    // The memory keeps the conversation, so the provider does not need to.
     if !body.has_extra("store") {
         body.field("store", false)?;
     }
@@ -34,11 +34,11 @@ pub(super) fn write<'a>(
     Ok(())
 }
 
-/// Reasoning in a form that can go back to a provider that keeps nothing.
+/// Reasoning in a form that can be sent back to a provider that stores nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 impl<'a> Request<'a> {
-    /// Returns the messages as Responses has them, for a provider that keeps them or not.
+    /// Returns the messages as Responses items, for a provider that stores them or not.
     pub(super) fn input(&self) -> responses::Input<'a> {
         let input = responses::input(self.prompt);
         if self.is_stored() { input } else { input.unstored() }
@@ -48,8 +48,8 @@ impl<'a> Request<'a> {
         self.extra.get("store").is_some_and(|store| *store == true)
     }
 
-    /// Returns whether encrypted reasoning has to be asked for, and was not. Models that don't
-    /// reason refuse it: "Encrypted content is not supported with this model."
+    /// Returns whether encrypted reasoning must be requested, and was not. Models that don't reason
+    /// refuse the option: "Encrypted content is not supported with this model."
     fn wants_encrypted(&self) -> bool {
         let asked = self.extra.get("include").and_then(Value::as_array);
         let is_asked = asked.is_some_and(|all| all.iter().any(|it| it == ENCRYPTED));
@@ -59,13 +59,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns whether the model of this name is known to reason: OpenAI's from o1 and GPT-5 on, but
-/// for those that chat.
+/// Returns whether a model of this name is known to reason: OpenAI's since o1 and GPT-5, except
+/// chat models.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let begins = |rest: &str, least: u32| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        // Azure's spelling of 3.5 is 35.
+        // Azure writes 3.5 as 35.
         rest[..digits].parse().is_ok_and(|number: u32| (least..35).contains(&number))
     };
     let is_newer = name.strip_prefix("gpt-").is_some_and(|rest| begins(rest, 5));

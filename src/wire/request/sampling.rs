@@ -1,4 +1,4 @@
-//! The options of sampling, which two formats want in an object of their own.
+//! Sampling options, which two formats want in an object of their own.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::message::Attributes;
 use crate::provider::Format;
 
-/// The name that an option has for most providers, and Gemini's.
+/// The names of options for most providers, and for Gemini.
 const NAMES: [(&str, &str); 4] =
     [("temperature", "temperature"), ("top_p", "topP"), ("top_k", "topK"), ("seed", "seed")];
 
-/// Returns what the application adds, with such options in the object in which the format has
-/// them. One that stands there already is left to be told by the provider.
+/// Moves sampling options of the application into the object where the format has them. If an
+/// option is already there, both stay, and the provider reports the duplicate.
 pub(super) fn placed(extra: &Attributes, format: Format) -> Cow<'_, Attributes> {
     let home = match format {
         Format::Gemini => "generationConfig",
@@ -26,7 +26,7 @@ pub(super) fn placed(extra: &Attributes, format: Format) -> Cow<'_, Attributes> 
     let mut inner = match moved.remove(home) {
         None => Attributes::new(),
         Some(Value::Object(inner)) => inner,
-        // It is no object, which is an error elsewhere.
+        // Not an object, which is reported elsewhere.
         Some(_) => return Cow::Borrowed(extra),
     };
     for (name, gemini) in NAMES {

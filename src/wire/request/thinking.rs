@@ -3,8 +3,8 @@
 //! "When `thinking` is enabled, a final `assistant` message must start with a thinking block
 //! (preceding the lastmost set of `tool_use` and `tool_result` blocks). .. To avoid this
 //! requirement, disable `thinking`." A loop that another provider began, or Claude without
-//! thinking, has no such block, and nobody can write one: it is signed. Adaptive thinking is free
-//! of this rule.
+//! thinking, has no such block, and it can't be made up, since it is signed. Adaptive thinking has
+//! no such rule.
 
 use std::borrow::Cow;
 
@@ -20,15 +20,14 @@ use crate::wire::common::Sequence;
 use crate::wire::losses::Losses;
 use crate::wire::view::MessageFormat;
 
-/// The name of what is lost.
 pub(super) const LOST: &str = "the option `thinking`";
 
 impl Request<'_> {
-    /// Returns the place of the answer that keeps thinking from being on: the first of a tool loop
-    /// that is not over, where it is not sent with thinking at its beginning.
+    /// Returns the place of the answer that prevents thinking: the first of an unfinished tool
+    /// loop, if it is not sent with thinking at its beginning.
     pub(super) fn unthinking(&self) -> Option<usize> {
         let is_manual = self.extra.get("thinking").is_some_and(|it| it["type"] == "enabled");
-        // A server that does not sign has rules of its own.
+        // A server that does not sign has its own rules.
         let signs = self.provider().is_some_and(|provider| provider.row().signed_reasoning);
         if !is_manual || !signs || self.format() != Format::Anthropic {
             return None;
@@ -47,14 +46,14 @@ impl Request<'_> {
         (!is_thought).then_some(first)
     }
 
-    /// Returns what the application adds, without what asks for thinking where that can't be on.
+    /// Returns the application's fields, without `thinking` if it is not possible.
     pub(super) fn sent_extra(&self) -> Cow<'_, Attributes> {
         if self.unthinking().is_none() {
             return sampling::placed(&self.extra, self.format());
         }
         let mut extra = self.extra.clone();
         extra.remove("thinking");
-        // What clears thinking is refused where it is off.
+        // Clearing of thinking is refused if thinking is off.
         let manages = extra.get_mut("context_management");
         if let Some(Value::Array(edits)) = manages.and_then(|it| it.get_mut("edits")) {
             let clears = |edit: &Value| {
@@ -69,15 +68,15 @@ impl Request<'_> {
     }
 }
 
-/// Returns the answers and results behind the user's last message, if they are a tool loop that
-/// waits for its next answer.
+/// Returns the answers and results after the user's last message, if they are an unfinished tool
+/// loop.
 fn open_loop(prompt: &Prompt) -> Option<(usize, Vec<&Message>)> {
     let (first, messages) = behind_question(prompt);
     messages.iter().any(|message| message.has_tool_calls()).then_some((first, messages))
 }
 
-/// Returns the answers and results behind the user's last message, and the place of the first of
-/// them. What a user says beside results is one of them.
+/// Returns the answers and results after the user's last message, and the place of the first. What
+/// a user says together with results counts as one of them.
 pub(super) fn behind_question(prompt: &Prompt) -> (usize, Vec<&Message>) {
     let messages: Vec<_> = prompt.iter().collect();
     let is_beside = |i: usize| {

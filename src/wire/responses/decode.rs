@@ -1,4 +1,4 @@
-//! The items of Responses as this crate's messages.
+//! Reads the items of Responses.
 
 use serde_json::Value;
 
@@ -18,10 +18,10 @@ use crate::wire::metadata::Beside;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
-/// Reads a response: its whole body, or the list of items that is its `output`.
+/// Reads a response: its whole body, or the list of items in its `output`.
 ///
-/// Items that this version does not know are kept, and sent back as they came. So are results of
-/// tools among them, if they are whole: half of one could not be read again, and is an error.
+/// Items that this version does not know are kept, and sent back unchanged. So are complete tool
+/// results among them; an incomplete one is an error, since it could not be read again.
 ///
 /// ```
 /// use memory_prompt::wire::responses;
@@ -45,10 +45,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered an error, failed,
-/// was told to cancel, or stopped before anything was said;
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) if the provider answered with an error,
+/// failed, was cancelled, or stopped before anything was said;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) if the response is queued or in
-/// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is no response.
+/// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if it is not a response.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read responses answer");
     let mut body = match top.parse(json)? {
@@ -64,7 +64,8 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     Ok(answer.beside(Beside::of([body])))
 }
 
-/// Returns the cost of a response and the reason why it ended, if it did and is one.
+/// Returns the usage of a response and the reason why it ended; an error if it is not a finished
+/// response.
 pub(super) fn end(body: &mut Fields) -> Result<(Usage, Option<String>)> {
     refused(body, &["output"])?;
     let usage = body.get("usage").map_or_else(Usage::default, Usage::responses);
@@ -85,7 +86,7 @@ pub(super) fn end(body: &mut Fields) -> Result<(Usage, Option<String>)> {
     Ok((usage, word.or(status)))
 }
 
-/// The items of an answer as one message.
+/// Joins the items of an answer into one message.
 pub(super) fn output_items(output: Vec<Value>, top: At) -> Result<AiMessage> {
     let at = top.key("output");
     let mut parts = Vec::new();
@@ -103,8 +104,8 @@ pub(super) fn output_items(output: Vec<Value>, top: At) -> Result<AiMessage> {
 /// Reads the items of a request: a list of them, or a body with `input`, whose `instructions`
 /// become the system message.
 ///
-/// Items that the model produced become one message as long as nothing else comes between them.
-/// Tool results get the name of the tool that they answer.
+/// Consecutive items that the model produced become one message. Tool results get the name of the
+/// tool that they answer.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::responses};
@@ -116,7 +117,7 @@ pub(super) fn output_items(output: Vec<Value>, top: At) -> Result<AiMessage> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, if something can't be read.
 pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read responses history");
     let at = top.key("input");
@@ -194,7 +195,6 @@ impl History {
         self.messages.push(message);
     }
 
-    /// Ends the answer that is being read.
     fn close(&mut self) {
         if std::mem::take(&mut self.opened) {
             let message = AiMessage::from_parts(std::mem::take(&mut self.open));
@@ -205,7 +205,7 @@ impl History {
         }
     }
 
-    /// The calls of the answer that is being read, and those of the last one before it.
+    /// Returns the calls of the answer that is being read, and those of the last one before it.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         let open = self.open.iter().filter_map(|part| match part {
             AiPart::ToolCall(call) => Some(call),
@@ -245,7 +245,7 @@ fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
     let mut rest = fields.rest();
     if custom && call.is_none() {
-        // Nothing else says so.
+        // No other field says so.
         rest.insert("custom".to_owned(), Value::Bool(true));
     }
     Ok(with_rest(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
@@ -262,7 +262,6 @@ fn part(value: Value, at: At) -> Result<Part> {
     }
 }
 
-/// A block that this version does not know.
 fn block(fields: Fields) -> Part {
     let block = Value::Object(fields.whole());
     other_part(FORMAT, Attributes::from_iter([("block".to_owned(), block)]))
@@ -288,7 +287,7 @@ fn file(mut fields: Fields) -> Result<Part> {
         (Some(url), None, None) => (Source::Url(url), None),
         (None, Some(id), None) => (Source::FileId(id), None),
         (None, None, Some(data)) => match from_url(data) {
-            // Base64 without an address in front.
+            // Base64 without a `data:` prefix.
             (Source::Url(data), _) => (Source::Base64(data), None),
             from_url => from_url,
         },
@@ -302,13 +301,13 @@ fn file(mut fields: Fields) -> Result<Part> {
     Ok(Part::File(Media { source, media_type, name, detail, extra }))
 }
 
-/// An item that the model produced.
+/// Reads an item that the model produced.
 fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let part = match fields.peek("type") {
         None | Some("message") if fields.peek("role") == Some("assistant") => {
             return message(fields, parts);
         }
-        // Kept as it is, it would come back as something that nobody reads.
+        // If it were kept unchanged, no reader would understand it later.
         Some("message") => {
             return Err(fields.at.key("role").error("expected `assistant` in an answer"));
         }
@@ -326,7 +325,8 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
             let at = fields.at;
             let item = Value::Object(fields.whole());
             if is_result {
-                // Sent back, it is read as a result: half of one would spoil the whole history.
+                // When sent back, it is read as a result: an incomplete one would make the whole
+                // history unreadable.
                 result(Fields::of(item.clone(), at)?, false, None)?;
             }
             let fields = Attributes::from_iter([("item".to_owned(), item)]);
@@ -338,7 +338,7 @@ fn answer_item(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     Ok(())
 }
 
-/// A picture that the model made, with what stands beside its data.
+/// Reads a picture that the model made, with the item's other fields.
 fn picture(mut fields: Fields) -> Result<Part> {
     let data = fields.required_text("result")?;
     let format = fields.peek("output_format").unwrap_or("png");
@@ -351,7 +351,7 @@ fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let at = fields.at.key("content");
     let content = match fields.required("content")? {
         Value::String(text) => {
-            // A text and nothing else: what the model said elsewhere, or a client's shorthand.
+            // Only a text: an answer of another format, or a client's shorthand.
             if fields.has("id") || fields.has("phase") || fields.has("status") {
                 vec![serde_json::json!({"type": "output_text", "text": text})]
             } else {
@@ -373,7 +373,7 @@ fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     Ok(())
 }
 
-/// A block that the model produced; the first keeps what stood beside the blocks.
+/// Reads a block that the model produced; the first block keeps the item's other fields.
 fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     let mut fields = Fields::of(value, at)?;
     let key = match fields.peek("type") {
@@ -392,7 +392,7 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
         fields.take("type");
     }
     let mut kept = fields.rest();
-    // These are written again if there are none.
+    // The writer adds empty lists again.
     for list in ["annotations", "logprobs"] {
         if kept.get(list).and_then(Value::as_array).is_some_and(Vec::is_empty) {
             kept.remove(list);
@@ -414,7 +414,7 @@ fn reasoning(mut fields: Fields) -> Result<Reasoning> {
     let mut kept = Attributes::new();
     let text = match text {
         Some(text) if !text.is_empty() || summary.is_empty() => text,
-        // Written again as it is; the text is for reading.
+        // The block is written again unchanged; the text is only for reading.
         _ => {
             let content = fields.list("content")?;
             let all = if summary.is_empty() { &content } else { &summary };
@@ -432,7 +432,7 @@ fn reasoning(mut fields: Fields) -> Result<Reasoning> {
     Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, kept) })
 }
 
-/// The text of a block that holds nothing else.
+/// Returns the text of a block without other fields.
 fn plain<'a>(block: &'a Value, kind: &str) -> Option<&'a str> {
     let block = block.as_object().filter(|block| block.len() == 2)?;
     let text = block.get("text")?.as_str()?;

@@ -1,4 +1,4 @@
-//! Messages as the items of Responses.
+//! Writes messages as the items of Responses.
 
 use super::{ATTRIBUTE, FORMAT, Input, Options, kinds};
 use crate::message::{
@@ -24,13 +24,13 @@ impl MessageFormat for Options {
     ) -> Vec<BorrowedValue<'s>> {
         let developer = view.terms.row.developer;
         let unstored = view.options.unstored && !view.terms.verbatim;
-        // Where a tool loop that still runs began.
+        // The beginning of an unfinished tool loop.
         let running = sent.iter().rposition(|sent| sent.message.is_user()).unwrap_or_default();
         let mut asked: Option<&AiMessage> = None;
         let mut items: Vec<(usize, Object<'s>)> = Vec::new();
         for (i, sent) in sent.iter().enumerate() {
             let item = match &*sent.message {
-                // It is left to `instructions`.
+                // It goes into `instructions`.
                 Message::System(_) if sent.index == 0 && !developer => continue,
                 Message::System(m) => {
                     let role = if developer { "developer" } else { "system" };
@@ -60,7 +60,7 @@ impl MessageFormat for Options {
         }
         view.mark(&mut items, |item, _| {
             let key = match item.text("type") {
-                // What the model said takes none.
+                // The model's own messages can't have a mark.
                 "message" if item.text("role") != "assistant" => "content",
                 "function_call_output" | "custom_tool_call_output" => "output",
                 _ => return false,
@@ -78,7 +78,6 @@ fn is_custom(call: &ToolCall) -> bool {
     kept_type(FORMAT, &call.extra) == Some("custom_tool_call")
 }
 
-/// A message that goes in.
 fn message<'s>(
     role: &'static str,
     content: BorrowedValue<'s>,
@@ -88,7 +87,7 @@ fn message<'s>(
     Object::of(own).kept(kept(ATTRIBUTE, beside), &[])
 }
 
-/// A tool's result, with the call that it answers, where that is known.
+/// Returns a tool's result, with the call that it answers, if that is known.
 fn output<'s>(
     result: &'s ToolMessage,
     call: Option<&'s ToolCall>,
@@ -115,12 +114,11 @@ fn output<'s>(
     }
 }
 
-/// Content that goes in.
 fn content<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> BorrowedValue<'s> {
     blocks::written(content, block, ("input_text", Joins::Nothing), sent, losses)
 }
 
-/// A block that goes in; `None` if there is no place for the part.
+/// Returns an input block; `None` if there is no place for the part.
 fn block(part: &Part) -> Option<Block<'_>> {
     const OWN: [&str; 9] = [
         "type",
@@ -147,7 +145,7 @@ fn block(part: &Part) -> Option<Block<'_>> {
     Some(Block::Other(block))
 }
 
-/// An object that was kept under this key, unless it is empty: an empty object is never sent.
+/// Returns the object kept under this key, unless it is empty: an empty object is never sent.
 fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
     kept.get(key)?.as_object().filter(|object| !object.is_empty())
 }
@@ -165,7 +163,7 @@ fn image(media: &Media) -> Object<'_> {
 
 fn file(media: &Media) -> Object<'_> {
     let data = inline(media);
-    // Data without a name is refused.
+    // Data without a name are refused.
     let stand_in = data.map(|url| match url.media_type {
         "application/pdf" => "file.pdf",
         _ => "file",
@@ -189,22 +187,21 @@ fn file(media: &Media) -> Object<'_> {
     ])
 }
 
-/// The fate of an item's id.
+/// What happens to an item's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Id {
     Sent,
-    /// "Item .. was provided without its required 'reasoning' item": without an id nobody looks for
-    /// that.
+    /// "Item .. was provided without its required 'reasoning' item": without an id, there is no
+    /// such check.
     LeftOut,
 }
 
-/// The items of an answer.
 struct Answer<'s> {
-    /// True if the provider keeps nothing: it finds no reasoning by its id.
+    /// True if the provider stores nothing, and so can't find reasoning by its id.
     unstored: bool,
-    /// True if it belongs to a tool loop that still runs.
+    /// True if it belongs to an unfinished tool loop.
     runs: bool,
-    /// The fate of the ids behind the newest reasoning.
+    /// What happens to ids after the newest reasoning.
     id: Id,
     items: Vec<Object<'s>>,
 }
@@ -235,7 +232,7 @@ impl<'s> Answer<'s> {
                         }
                     }
                     (None, Part::Text(text)) => self.items.push(plain(&text.text)),
-                    // A placeholder would be what the model has said.
+                    // A placeholder would look like the model's own words.
                     (None, part) => sent.refuse(i, part, losses),
                 },
             }
@@ -245,7 +242,7 @@ impl<'s> Answer<'s> {
 
     fn reasoning(&mut self, reasoning: &'s Reasoning) -> Option<Object<'s>> {
         let kept = kept(FORMAT, &reasoning.extra);
-        // Other servers than OpenAI's show all of it, and want it back until the loop is over.
+        // Other servers show all reasoning, and want it back until the loop is finished.
         let is_read = self.runs && kept.is_some_and(|kept| kept.contains_key("content"));
         let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
         // "Items are not persisted when `store` is set to false."
@@ -284,7 +281,7 @@ impl<'s> Answer<'s> {
         Object::of(own).kept(kept(FORMAT, &call.extra), but)
     }
 
-    /// A message as it came: its texts and what stood beside them.
+    /// Returns a message as it came: its texts and its other fields.
     fn message(&self, parts: &'s [AiPart]) -> Object<'s> {
         let first = parts.first().and_then(AiPart::as_content).and_then(fields);
         let beside = first.and_then(|kept| object(kept, "message"));
@@ -301,18 +298,18 @@ impl<'s> Answer<'s> {
                 .into(),
         };
         let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
-        // A message without an id is one that goes in, which has no status.
+        // A message without an id is an input message, which has no status.
         Object::of(own).kept(beside, if is_sent { &[] } else { &["id", "status"] })
     }
 }
 
-/// A text that did not come from this format.
+/// Returns a text that did not come from this format.
 fn plain(text: &str) -> Object<'_> {
     let own = [("type", "message".into()), ("role", "assistant".into()), ("content", text.into())];
     Object::of(own)
 }
 
-/// Returns the fields that were kept of a part that came from this format.
+/// Returns the fields kept for a part that came from this format.
 fn fields(part: &Part) -> Option<&Attributes> {
     match part {
         Part::Text(text) => kept(FORMAT, &text.extra),
@@ -328,13 +325,13 @@ fn continues(part: &AiPart) -> bool {
     fields(part).is_some_and(|kept| !kept.contains_key("message") && !kept.contains_key("item"))
 }
 
-/// Returns whether a text that this format wrote has nothing beside it.
+/// Returns whether a text from this format has no other fields.
 fn is_bare(part: &AiPart) -> bool {
     let Some(Part::Text(text)) = part.as_content() else { return false };
     kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
 }
 
-/// A block of a message that the model produced.
+/// Returns a block of a message that the model produced.
 fn answer_block(part: &Part) -> Object<'_> {
     let kept = fields(part);
     let (Part::Text(part), Some(kept)) = (part, kept) else {

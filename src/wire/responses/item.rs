@@ -10,24 +10,23 @@ use crate::message::{ToolCall, is_object};
 use crate::wire::common::At;
 use crate::wire::event::Events;
 
-/// An item as far as it has come: the pieces that were shown of it, and the whole when it is done.
+/// An item so far: the pieces that were shown, and the whole item once it is done.
 #[derive(Debug, Default)]
 pub(super) struct Item {
-    /// As it was announced, or, when it is done, as it is.
+    /// The announced item, or the finished one.
     value: Value,
     is_done: bool,
-    /// Its texts, by block, each with true if it is a refusal.
+    /// Its texts by block, each with `true` if it is a refusal.
     said: BTreeMap<u64, (bool, String)>,
     thought: String,
-    /// Which block of the thought came last.
+    /// The reasoning block that the last piece belonged to.
     thinking: Option<u64>,
     arguments: String,
-    /// The place among the calls of the answer, where it is one.
+    /// The index among the calls of the answer, if it is a call.
     call: Option<usize>,
 }
 
 impl Item {
-    /// The item is announced.
     pub(super) fn announce(&mut self, value: Value, events: &mut Events) {
         if !self.is_done {
             self.value = value;
@@ -67,10 +66,10 @@ impl Item {
         }
     }
 
-    /// The item is done: what was not shown of it is, and what was shown is what it says.
+    /// The item is done: shows what was not shown yet, and checks that the pieces match the whole.
     pub(super) fn finish(&mut self, value: Value, at: At, events: &mut Events) -> Result<()> {
         if self.is_done {
-            // Some servers say it twice.
+            // Some servers send this twice.
             let is_same =
                 blocks(&value).eq(blocks(&self.value)) && input_of(&value) == input_of(&self.value);
             return if is_same { Ok(()) } else { Err(unlike(at)) };
@@ -100,12 +99,13 @@ impl Item {
         self.begin(events);
         self.adds_arguments(&rest, events);
         self.is_done = true;
-        // A shell may be the provider's own: only the end tells.
+        // A shell may be the provider's own, which is only known at the end.
         self.shows_own_call(|call| call.name != "shell", events);
         Ok(())
     }
 
-    /// Shows a call of a kind of its own, where the application is asked: it comes whole.
+    /// Shows a call that is not a function call, if the application must answer it. Such a call
+    /// arrives whole.
     pub(super) fn shows_own_call(
         &mut self,
         is_asked: impl FnOnce(&ToolCall) -> bool,
@@ -126,8 +126,8 @@ impl Item {
         self.is_done
     }
 
-    /// The item: as it is when it is done, or else made of its pieces, if these say something.
-    /// If the stream broke off, a call whose end may be missing is left out.
+    /// Returns the finished item, or one made of its pieces, if there are any. If the stream broke
+    /// off, a call that may be incomplete is left out.
     pub(super) fn into_value(mut self, is_broken: bool) -> Option<Value> {
         if self.is_done {
             return Some(self.value);
@@ -152,7 +152,7 @@ impl Item {
         Some(self.value)
     }
 
-    /// The names by which an event may call it.
+    /// Returns the names by which events may refer to it.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         ["id", "call_id"].map(|key| self.text(key)).into_iter().filter(|name| !name.is_empty())
     }
@@ -162,7 +162,7 @@ impl Item {
     }
 }
 
-/// The field of a call that holds what it asks for; `None` if it is none.
+/// Returns the field with the arguments of a call; `None` if it is not a call.
 fn input_key(item: &Value) -> Option<&'static str> {
     match item.get("type")?.as_str()? {
         "function_call" => Some("arguments"),
@@ -179,7 +179,7 @@ fn unlike(at: At) -> Error {
     at.error("it does not say what its pieces said")
 }
 
-/// Returns the texts of a message, by block, each with true if it is a refusal.
+/// Returns the texts of a message by block, each with `true` if it is a refusal.
 fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
     let is_message = message.get("type").is_none_or(|kind| kind == "message");
     let content = message.get("content").filter(|_| is_message);

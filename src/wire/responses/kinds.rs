@@ -1,9 +1,9 @@
-//! Calls that are no functions and that the application answers all the same: a shell, a patch, a
-//! computer, a search for tools, a question whether a server may be asked.
+//! Calls that are not function calls but are answered by the application: a shell, a patch, a
+//! computer, a search for tools, an approval of a server's call.
 //!
-//! Each is a tool call of its kind: its name is the tool's, its arguments are what it asks for, and
-//! the item stands beside them, as it came. So windows and repair keep it together with its output,
-//! and another provider is shown a call of a function.
+//! Each becomes a tool call: its name is the tool's, its arguments are what it asks for, and the
+//! item is kept unchanged in `extra`. So windows and repair keep it together with its output, and
+//! another provider sees a function call.
 
 use serde_json::{Value, json};
 
@@ -13,17 +13,15 @@ use crate::message::{Attributes, Content, Media, Part, ToolCall, ToolMessage};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{DataUrl, Fields, keep, kept, kept_object, kept_type};
 
-/// A kind of call.
 pub(super) struct CallKind {
     call: &'static str,
-    /// The name of the tool.
     tool: &'static str,
-    /// The field that holds what it asks for; of the others, the whole item does.
+    /// The field with what it asks for; empty if that is the whole item.
     asks: &'static str,
-    /// The field by which its output names it, there and here.
+    /// The field of the call with its id.
     id: &'static str,
     output: &'static str,
-    /// The field of the output that holds what came of it.
+    /// The field of the output with the result.
     holds: &'static str,
     output_id: &'static str,
 }
@@ -51,7 +49,7 @@ const fn kind(
     CallKind { call, tool, asks, id: "call_id", output, holds, output_id: "call_id" }
 }
 
-/// Reads an item that is such a call; `None` for any other, and for one that the provider runs by
+/// Reads an item that is such a call; `None` for others, and for calls that the provider runs by
 /// itself.
 pub(super) fn call(item: &Value) -> Option<ToolCall> {
     let kind = KINDS.iter().find(|kind| item["type"] == kind.call)?;
@@ -66,13 +64,13 @@ pub(super) fn call(item: &Value) -> Option<ToolCall> {
     Some(ToolCall { extra, ..ToolCall::new(id, kind.tool, asks.to_string()) })
 }
 
-/// Returns whether a call of a custom tool by this id is one of xAI's own searches, which it has
+/// Returns whether this id of a custom call belongs to one of xAI's own searches, which it has
 /// answered itself.
 pub(super) fn is_hosted(id: &str) -> bool {
     id.starts_with("xs_call")
 }
 
-/// Returns the ids of the calls of an answer whose outputs it holds too: the provider ran them.
+/// Returns the ids of the calls whose outputs are in the same answer, since the provider ran them.
 pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let id = |item: &Value| {
         let kind = KINDS.iter().find(|kind| item["type"] == kind.output)?;
@@ -81,7 +79,7 @@ pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<S
     output.into_iter().filter_map(id).collect()
 }
 
-/// Returns the call that such an output answers, where this is one and these calls hold that.
+/// Returns the kind of such an output and the call that it answers, if these calls include it.
 pub(super) fn asked<'a>(
     item: &Fields,
     mut calls: impl Iterator<Item = &'a ToolCall>,
@@ -92,7 +90,6 @@ pub(super) fn asked<'a>(
     Some((kind, call))
 }
 
-/// Reads the output of such a call.
 pub(super) fn result(kind: &CallKind, call: &ToolCall, mut fields: Fields) -> Result<ToolMessage> {
     let value = fields.required(kind.holds)?;
     let content = match value {
@@ -125,14 +122,14 @@ fn screenshot(output: &Value) -> Option<Media> {
     })
 }
 
-/// Returns the kind of a call, where it is of one and its item is here.
+/// Returns the kind of a call, if it has one and its item was kept.
 pub(super) fn of(call: &ToolCall) -> Option<(&'static CallKind, &Attributes)> {
     let name = kept_type(FORMAT, &call.extra)?;
     let kind = KINDS.iter().find(|kind| kind.call == name)?;
     Some((kind, kept_object(kept(FORMAT, &call.extra), "item")?))
 }
 
-/// Returns the item of a call again, under the id that it has by now.
+/// Returns the item of a call, with the call's current id.
 pub(super) fn written<'a>(kind: &CallKind, item: &'a Attributes, id: &'a str) -> Object<'a> {
     let mut object = Object::default();
     for (key, value) in item {
@@ -141,7 +138,6 @@ pub(super) fn written<'a>(kind: &CallKind, item: &'a Attributes, id: &'a str) ->
     object
 }
 
-/// Returns the output of such a call.
 pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Object<'a> {
     let text = result.content().text();
     let read = || serde_json::from_str::<Value>(&text).ok();

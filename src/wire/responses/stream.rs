@@ -1,4 +1,4 @@
-//! A streamed answer, assembled.
+//! Assembles a streamed answer.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 
 /// Assembles the events of a streamed response into one answer.
 ///
-/// The deltas are for showing: the message is made of the whole items that the provider sends when
-/// each is done, since only these hold all of the encrypted reasoning. What was shown of an item is
-/// what it says; an item that says something else is an error.
+/// The deltas are for showing. The message is made of the whole items that the provider sends when
+/// each is done, since only these contain the complete encrypted reasoning. The deltas of an item
+/// must match the whole item; otherwise it is an error.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, responses::Stream};
@@ -43,7 +43,7 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 /// ```
 pub type Stream = FormatStream<Items>;
 
-/// The part of an answer that has come.
+/// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Items {
     items: BTreeMap<u64, Item>,
@@ -102,7 +102,7 @@ impl Pieces for Items {
 
     fn kept(self, top: At) -> AiMessage {
         let items = self.items.into_values().filter_map(|item| item.into_value(true));
-        // One by one: what can't be read is not kept.
+        // One by one, since items that can't be read are not kept.
         let read = items.filter_map(|item| output_items(vec![item], top).ok());
         let parts: Vec<_> = read.flat_map(AiMessage::into_parts).collect();
         AiMessage::from_parts(parts)
@@ -123,7 +123,7 @@ impl Items {
         let (usage, word) = decode::end(&mut response)?;
         end.usage.is_now(usage);
         let at = response.at.key("output");
-        // Items that were done were read already; the others are read from here, once.
+        // Finished items were read already; the others are read from here, once.
         for (i, value) in response.list("output")?.into_iter().enumerate() {
             let item = self.items.entry(i as u64).or_default();
             if !item.is_done() {
@@ -131,7 +131,7 @@ impl Items {
             }
         }
         let answered = kinds::answered(self.items.values().map(Item::value));
-        // What was never done is not stored.
+        // Items that were never done are not stored.
         for item in self.items.values_mut().filter(|item| item.is_done()) {
             item.shows_own_call(|call| !answered.contains(&call.id), events);
         }
@@ -142,13 +142,13 @@ impl Items {
     }
 }
 
-/// The item that a piece belongs to, which can't be done.
+/// Returns the item that a piece belongs to, which must not be done yet.
 fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let item = item(items, event)?;
     if item.is_done() { Err(event.at.error("a piece of an item that is done")) } else { Ok(item) }
 }
 
-/// The item that an event is about: the one that it numbers or names, or else the last one.
+/// Returns the item of an event: by number or name, else the last one.
 fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let index = match items.last_key_value() {
         Some((last, newest)) if !event.has("output_index") => place(items, *last, newest, event),
@@ -157,7 +157,7 @@ fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'
     Ok(items.entry(index).or_default())
 }
 
-/// The place of an item without a number, as llama.cpp sends them.
+/// Returns the place of an item without a number, as llama.cpp sends them.
 fn place(items: &BTreeMap<u64, Item>, last: u64, newest: &Item, event: &Fields) -> u64 {
     let item = event.get("item");
     let field = |key: &str| item?.get(key)?.as_str();
@@ -168,7 +168,6 @@ fn place(items: &BTreeMap<u64, Item>, last: u64, newest: &Item, event: &Fields) 
     known.map_or_else(|| last + u64::from(begins), |(place, _)| *place)
 }
 
-/// An index; 0 if there is none.
 fn number(event: &mut Fields, key: &'static str) -> Result<u64> {
     Ok(event.index(key)?.unwrap_or_default())
 }
