@@ -55,7 +55,10 @@ fn a_prompt_for_another_provider_is_not_sent() {
     let wrong = prompt(&Arc::default()).for_provider(Provider::Mistral);
     let error = over(wrong, to(&stub, Provider::Anthropic)).say("hi").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-assert_eq!(error.to_string(), "ask: the prompt is for mistral, and this transport for anthropic");
+    assert_eq!(
+        error.to_string(),
+        "ask: the prompt is for mistral, and this transport for anthropic"
+    );
     assert!(stub.asked().is_empty());
 
     // One of its models is the same provider.
