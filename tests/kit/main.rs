@@ -2,7 +2,5 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-mod faults;
-mod faulty;
 mod few_ids;
 mod strangers;

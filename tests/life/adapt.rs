@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::inside::inside;
 use memory_prompt::adapt::{ToAsync, ToBlocking};
 use memory_prompt::memory::{Append, BoxFuture, MemoryId};
 use memory_prompt::record::Snapshot;
@@ -88,27 +89,17 @@ fn talk(memory: ToBlocking<Remote>) {
 }
 
 #[test]
-fn an_async_memory_blocks_outside_a_runtime() {
+fn an_async_memory_blocks_wherever_it_is() {
+    // Outside a runtime.
     talk(remote());
-}
-
-#[test]
-fn an_async_memory_blocks_inside_a_current_thread_runtime() {
-    current_thread().block_on(async { talk(remote()) });
-    let made_outside = remote();
-    current_thread().block_on(async { tokio::spawn(async { talk(made_outside) }).await.unwrap() });
-}
-
-#[test]
-fn an_async_memory_blocks_inside_a_multi_thread_runtime() {
-    multi_thread().block_on(async { talk(remote()) });
-    multi_thread().block_on(async { tokio::spawn(async { talk(remote()) }).await.unwrap() });
-}
-
-#[test]
-fn an_async_memory_blocks_on_a_thread_for_blocking_work() {
-    multi_thread()
-        .block_on(async { tokio::task::spawn_blocking(|| talk(remote())).await.unwrap() });
+    for runtime in [current_thread(), multi_thread()] {
+        // On its thread, on a task of it, made there or elsewhere, and on a thread for such work.
+        runtime.block_on(async { talk(remote()) });
+        runtime.block_on(async { tokio::spawn(async { talk(remote()) }).await.unwrap() });
+        let made_outside = remote();
+        runtime.block_on(async { tokio::spawn(async { talk(made_outside) }).await.unwrap() });
+        runtime.block_on(async { tokio::task::spawn_blocking(|| talk(remote())).await.unwrap() });
+    }
 }
 
 #[test]
@@ -153,18 +144,10 @@ struct Slow(DefaultChatMemory);
 const NAP: Duration = Duration::from_millis(50);
 
 impl ChatMemory for Slow {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
+    inside!(0: id read evict);
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         std::thread::sleep(NAP);
         self.0.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.0.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.0.evict(before)
     }
     fn clear(&self) -> Result<()> {
         panic!("out of order")
@@ -217,23 +200,12 @@ fn an_append_whose_future_is_dropped_leaves_the_batch() {
 struct Delayed(Arc<dyn ChatMemory>);
 
 impl ChatMemory for Delayed {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
+    inside!(0: id read evict clear);
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let text = batch[0].text().into_owned();
         let millis = text.split(' ').next().unwrap().parse().unwrap();
         std::thread::sleep(Duration::from_millis(millis));
         self.0.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.0.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.0.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.0.clear()
     }
 }
 
@@ -370,8 +342,7 @@ fn a_blocking_memory_in_async_code_wants_a_runtime() {
     let std::task::Poll::Ready(Err(error)) = read.as_mut().poll(&mut context) else {
         panic!("there is nothing to wait for")
     };
-    let expected = "read: a blocking memory in async code needs a tokio runtime";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(error.to_string(), "read: a blocking memory in async code needs a tokio runtime");
 }
 
 #[test]

@@ -133,8 +133,7 @@ fn a_build_that_fails_keeps_temporaries() {
     let mut prompt = MemoryPrompt::new_async(Arc::clone(&slow));
     prompt.add_temporary(Message::user("once"));
     slow.failures.store(1, Ordering::Relaxed);
-    let error = block_on(prompt.build()).unwrap_err();
-    assert_eq!(error.to_string(), "read: slow: told to fail");
+    assert_eq!(block_on(prompt.build()).unwrap_err().to_string(), "read: slow: told to fail");
     assert_eq!(texts(&block_on(prompt.build()).unwrap()), ["once"]);
 }
 

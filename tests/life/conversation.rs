@@ -10,6 +10,8 @@ mod buttons;
 #[cfg(feature = "async")]
 mod dropped;
 #[cfg(feature = "async")]
+mod either;
+#[cfg(feature = "async")]
 pub(crate) mod faults;
 #[cfg(feature = "sqlite")]
 mod kills;
@@ -61,6 +63,11 @@ fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
 
 fn texts(memory: &DefaultChatMemory) -> Vec<String> {
     memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect()
+}
+
+/// An answer that calls these, without arguments.
+pub(crate) fn called<const N: usize>(calls: [(&str, &str); N]) -> Message {
+    Message::ai_calls(calls.map(|(id, tool)| ToolCall::new(id, tool, "{}")))
 }
 
 #[allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps)] // as a tool is
@@ -162,12 +169,7 @@ fn whatever_a_tool_does_the_model_is_told() {
 #[test]
 fn the_result_of_a_slow_tool_comes_late() {
     let (memory, prompt) = shared();
-    let (go, wait) = channel();
-    let wait = Mutex::new(wait);
-    let pay = move |_: serde_json::Value| {
-        wait.lock().unwrap().recv()?;
-        Ok("paid")
-    };
+    let (pay, go) = held();
     let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
@@ -184,12 +186,7 @@ fn the_result_of_a_slow_tool_comes_late() {
 #[test]
 fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
     let (memory, prompt) = shared();
-    let (go, wait) = channel::<()>();
-    let wait = Mutex::new(wait);
-    let pay = move |_: serde_json::Value| {
-        let _ = wait.lock().unwrap().recv();
-        Ok("paid")
-    };
+    let (pay, go) = held();
     let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
@@ -197,7 +194,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
     conversation.say("Pay.").unwrap();
     memory.clear().unwrap();
     conversation.say("hi").unwrap();
-    drop(go);
+    go.send(()).unwrap();
     assert_eq!(conversation.finish(LONG), 0, "it has come");
     assert_eq!(texts(&memory), ["hi", "Hello."]);
 }
@@ -206,8 +203,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
 fn calls_of_one_answer_run_at_once_where_they_may() {
     let (memory, prompt) = shared();
     let meet = Arc::new(std::sync::Barrier::new(2));
-    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "meet", "{}"));
-    let model = Scripted::new().says(Message::ai_calls(calls)).says("Met.");
+    let model = Scripted::new().says(called([("c1", "meet"), ("c2", "meet")])).says("Met.");
     let conversation = Conversation::new(prompt, model).parallel().tool_call(
         Tool::new("meet", "Waits for the other one."),
         move |call| {
@@ -313,13 +309,10 @@ fn a_turn_can_be_run_again() {
 #[test]
 fn what_was_only_approved_has_not_happened() {
     let memory = Odd::new(Limits::default());
-    let calls = ["yes", "later"].map(|id| ToolCall::new(id, "pay", "{}"));
-    let conversation = Conversation::new(
-        MemoryPrompt::new(Arc::clone(&memory)),
-        Scripted::new().says(Message::ai_calls(calls)),
-    )
-    .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
-    .approve_by(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
+    let model = Scripted::new().says(called([("yes", "pay"), ("later", "pay")]));
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+        .approve_by(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
     assert_eq!(conversation.say("Pay.").unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(memory.next_position().unwrap(), 0);
 }
@@ -341,7 +334,7 @@ fn what_a_stopped_model_calls_is_not_run() {
         let stops = Arc::clone(&stopper);
         let model = move |_: &Asking<'_>| {
             stop(&stops);
-            Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+            Ok(called([("c1", "pay")]))
         };
         let conversation = Conversation::new(prompt, model)
             .on_interrupt(on_interrupt)
@@ -365,9 +358,8 @@ fn a_stop_while_one_call_runs_stops_the_next_ones() {
     let (memory, prompt) = shared();
     let stopper = Later::default();
     let stops = Arc::clone(&stopper);
-    let calls = [("c1", "book"), ("c2", "book"), ("c3", "pay")];
-    let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+    let model = Scripted::new().says(called([("c1", "book"), ("c2", "book"), ("c3", "pay")]));
+    let conversation = Conversation::new(prompt, model)
         .tool_call(Tool::new("book", "Books."), move |call| {
             stop(&stops);
             Ok(format!("{} is booked", call.id()))
@@ -387,8 +379,8 @@ fn a_stop_while_somebody_is_asked_stops_the_next_question() {
     let (memory, prompt) = shared();
     let stopper = Later::default();
     let stops = Arc::clone(&stopper);
-    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "pay", "{}"));
-    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+    let model = Scripted::new().says(called([("c1", "pay"), ("c2", "pay")]));
+    let conversation = Conversation::new(prompt, model)
         .tool(
             Tool::new("pay", "Pays.").needing_approval(),
             |_: serde_json::Value| -> Result<&str, ToolError> { panic!("it is run") },
@@ -411,16 +403,15 @@ fn a_stop_while_one_async_call_runs_stops_the_next_ones() {
     let memory = Arc::new(DefaultChatMemory::new());
     let stopper = Later::default();
     let stops = Arc::clone(&stopper);
-    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "book", "{}"));
-    let inner = faults::Slow(Arc::clone(&memory));
-    let conversation = Conversation::new_async(
-        MemoryPrompt::new_async(inner),
-        Scripted::new().says(Message::ai_calls(calls)),
-    )
-    .tool(Tool::new("book", "Books."), move |_: serde_json::Value| {
-        stop(&stops);
-        Ok("booked")
-    });
+    let model = Scripted::new().says(called([("c1", "book"), ("c2", "book")]));
+    let prompt = MemoryPrompt::new_async(faults::Slow(Arc::clone(&memory)));
+    let conversation = Conversation::new_async(prompt, model).tool(
+        Tool::new("book", "Books."),
+        move |_: serde_json::Value| {
+            stop(&stops);
+            Ok("booked")
+        },
+    );
     stopper.set(conversation.stopper()).unwrap();
     let done = faults::polled(conversation.say("Book twice."), 200).unwrap().unwrap();
     assert_eq!(done.ended, Ended::Interrupted);
@@ -435,10 +426,10 @@ fn a_call_that_was_running_when_its_turn_was_dropped_is_not_run_again() {
     for is_parallel in [false, true] {
         let paid = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&paid);
-        let calls = ["c1", "c2", "c3"].map(|id| ToolCall::new(id, "pay", "{}"));
         let memory = Arc::new(DefaultChatMemory::new());
         let prompt = MemoryPrompt::new_async(faults::Slow(Arc::clone(&memory)));
-        let model = Scripted::new().says(Message::ai_calls(calls)).says("I don't know.");
+        let calls = called([("c1", "pay"), ("c2", "pay"), ("c3", "pay")]);
+        let model = Scripted::new().says(calls).says("I don't know.");
         let mut conversation = Conversation::new_async(prompt, model).tool_call(
             Tool::new("pay", "Pays."),
             move |call| {
@@ -526,8 +517,7 @@ fn a_late_result_outlives_the_failure_of_the_model() {
 fn a_late_result_of_a_parked_turn_waits_for_it() {
     let (memory, prompt) = shared();
     let (pay, go) = held();
-    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-    let model = Scripted::new().says(Message::ai_calls(calls)).says("Booked.");
+    let model = Scripted::new().says(called([("c1", "pay"), ("c2", "book")])).says("Booked.");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
         .tool(Tool::new("book", "Books.").needing_approval(), nothing)
@@ -709,7 +699,7 @@ fn an_error_says_what_remains() {
             let memory = Arc::clone(&memory);
             move |ask: &Asking<'_>| -> Result<Message, ModelError> {
                 if ask.round() == 0 {
-                    return Ok(Message::ai_calls([ToolCall::new("c1", "book", "{}")]));
+                    return Ok(called([("c1", "book")]));
                 }
                 memory.fails.store(wrong.is_some(), Ordering::Relaxed);
                 Err("overloaded".into())

@@ -11,11 +11,10 @@ use std::time::Duration;
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
 use memory_prompt::turn::ToolError;
 use memory_prompt::wire::{Answer, openai};
-use memory_prompt::{
-    ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Provider, Tool, ToolCall,
-};
+use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Provider, Tool};
 use serde_json::{Value, json};
 
+use crate::conversation::called;
 use crate::listener::Listener;
 
 fn prompt() -> MemoryPrompt {
@@ -48,6 +47,13 @@ fn look(_: Value) -> Result<&'static str, ToolError> {
 fn notes(listener: &Listener) -> Vec<String> {
     let notes = listener.notes();
     notes.into_iter().filter(|it| it.starts_with("span") || it.starts_with("record")).collect()
+}
+
+/// The notes about spans of what this does.
+fn told(run: impl FnOnce()) -> Vec<String> {
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), run);
+    notes(&listener)
 }
 
 fn has(notes: &[String], words: &[&str]) -> bool {
@@ -88,24 +94,20 @@ fn check(notes: &[String]) {
 /// Each turn is a span, and so are each question to the model and each call.
 #[test]
 fn a_turn_is_told_by_the_names_of_opentelemetry_and_without_text() {
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), || {
+    let notes = told(|| {
         let chat = Conversation::new(prompt(), model).model_name("small-1");
         chat.tool(Tool::new("look", "Looks."), look).say("secret e").unwrap();
     });
-    let notes = notes(&listener);
     check(&notes);
     assert!(!has(&notes, &["secret"]), "{notes:#?}");
 }
 
 #[test]
 fn text_is_told_where_it_is_asked_for() {
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), || {
+    let notes = told(|| {
         let chat = Conversation::new(prompt(), model).model_name("small-1").trace_text();
         chat.tool(Tool::new("look", "Looks."), look).say("secret e").unwrap();
     });
-    let notes = notes(&listener);
     check(&notes);
     let find = |name: &str, word: &str| {
         let name = format!("record {name}=");
@@ -149,9 +151,8 @@ fn held() -> (Sender<()>, impl Fn(Value) -> Result<&'static str, ToolError>) {
 /// What goes wrong is told by its kind.
 #[test]
 fn failures_are_told_by_their_kind() {
-    let listener = Listener::default();
     let (go, wait) = held();
-    tracing::subscriber::with_default(listener.clone(), || {
+    let notes = told(|| {
         let model = Scripted::new().calls("fail", json!({})).calls("wait", json!({}));
         let model = model.says("ok").fails("secret f");
         let chat = Conversation::new(prompt(), model)
@@ -163,7 +164,6 @@ fn failures_are_told_by_their_kind() {
         chat.say("secret i").unwrap();
         chat.say("secret j").unwrap_err();
     });
-    let notes = notes(&listener);
     drop(go);
     for kind in ["ToolError", "timeout", "Model"] {
         assert!(has(&notes, &["record", &format!("error.type=\"{kind}\"")]), "{kind}: {notes:#?}");
@@ -182,9 +182,7 @@ fn a_late_result_that_is_let_go_is_told() {
     let (go, wait) = held();
     tracing::subscriber::with_default(listener.clone(), || {
         let memory = Arc::new(DefaultChatMemory::new());
-        let calls = [("c1", "wait"), ("c2", "ask")];
-        let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-        let model = Scripted::new().says(Message::ai_calls(calls));
+        let model = Scripted::new().says(called([("c1", "wait"), ("c2", "ask")]));
         let chat = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
             .tool(Tool::new("wait", "Waits."), wait)
             .tool(Tool::new("ask", "Asks.").needing_approval(), |_: Value| Ok("secret k"))
@@ -204,9 +202,7 @@ fn a_late_result_that_is_let_go_is_told() {
 fn a_late_result_that_is_lost_is_told() {
     let listener = Listener::default();
     tracing::subscriber::with_default(listener.clone(), || {
-        let calls = [("c1", "wait"), ("c2", "ask")];
-        let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-        let model = Scripted::new().says(Message::ai_calls(calls));
+        let model = Scripted::new().says(called([("c1", "wait"), ("c2", "ask")]));
         let chat = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
             .tool(Tool::new("wait", "Waits."), |_: Value| {
                 std::thread::sleep(Duration::from_millis(100));
@@ -253,12 +249,10 @@ fn an_async_model_says_its_name() {
     }
 
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), || {
+    let notes = told(|| {
         let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
         runtime.block_on(Conversation::new_async(prompt, Named).say("hi")).unwrap();
     });
-    let notes = notes(&listener);
     assert!(has(&notes, &["span", "chat", "gen_ai.request.model=\"small-2\""]), "{notes:#?}");
     assert!(has(&notes, &["gen_ai.provider.name=\"mistral_ai\""]), "{notes:#?}");
 }
@@ -268,15 +262,13 @@ fn an_async_model_says_its_name() {
 fn a_turn_over_an_async_memory_is_told_alike() {
     use memory_prompt::adapt::ToAsync;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), || {
+    let notes = told(|| {
         let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
         let prompt = prompt.for_provider(Provider::OpenAi);
         let model = |ask: Asking<'static>| async move { model(&ask) };
         let chat = Conversation::new_async(prompt, model).model_name("small-1");
         runtime.block_on(chat.tool(Tool::new("look", "Looks."), look).say("secret e")).unwrap();
     });
-    let notes = notes(&listener);
     check(&notes);
     assert!(!has(&notes, &["secret"]), "{notes:#?}");
 }

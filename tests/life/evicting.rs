@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
+use crate::inside::inside;
 use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::token::TokenCounter;
@@ -71,20 +72,14 @@ impl TokenCounter for Asked {
     }
 }
 
+type Taken = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
 /// What a callback was given.
 #[derive(Clone, Default)]
 struct Archive(Arc<Mutex<Rows>>);
 
 impl Archive {
-    fn take(
-        &self,
-    ) -> impl Fn(
-        &MemoryId,
-        &Records,
-    ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>
-    + Send
-    + Sync
-    + 'static {
+    fn take(&self) -> impl Fn(&MemoryId, &Records) -> Taken + Send + Sync + 'static {
         let archive = Arc::clone(&self.0);
         move |_, records| {
             archive.lock().unwrap().extend(rows(records));
@@ -609,8 +604,7 @@ fn a_counter_that_fails_appends_nothing() {
     let memory = TokenWindowChatMemory::new(Arc::clone(&inside), 6, asked.clone()).unwrap();
     memory.add(Message::user("one")).unwrap();
     let mut batch = users(["two", "uncountable"]).to_vec();
-    let error = memory.append(&mut batch, None).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Count);
+    assert_eq!(memory.append(&mut batch, None).unwrap_err().kind(), ErrorKind::Count);
     assert_eq!(batch.len(), 2, "the batch stays with the caller");
     assert_eq!(texts(&memory), ["one"]);
     assert_eq!(texts(&inside), ["one"]);
@@ -1005,12 +999,7 @@ fn rows_that_cannot_be_read_weigh_nothing_and_are_passed_over() {
         }
     }
     impl ChatMemory for Torn {
-        fn id(&self) -> &MemoryId {
-            self.0.id()
-        }
-        fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-            self.0.append(batch, expected)
-        }
+        inside!(0: id append evict clear);
         fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
             let mut snapshot = self.0.read(before, n)?;
             let rows = rows(&snapshot.records);
@@ -1025,12 +1014,6 @@ fn rows_that_cannot_be_read_weigh_nothing_and_are_passed_over() {
             snapshot.records =
                 Records::from_rows(whole.into_iter().map(|(position, m)| (position, now, m)));
             Ok(snapshot)
-        }
-        fn evict(&self, before: u64) -> Result<u64> {
-            self.0.evict(before)
-        }
-        fn clear(&self) -> Result<()> {
-            self.0.clear()
         }
     }
     for (rows, limit, start) in [(12, 5, 6), (12, 10, 0), (100, 11, 39), (100, 40, 10), (90, 5, 35)]
@@ -1072,13 +1055,6 @@ fn debug_output_holds_no_text() {
     );
     let memory = TokenWindowChatMemory::dynamic(DefaultChatMemory::new(), |_| 5, Letters);
     assert!(format!("{memory:?}").ends_with("limit: computed }"));
-}
-
-#[test]
-fn public_types_cross_threads() {
-    fn check<T: Send + Sync>() {}
-    check::<MessageWindowChatMemory>();
-    check::<TokenWindowChatMemory<Arc<dyn ChatMemory>>>();
 }
 
 /// A window that is large enough is a memory like any other.

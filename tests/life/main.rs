@@ -4,6 +4,9 @@
 #![allow(clippy::duplicate_mod)] // the tests of the transport are run over each of its clients
 
 // What tests share.
+#[cfg(feature = "sqlite")]
+#[path = "../common/again.rs"]
+mod again;
 #[path = "../common/booking.rs"]
 mod booking;
 #[path = "../common/conversations.rs"]
@@ -16,6 +19,8 @@ mod edits;
 #[cfg(feature = "sqlite")]
 #[path = "../common/folder.rs"]
 mod folder;
+#[path = "../common/inside.rs"]
+mod inside;
 #[cfg(feature = "tracing")]
 #[path = "../common/listener.rs"]
 #[allow(dead_code)] // not all of it is needed here

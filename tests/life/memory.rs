@@ -174,6 +174,8 @@ fn random_ids_are_uuids_that_nobody_else_has() {
 fn public_types_cross_threads() {
     fn check<T: Send + Sync>() {}
     check::<DefaultChatMemory>();
+    check::<MessageWindowChatMemory>();
+    check::<TokenWindowChatMemory<Arc<dyn ChatMemory>>>();
     check::<memory_prompt::MemoryPrompt>();
     check::<memory_prompt::Prompt>();
     check::<memory_prompt::Composer>();

@@ -68,12 +68,64 @@ fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
     (memory, prompt)
 }
 
+/// The same over a memory that goes wrong when it is told to.
+fn odd() -> (Arc<Odd>, MemoryPrompt) {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    (memory, prompt)
+}
+
+/// Goes on to where the answer of the memory gets lost.
+fn unheard(memory: &Odd, turn: &mut Turn, prompt: &MemoryPrompt) {
+    memory.loses.store(true, Ordering::Relaxed);
+    assert_eq!(turn.next(prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+}
+
+/// A turn that has asked this, and whose model wants to call these.
+fn calling<const N: usize>(
+    prompt: &mut MemoryPrompt,
+    question: &str,
+    named: [(&str, &str); N],
+) -> Turn {
+    let mut turn = prompt.turn(Message::user(question)).tools(tools());
+    ask(&mut turn, prompt);
+    turn.answer(calls(named)).unwrap();
+    turn
+}
+
 /// A turn that has asked, and whose model wants to book.
 fn booking(prompt: &mut MemoryPrompt) -> Turn {
-    let mut turn = prompt.turn(Message::user("Book it.")).tools(tools());
-    ask(&mut turn, prompt);
-    turn.answer(calls([("c1", "book")])).unwrap();
+    calling(prompt, "Book it.", [("c1", "book")])
+}
+
+/// The same, once it has been handed the call.
+fn begun(prompt: &mut MemoryPrompt) -> Turn {
+    let mut turn = booking(prompt);
+    call(&mut turn, prompt);
     turn
+}
+
+/// Is handed the calls that wait; of this one comes this.
+fn runs(turn: &mut Turn, prompt: &MemoryPrompt, id: &str, result: &str) {
+    call(turn, prompt);
+    turn.result(id, ok(result)).unwrap();
+}
+
+/// Asks once more, is told this, and ends.
+fn answered(turn: &mut Turn, prompt: &MemoryPrompt, text: &str) -> Done {
+    ask(turn, prompt);
+    turn.answer(text).unwrap();
+    done(turn, prompt)
+}
+
+/// The first turn that was left over, in new hands.
+fn adopted(prompt: &MemoryPrompt) -> Turn {
+    prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap().tools(tools())
+}
+
+/// The turn as another process has it that was handed it.
+fn copy(turn: &Turn) -> Turn {
+    serde_json::from_str(&serde_json::to_string(turn).unwrap()).unwrap()
 }
 
 /// The question stayed in memory when the model failed, and the next try asked it twice.
@@ -99,8 +151,7 @@ fn a_turn_is_stored_whole_and_its_slot_is_gone() {
     assert_eq!(memory.slots().unwrap().len(), 1, "it is written down before it runs");
     assert_eq!(memory.next_position().unwrap(), 0);
     turn.result("c1", ok("ref 7XK")).unwrap();
-    let sent = ask(&mut turn, &prompt);
-    assert_eq!(sent.round(), 1);
+    assert_eq!(ask(&mut turn, &prompt).round(), 1);
     turn.answer(Message::ai("Booked.")).unwrap();
     let done = done(&mut turn, &prompt);
     assert_eq!((done.positions, done.ended), (0..4, Ended::Answered));
@@ -112,9 +163,7 @@ fn a_turn_is_stored_whole_and_its_slot_is_gone() {
 #[test]
 fn a_repeatable_tool_leaves_no_checkpoint() {
     let (memory, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Look.")).tools(tools());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "look"), ("c2", "look")])).unwrap();
+    let mut turn = calling(&mut prompt, "Look.", [("c1", "look"), ("c2", "look")]);
     assert!(call(&mut turn, &prompt).iter().all(|call| !call.is_checkpointed()));
     turn.result("c2", ok("b")).unwrap();
     assert_eq!(call(&mut turn, &prompt).len(), 1, "one still waits");
@@ -128,9 +177,7 @@ fn a_repeatable_tool_leaves_no_checkpoint() {
 #[test]
 fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     let (memory, mut prompt) = shared();
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    drop(turn);
+    drop(begun(&mut prompt));
 
     let mut next = prompt.turn(Message::user("Did it work?"));
     let sent = ask(&mut next, &prompt);
@@ -143,14 +190,11 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     let others = prompt.unfinished().unwrap().remove(0);
     assert_eq!(unfinished.calls()[0].tool, "book");
     prompt.adopt(&unfinished).unwrap(); // the answer got lost
-    let unfinished = prompt.unfinished().unwrap().remove(0);
-    let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools());
+    let mut adopted = adopted(&prompt);
     assert_eq!(prompt.adopt(&others).unwrap_err().kind(), ErrorKind::SlotConflict);
     assert!(call(&mut adopted, &prompt)[0].may_have_run());
     adopted.result("c1", ok("ref 7XK")).unwrap();
-    ask(&mut adopted, &prompt);
-    adopted.answer(Message::ai("Booked.")).unwrap();
-    assert_eq!(done(&mut adopted, &prompt).positions, 0..4);
+    assert_eq!(answered(&mut adopted, &prompt, "Booked.").positions, 0..4);
     assert!(prompt.unfinished().unwrap().is_empty());
     assert_eq!(memory.next_position().unwrap(), 4);
 }
@@ -161,8 +205,7 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
 fn results_are_written_down_before_the_model_is_asked() {
     let (_, mut prompt) = shared();
     let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    turn.result("c1", ok("ref 7XK")).unwrap();
+    runs(&mut turn, &prompt, "c1", "ref 7XK");
     ask(&mut turn, &prompt);
     drop(turn);
     let begun = prompt.unfinished().unwrap()[0].calls();
@@ -177,10 +220,8 @@ fn results_are_written_down_before_the_model_is_asked() {
 #[test]
 fn the_first_owner_of_an_adopted_turn_appends_late_results() {
     let (memory, mut prompt) = shared();
-    let mut first = booking(&mut prompt);
-    call(&mut first, &prompt);
-    let unfinished = prompt.unfinished().unwrap().remove(0);
-    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+    let mut first = begun(&mut prompt);
+    let mut second = adopted(&prompt);
     first.result("c1", ok("ref 7XK")).unwrap();
     assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
     assert_eq!(memory.next_position().unwrap(), 0);
@@ -229,8 +270,7 @@ fn what_others_append_is_not_in_the_prompts_of_a_running_turn() {
     let first = ask(&mut turn, &prompt).prompt().to_messages();
     memory.add(Message::user("the other tab")).unwrap();
     turn.answer(calls([("c1", "look")])).unwrap();
-    call(&mut turn, &prompt);
-    turn.result("c1", ok("x")).unwrap();
+    runs(&mut turn, &prompt, "c1", "x");
     let second = ask(&mut turn, &prompt).prompt().to_messages();
     assert!(second.starts_with(&first));
     assert_eq!(second.len(), first.len() + 2);
@@ -247,8 +287,7 @@ fn a_conversation_that_was_cleared_or_begun_anew_gets_nothing() {
             let mut prompt = MemoryPrompt::new(store.memory("c").unwrap());
             let mut turn = if written {
                 let mut turn = booking(&mut prompt);
-                call(&mut turn, &prompt);
-                turn.result("c1", ok("x")).unwrap();
+                runs(&mut turn, &prompt, "c1", "x");
                 turn
             } else {
                 let mut turn = prompt.turn(Message::user("q"));
@@ -289,8 +328,7 @@ fn an_interrupted_turn_denies_nothing() {
     assert!(texts(&*memory)[2].starts_with("Not run"));
 
     // A tool may have run, so nothing is not enough.
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
+    let mut turn = begun(&mut prompt);
     turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).positions, 3..6);
     assert!(texts(&*memory)[5].contains("not known"));
@@ -306,19 +344,15 @@ fn an_interrupted_turn_denies_nothing() {
 #[test]
 fn a_steered_turn_goes_on() {
     let (memory, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Look everywhere.")).tools(tools());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "look")])).unwrap();
+    let mut turn = calling(&mut prompt, "Look everywhere.", [("c1", "look")]);
     turn.steer("Not in the cellar.").unwrap();
-    call(&mut turn, &prompt);
-    turn.result("c1", ok("nothing")).unwrap();
+    runs(&mut turn, &prompt, "c1", "nothing");
     let sent = ask(&mut turn, &prompt);
     assert_eq!(sent.prompt().iter().last().unwrap().text(), "Not in the cellar.");
     // The model ends too early.
     turn.steer("And the attic?").unwrap();
     turn.answer(Message::ai("Nowhere.")).unwrap();
-    let sent = ask(&mut turn, &prompt);
-    assert_eq!(sent.prompt().iter().last().unwrap().text(), "And the attic?");
+    assert_eq!(ask(&mut turn, &prompt).prompt().iter().last().unwrap().text(), "And the attic?");
     turn.answer(Message::ai("There.")).unwrap();
     assert_eq!(done(&mut turn, &prompt).positions, 0..7);
     assert!(turn.steer("too late").is_err());
@@ -352,9 +386,7 @@ struct Where {
 #[test]
 fn a_tool_that_there_is_not_is_an_error_for_the_model() {
     let (_, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("q")).tools(tools());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "fly"), ("c2", "look")])).unwrap();
+    let mut turn = calling(&mut prompt, "q", [("c1", "fly"), ("c2", "look")]);
     let handed_out = call(&mut turn, &prompt);
     assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c2"]);
     turn.result("c2", handed_out[0].parse::<Where>().map(|it| it.place)).unwrap();
@@ -366,18 +398,14 @@ fn a_tool_that_there_is_not_is_an_error_for_the_model() {
 
 #[test]
 fn a_lost_answer_stores_nothing_twice() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, mut prompt) = odd();
     let mut turn = booking(&mut prompt);
     for _ in 0..2 {
-        memory.loses.store(true, Ordering::Relaxed);
-        let error = turn.next(&prompt).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        unheard(&memory, &mut turn, &prompt);
         call(&mut turn, &prompt);
         if turn.messages().len() == 2 {
             turn.result("c1", ok("x")).unwrap();
-            memory.loses.store(true, Ordering::Relaxed);
-            assert!(turn.next(&prompt).is_err());
+            unheard(&memory, &mut turn, &prompt);
             ask(&mut turn, &prompt);
             turn.answer(calls([("c2", "book")])).unwrap();
         }
@@ -385,8 +413,7 @@ fn a_lost_answer_stores_nothing_twice() {
     turn.result("c2", ok("y")).unwrap();
     ask(&mut turn, &prompt);
     turn.answer(Message::ai("done")).unwrap();
-    memory.loses.store(true, Ordering::Relaxed);
-    assert!(turn.next(&prompt).is_err());
+    unheard(&memory, &mut turn, &prompt);
     assert_eq!(done(&mut turn, &prompt).positions, 0..6);
     assert_eq!(memory.next_position().unwrap(), 6);
     assert!(memory.slots().unwrap().is_empty());
@@ -397,11 +424,9 @@ fn a_lost_answer_stores_nothing_twice() {
 #[test]
 fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
     for is_over in [false, true] {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let mut turn = booking(&mut prompt);
-        memory.loses.store(true, Ordering::Relaxed);
-        assert!(turn.next(&prompt).is_err());
+        unheard(&memory, &mut turn, &prompt);
         if is_over {
             // Nothing was handed out, and the slot is there.
             turn.interrupt(OnInterrupt::Keep);
@@ -409,14 +434,11 @@ fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
             assert!(prompt.unfinished().unwrap().is_empty());
             continue;
         }
-        call(&mut turn, &prompt);
-        turn.result("c1", ok("one")).unwrap();
-        memory.loses.store(true, Ordering::Relaxed);
-        assert!(turn.next(&prompt).is_err());
+        runs(&mut turn, &prompt, "c1", "one");
+        unheard(&memory, &mut turn, &prompt);
         ask(&mut turn, &prompt);
         turn.answer(calls([("c2", "book")])).unwrap();
-        call(&mut turn, &prompt);
-        turn.result("c2", ok("two")).unwrap();
+        runs(&mut turn, &prompt, "c2", "two");
         ask(&mut turn, &prompt);
         let begun = prompt.unfinished().unwrap()[0].calls();
         let results: Vec<_> = begun.iter().map(|it| it.result.as_deref()).collect();
@@ -432,9 +454,7 @@ fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
 fn a_turn_of_which_all_was_evicted_can_be_ended() {
     let (memory, mut prompt) = shared();
     memory.add_all([Message::user("a"), Message::ai("b")]).unwrap();
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    drop(turn);
+    drop(begun(&mut prompt));
     memory.add_all((0..20).map(|i| Message::user(i.to_string()))).unwrap();
     memory.evict(10).unwrap();
     let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
@@ -450,8 +470,7 @@ fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
     let mut turn = booking(&mut prompt);
     let before: Turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
     call(&mut turn, &prompt);
-    let written = serde_json::to_string(&turn).unwrap();
-    let mut again: Turn = serde_json::from_str(&written).unwrap();
+    let mut again = copy(&turn);
     assert!(call(&mut again, &prompt)[0].may_have_run());
     assert!(!before.messages().is_empty());
 }
@@ -472,9 +491,7 @@ fn a_turn_that_is_given_twice_tells_the_second_owner() {
         assert_eq!(call(&mut first, &prompt)[0].may_have_run(), handed_out);
         if first_ends {
             first.result("c1", ok("one")).unwrap();
-            ask(&mut first, &prompt);
-            first.answer(Message::ai("paid")).unwrap();
-            done(&mut first, &prompt);
+            answered(&mut first, &prompt, "paid");
         }
         let mut second = deliver();
         let waits = call(&mut second, &prompt);
@@ -502,9 +519,7 @@ fn what_waits_for_approval_is_written_down() {
     let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
     assert!(!call(&mut turn, &prompt)[0].may_have_run(), "it may run twice");
     turn.error("c1", "nobody approved").unwrap();
-    ask(&mut turn, &prompt);
-    turn.answer(Message::ai("sorry")).unwrap();
-    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+    assert_eq!(answered(&mut turn, &prompt, "sorry").positions, 0..4);
 }
 
 /// The slot of a refund that waited for approval looked like one that ran: the next model was told
@@ -623,8 +638,7 @@ fn an_answer_that_broke_off_ends_the_turn_and_is_marked() {
 #[test]
 fn a_late_result_takes_the_place_of_an_unknown_outcome() {
     let (memory, mut prompt) = shared();
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
+    let mut turn = begun(&mut prompt);
     turn.outcome_unknown("c1", "Timed out after 5 seconds.").unwrap();
     assert!(turn.outcome_unknown("c1", "again").is_err());
     let sent = ask(&mut turn, &prompt);
@@ -645,8 +659,7 @@ fn a_reason_without_a_full_stop_gets_one() {
     ];
     for (why, said) in cases {
         let (_, mut prompt) = shared();
-        let mut turn = booking(&mut prompt);
-        call(&mut turn, &prompt);
+        let mut turn = begun(&mut prompt);
         turn.outcome_unknown("c1", why).unwrap();
         let told = ask(&mut turn, &prompt).prompt()[2].text().into_owned();
         assert!(told.starts_with(said), "{told}");
@@ -656,11 +669,7 @@ fn a_reason_without_a_full_stop_gets_one() {
 #[test]
 fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
     let (_, mut prompt) = shared();
-    drop({
-        let mut turn = booking(&mut prompt);
-        call(&mut turn, &prompt);
-        turn
-    });
+    drop(begun(&mut prompt));
     prompt.add_temporary(Message::user("Today is Friday."));
     let mut turn = prompt.turn(Message::user("q")).temporaries([Message::user("It rains.")]);
     assert_eq!(ask(&mut turn, &prompt).prompt().len(), 4, "with the note about the booking");
@@ -674,8 +683,7 @@ fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
 fn a_result_that_is_too_large_is_an_error_for_the_model() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_message(400).with_batch(900));
     let mut prompt = MemoryPrompt::new(memory);
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
+    let mut turn = begun(&mut prompt);
     turn.result("c1", Ok("x".repeat(500))).unwrap();
     let sent = ask(&mut turn, &prompt);
     assert!(sent.prompt()[2].text().starts_with("The result is too large: a message has "));
@@ -697,9 +705,7 @@ fn a_memory_without_slots_says_so_before_anything_runs() {
     assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unsupported);
     turn = turn.on_no_checkpoint(OnNoCheckpoint::GoOn);
     turn.result("c1", ok("x")).unwrap();
-    ask(&mut turn, &prompt);
-    turn.answer(Message::ai("done")).unwrap();
-    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+    assert_eq!(answered(&mut turn, &prompt, "done").positions, 0..4);
 }
 
 #[test]
@@ -707,8 +713,7 @@ fn a_turn_that_was_written_goes_on_where_it_was() {
     let (_, mut prompt) = shared();
     prompt.add_temporary(Message::user("Today is Friday."));
     let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    turn.result("c1", ok("x")).unwrap();
+    runs(&mut turn, &prompt, "c1", "x");
     let written = serde_json::to_string(&turn).unwrap();
     let sent = ask(&mut turn, &prompt).prompt().to_messages();
     let mut again: Turn = serde_json::from_str(&written).unwrap();
@@ -1001,16 +1006,14 @@ fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
 #[test]
 fn a_turn_that_is_forgotten_leaves_no_slot() {
     for (is_written, is_lost_again) in [(false, false), (true, false), (true, true)] {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let mut turn = booking(&mut prompt);
         let wrong = if is_written { &memory.loses } else { &memory.fails };
         wrong.store(true, Ordering::Relaxed);
         assert!(turn.next(&prompt).is_err());
         turn.interrupt(OnInterrupt::Forget);
         if is_lost_again {
-            memory.loses.store(true, Ordering::Relaxed);
-            assert!(turn.next(&prompt).is_err());
+            unheard(&memory, &mut turn, &prompt);
         }
         let done = done(&mut turn, &prompt);
         assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
@@ -1033,11 +1036,8 @@ fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
     let called = call(&mut turn, &prompt);
     assert_eq!(called[0].name(), "book.now");
     turn.result("c1", ok("booked")).unwrap();
-    ask(&mut turn, &prompt);
-    turn.answer(Message::ai("Booked.")).unwrap();
-    done(&mut turn, &prompt);
-    let stored = memory.messages().unwrap();
-    assert_eq!(stored[1].tool_calls().next().unwrap().name, "book.now");
+    answered(&mut turn, &prompt, "Booked.");
+    assert_eq!(memory.messages().unwrap()[1].tool_calls().next().unwrap().name, "book.now");
 }
 
 /// Found by a new user: the model was offered the tools of the prompt, and a call that somebody had
@@ -1064,8 +1064,7 @@ fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
             .tools([Tool::new("mail", "Sends a mail.").needing_approval()]);
     ask(&mut other, &prompt);
     other.answer(calls([("c1", "mail")])).unwrap();
-    let json = serde_json::to_string(&other).unwrap();
-    let mut again: Turn = serde_json::from_str(&json).unwrap();
+    let mut again = copy(&other);
     assert!(call(&mut again, &prompt)[0].needs_approval());
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write, stdin};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,7 @@ use memory_prompt::{
     SqliteStore, Tool, ToolCall,
 };
 
+use crate::again::again;
 use crate::counted::cases;
 use crate::process::folder;
 
@@ -240,13 +241,8 @@ struct Worker {
 
 impl Worker {
     fn start(at: &str) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["clients::worker", "--exact", "--nocapture"])
-            .env(WORKER, at)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process =
+            again("clients::worker").env(WORKER, at).stdin(Stdio::piped()).spawn().unwrap();
         let (to, says): (Sender<String>, _) = channel();
         let output = process.stdout.take().unwrap();
         thread::spawn(move || {

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use memory_prompt::conformance::{Countdown, FaultFixture, Fixture};
 use memory_prompt::memory::MemoryId;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, ErrorKind, Message,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, Error, ErrorKind,
+    Message,
 };
 
 use crate::process::Server;
@@ -43,6 +44,12 @@ impl<F: Fixture> FaultFixture for Failing<F> {
     }
 }
 
+/// The store could not do it, and says so.
+#[track_caller]
+pub(crate) fn failed(error: &Error, text: &str) {
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Storage, text));
+}
+
 const BATCH: usize = 3;
 
 /// The numbers of the batches that one writer appended, by what it was told.
@@ -52,6 +59,8 @@ pub(crate) struct Told {
     done: Vec<(u64, Range<u64>)>,
     undone: Vec<u64>,
     unknown: Vec<u64>,
+    /// The longest that one of them took.
+    pub(crate) longest: Duration,
 }
 
 impl Told {
@@ -99,10 +108,6 @@ pub(crate) async fn goes_on(acknowledged: &AtomicU64, more: u64) -> Duration {
     began.elapsed()
 }
 
-async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told {
-    write_and_count(memory, stop, Arc::default()).await
-}
-
 /// Appends batches until it is told to stop, whatever happens to the server.
 pub(crate) async fn write_and_count(
     memory: Arc<dyn AsyncChatMemory>,
@@ -115,7 +120,10 @@ pub(crate) async fn write_and_count(
             break;
         }
         let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
-        match memory.add_all(batch).await {
+        let began = Instant::now();
+        let answer = memory.add_all(batch).await;
+        told.longest = told.longest.max(began.elapsed());
+        match answer {
             Ok(positions) => {
                 told.done(number, positions);
                 acknowledged.fetch_add(1, Ordering::Relaxed);
@@ -144,14 +152,14 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
     let memory =
         |writer: u64| store.memory(MemoryId::from(format!("killed:writer:{writer}"))).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> =
-        (0..4).map(|writer| tokio::spawn(write(memory(writer), Arc::clone(&stop)))).collect();
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            tokio::spawn(write_and_count(memory(writer), Arc::clone(&stop), Arc::default()))
+        })
+        .collect();
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(300 + round * 7919 % 400)).await;
-        tokio::task::block_in_place(|| {
-            server.kill();
-            server.restart();
-        });
+        server.die_and_return();
     }
     // The client needs a moment to see that the server is back.
     let patience = Instant::now() + Duration::from_secs(60);

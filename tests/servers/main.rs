@@ -14,6 +14,25 @@
 ))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+/// Makes a test of each of these async functions, which this runs.
+macro_rules! tests {
+    ($run:ident: $(#[$ignored:meta] $($name:ident),+;)+) => {
+        mod tests {
+            $($(
+                #[test]
+                #[$ignored]
+                fn $name() {
+                    super::$run(super::$name());
+                }
+            )+)+
+        }
+    };
+}
+pub(crate) use tests;
+
+#[cfg(feature = "postgres")]
+#[path = "../common/again.rs"]
+mod again;
 #[path = "../common/booking.rs"]
 mod booking;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
@@ -32,6 +51,8 @@ mod process;
 mod sending;
 mod soak;
 mod turns;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod way;
 
 // One module a backend.
 #[cfg(feature = "cassandra")]

@@ -16,8 +16,7 @@ mod standby;
 mod tls;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,15 +31,16 @@ use memory_prompt::conformance::{
 };
 use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::store::PostgresOptions;
-use memory_prompt::store::postgres::driver::tokio_postgres::{self, Client, NoTls};
+use memory_prompt::store::postgres::driver::tokio_postgres::{self, Client, NoTls, Transaction};
 use memory_prompt::store::postgres::driver::{Manager, Pool};
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, PostgresStore,
     Result,
 };
 
-use crate::laws::{self, Failing};
+use crate::laws::{self, Failing, failed};
 use crate::process::{Server, folder, free_port};
+use crate::way::{Fate, way};
 use crate::{sending, soak, turns};
 
 // ---- servers ------------------------------------------------------------------------------------
@@ -220,6 +220,21 @@ fn new_schema() -> String {
 /// The machine may be busy with other tests.
 fn options(schema: &str) -> PostgresOptions {
     PostgresStore::options().schema(schema).timeout(Duration::from_secs(120))
+}
+
+/// A store in a schema of its own.
+async fn opened() -> (String, PostgresStore) {
+    let schema = format!("s{}", MemoryId::random());
+    let store = options(&schema).open(SHARED.address()).await.unwrap();
+    (schema, store)
+}
+
+/// The conversations of a schema, locked by somebody else.
+async fn locked<'a>(somebody: &'a mut Client, schema: &str) -> Transaction<'a> {
+    let lock = somebody.transaction().await.unwrap();
+    let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
+    lock.batch_execute(&select).await.unwrap();
+    lock
 }
 
 /// Somebody else's connection.
@@ -410,228 +425,189 @@ memory_prompt::conformance_async!(
 
 // ---- servers that die ---------------------------------------------------------------------------
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_server_that_is_killed_loses_nothing() {
+async fn a_server_that_is_killed_loses_nothing() {
     let postgres = Postgres::start("postgres-killed");
-    block_on(async {
-        let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
-        laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 6).await;
-    });
+    let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+    laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 6).await;
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn soak() {
+async fn soak() {
     const CONNECTIONS: u8 = 5;
     let Some(time) = soak::time() else { return };
     let postgres = Postgres::start("postgres-soak");
-    block_on(async {
-        let address = format!("{}?application_name=soak", postgres.address());
-        let options = PostgresStore::options().timeout(Duration::from_secs(2));
-        let options = options.max_connections(CONNECTIONS.into());
-        let store = options.open(address).await.unwrap();
-        let connections = async || {
-            let asked = async {
-                let asks = tokio_postgres::connect(&postgres.address(), NoTls).await;
-                let (client, connection) = asks.ok()?;
-                tokio::spawn(connection);
-                let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soak'";
-                let count: i64 = client.query_one(count, &[]).await.ok()?.get(0);
-                u64::try_from(count).ok()
-            };
-            tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
+    let address = format!("{}?application_name=soak", postgres.address());
+    let options = PostgresStore::options().timeout(Duration::from_secs(2));
+    let options = options.max_connections(CONNECTIONS.into());
+    let store = options.open(address).await.unwrap();
+    let connections = async || {
+        let asked = async {
+            let asks = tokio_postgres::connect(&postgres.address(), NoTls).await;
+            let (client, connection) = asks.ok()?;
+            tokio::spawn(connection);
+            let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soak'";
+            let count: i64 = client.query_one(count, &[]).await.ok()?.get(0);
+            u64::try_from(count).ok()
         };
-        let trouble = async |round| soak::kill_or_freeze(&[&postgres.server], round).await;
-        let most = soak::soak(Arc::new(store), trouble, time, connections).await;
-        assert!((1..=CONNECTIONS.into()).contains(&most), "{most} connections");
-    });
+        tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
+    };
+    let trouble = async |round| soak::kill_or_freeze(&[&postgres.server], round).await;
+    let most = soak::soak(Arc::new(store), trouble, time, connections).await;
+    assert!((1..=CONNECTIONS.into()).contains(&most), "{most} connections");
 }
 
-#[test]
-#[ignore = "needs PostgreSQL and pgbouncer"]
-fn a_server_behind_a_pooler_that_is_killed_loses_nothing() {
+async fn a_server_behind_a_pooler_that_is_killed_loses_nothing() {
     let postgres = Postgres::start("postgres-killed-pooled");
     let (_pooler, port) = pooler("pgbouncer-killed", postgres.port);
-    block_on(async {
-        let options = pooled_options().schema("memory_prompt").timeout(Duration::from_secs(10));
-        let store = Arc::new(options.open(address(port)).await.unwrap());
-        laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 3).await;
-    });
+    let options = pooled_options().schema("memory_prompt").timeout(Duration::from_secs(10));
+    let store = Arc::new(options.open(address(port)).await.unwrap());
+    laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 3).await;
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn many_turns_at_once_lose_and_mix_nothing() {
-    block_on(async {
-        let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
-        turns::many_at_once(Arc::new(store)).await;
-    });
+async fn many_turns_at_once_lose_and_mix_nothing() {
+    let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
+    turns::many_at_once(Arc::new(store)).await;
 }
 
 /// An append whose session is ended by an administrator is unacknowledged at worst, and the next
 /// one takes another connection.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_store_goes_on_when_its_sessions_are_ended() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let store = options(&schema).open(SHARED.address()).await.unwrap();
-        let (stop, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let writers: Vec<_> = (0..4)
-            .map(|writer| {
-                let memory = store.memory(format!("writer {writer}")).unwrap();
-                let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
-                tokio::spawn(async move {
-                    let mut acknowledged = Vec::new();
-                    for number in 0u64.. {
-                        if stop.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-                        match memory.add_all(batch).await {
-                            Ok(_) => acknowledged.push(number),
-                            Err(error) => {
-                                assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
-                                lost.fetch_add(1, Ordering::Relaxed);
-                            }
+async fn a_store_goes_on_when_its_sessions_are_ended() {
+    let (schema, store) = opened().await;
+    let (stop, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let memory = store.memory(format!("writer {writer}")).unwrap();
+            let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                for number in 0u64.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
+                    match memory.add_all(batch).await {
+                        Ok(_) => acknowledged.push(number),
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+                            lost.fetch_add(1, Ordering::Relaxed);
                         }
                     }
-                    let there = laws::numbers(&memory).await;
-                    assert!(acknowledged.iter().all(|number| there.contains(number)));
-                    acknowledged.len()
-                })
+                }
+                let there = laws::numbers(&memory).await;
+                assert!(acknowledged.iter().all(|number| there.contains(number)));
+                acknowledged.len()
             })
-            .collect();
-        let admin = connect(&SHARED.address()).await;
-        let end = format!(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-             WHERE query LIKE '%{schema}%' AND pid <> pg_backend_pid()"
-        );
-        let mut times = 0;
-        // Until somebody was met on the way.
-        while times < 40 || (lost.load(Ordering::Relaxed) == 0 && times < 1_000) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            admin.batch_execute(&end).await.unwrap();
-            times += 1;
-        }
-        stop.store(true, Ordering::Relaxed);
-        let mut all = 0;
-        for writer in writers {
-            all += writer.await.unwrap();
-        }
-        let lost = lost.load(Ordering::Relaxed);
-        println!("{all} batches acknowledged, {lost} not");
-        assert!(all > 0 && lost > 0, "{all} {lost}");
-    });
+        })
+        .collect();
+    let admin = connect(&SHARED.address()).await;
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+         WHERE query LIKE '%{schema}%' AND pid <> pg_backend_pid()"
+    );
+    let mut times = 0;
+    // Until somebody was met on the way.
+    while times < 40 || (lost.load(Ordering::Relaxed) == 0 && times < 1_000) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        admin.batch_execute(&end).await.unwrap();
+        times += 1;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut all = 0;
+    for writer in writers {
+        all += writer.await.unwrap();
+    }
+    let lost = lost.load(Ordering::Relaxed);
+    println!("{all} batches acknowledged, {lost} not");
+    assert!(all > 0 && lost > 0, "{all} {lost}");
 }
 
 /// Connections that died while nobody used them are replaced before anything is sent.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_restart_while_nothing_was_asked_goes_unnoticed() {
+async fn a_restart_while_nothing_was_asked_goes_unnoticed() {
     let postgres = Postgres::start("postgres-restarted");
-    block_on(async {
-        let store = PostgresStore::open(postgres.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        for round in 0..3 {
-            memory.add(Message::user("before")).await.unwrap();
-            tokio::task::block_in_place(|| {
-                postgres.server.kill();
-                postgres.server.restart();
-                thread::sleep(Duration::from_secs(1)); // the client has seen that
-            });
-            assert_eq!(memory.add(Message::user("after")).await.unwrap(), 2 * round + 1);
-        }
-    });
+    let memory = PostgresStore::open(postgres.address()).await.unwrap().memory("a").unwrap();
+    for round in 0..3 {
+        memory.add(Message::user("before")).await.unwrap();
+        tokio::task::block_in_place(|| {
+            postgres.server.kill();
+            postgres.server.restart();
+            thread::sleep(Duration::from_secs(1)); // the client has seen that
+        });
+        assert_eq!(memory.add(Message::user("after")).await.unwrap(), 2 * round + 1);
+    }
 }
 
 /// A server that accepts and says nothing is an error when the time is up, and nothing waits for
 /// its answer afterwards.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_server_that_never_answers_is_an_error_in_time() {
+async fn a_server_that_never_answers_is_an_error_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let postgres = Postgres::start("postgres-frozen");
     let time = Duration::from_secs(5);
-    block_on(async {
-        let options = PostgresStore::options().connect_timeout(time).timeout(time);
-        let began = Instant::now();
-        let opened = options.clone().open(address(silent.local_addr().unwrap().port())).await;
-        let error = opened.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(
-            error.to_string(),
-            "open: postgres: no connection within 5s: the server does not answer, or all 10 \
-             connections are in use"
-        );
-        assert!(began.elapsed() < 3 * time);
+    let options = PostgresStore::options().connect_timeout(time).timeout(time);
+    let began = Instant::now();
+    let opened = options.clone().open(address(silent.local_addr().unwrap().port())).await;
+    let error = opened.unwrap_err();
+    failed(
+        &error,
+        "open: postgres: no connection within 5s: the server does not answer, or all 10 \
+         connections are in use",
+    );
+    assert!(began.elapsed() < 3 * time);
 
-        let store = options.open(postgres.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        postgres.server.freeze();
-        let began = Instant::now();
-        let error = memory.read(None, 10).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(error.to_string(), "read: postgres: the server did not answer within 5s");
-        postgres.server.thaw();
-        memory.add(Message::user("between")).await.unwrap();
-        postgres.server.freeze();
-        let mut batch = vec![Message::user("unknown")];
-        let error = memory.append(&mut batch, None).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
-        assert_eq!(
-            error.to_string(),
-            "append: postgres: outcome unknown: the server did not answer within 5s"
-        );
-        assert_eq!(texts(&batch), ["unknown"]);
-        assert!(began.elapsed() < 6 * time);
-        postgres.server.thaw();
-        memory.add(Message::user("after")).await.unwrap();
-        let mut there = all_texts(&memory).await;
-        there.retain(|text| text != "unknown");
-        assert_eq!(there, ["before", "between", "after"]);
-    });
+    let memory = options.open(postgres.address()).await.unwrap().memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    postgres.server.freeze();
+    let began = Instant::now();
+    let error = memory.read(None, 10).await.unwrap_err();
+    failed(&error, "read: postgres: the server did not answer within 5s");
+    postgres.server.thaw();
+    memory.add(Message::user("between")).await.unwrap();
+    postgres.server.freeze();
+    let mut batch = vec![Message::user("unknown")];
+    let error = memory.append(&mut batch, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+    assert_eq!(
+        error.to_string(),
+        "append: postgres: outcome unknown: the server did not answer within 5s"
+    );
+    assert_eq!(texts(&batch), ["unknown"]);
+    assert!(began.elapsed() < 6 * time);
+    postgres.server.thaw();
+    memory.add(Message::user("after")).await.unwrap();
+    let mut there = all_texts(&memory).await;
+    there.retain(|text| text != "unknown");
+    assert_eq!(there, ["before", "between", "after"]);
 }
 
 /// What waits for somebody else's lock is not done when the time is up, and keeps no connection.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn an_append_that_waits_too_long_keeps_no_connection() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let options = options(&schema).max_connections(1).timeout(Duration::from_secs(5));
-        let store = options.open(SHARED.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
+async fn an_append_that_waits_too_long_keeps_no_connection() {
+    let schema = format!("s{}", MemoryId::random());
+    let options = options(&schema).max_connections(1).timeout(Duration::from_secs(5));
+    let store = options.open(SHARED.address()).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
 
-        let mut somebody = connect(&SHARED.address()).await;
-        let lock = somebody.transaction().await.unwrap();
-        let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
-        lock.batch_execute(&select).await.unwrap();
-        let waiting = [
-            memory.add(Message::user("waits")).await.unwrap_err(),
-            memory.set_slot("a", "x", Expected::Any).await.unwrap_err(),
-            memory.evict(1).await.unwrap_err(),
-            memory.clear().await.unwrap_err(),
-            store.delete(&"a".into()).await.unwrap_err(),
-        ];
-        for error in waiting {
-            assert_eq!(error.kind(), ErrorKind::Storage);
-            let text = error.to_string();
-            assert!(
-                text.ends_with(": postgres: another transaction held a lock for too long"),
-                "{text}"
-            );
-        }
-        // By the caller's own clock.
-        let append = memory.add(Message::user("waits"));
-        tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();
-        assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
-        lock.rollback().await.unwrap();
-        memory.add(Message::user("after")).await.unwrap();
-    });
+    let mut somebody = connect(&SHARED.address()).await;
+    let lock = locked(&mut somebody, &schema).await;
+    let waiting = [
+        memory.add(Message::user("waits")).await.unwrap_err(),
+        memory.set_slot("a", "x", Expected::Any).await.unwrap_err(),
+        memory.evict(1).await.unwrap_err(),
+        memory.clear().await.unwrap_err(),
+        store.delete(&"a".into()).await.unwrap_err(),
+    ];
+    for error in waiting {
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        let text = error.to_string();
+        assert!(
+            text.ends_with(": postgres: another transaction held a lock for too long"),
+            "{text}"
+        );
+    }
+    // By the caller's own clock.
+    let append = memory.add(Message::user("waits"));
+    tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();
+    assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+    lock.rollback().await.unwrap();
+    memory.add(Message::user("after")).await.unwrap();
 }
 
 // ---- servers that refuse ------------------------------------------------------------------------
@@ -645,9 +621,7 @@ impl Drop for SmallDisk {
     }
 }
 
-#[test]
-#[ignore = "needs PostgreSQL, and the right to mount a small disk"]
-fn a_full_disk_is_an_error_and_loses_nothing() {
+async fn a_full_disk_is_an_error_and_loses_nothing() {
     let postgres = Postgres::start("postgres-full");
     let disk = SmallDisk(postgres.folder.join("disk"));
     fs::create_dir(&disk.0).unwrap();
@@ -659,169 +633,133 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         return;
     }
     give_to_postgres(&disk.0);
-    block_on(async {
-        let admin = connect(&postgres.address()).await;
-        let create = format!("CREATE TABLESPACE small LOCATION '{}'", disk.0.display());
-        admin.batch_execute(&create).await.unwrap();
-        admin.batch_execute("ALTER ROLE test SET default_tablespace = small").await.unwrap();
-        let admin = connect(&postgres.address()).await;
-        let other = "CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)";
-        admin.batch_execute(other).await.unwrap();
-        let store = PostgresStore::open(postgres.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        // Noise, which can't be compressed.
-        let text = |number: u64| {
-            let random = || MemoryId::random().to_string();
-            format!("{number} {}", (0..10_000).map(|_| random()).collect::<String>())
-        };
-        let mut written = Vec::new();
-        let (batch, error) = loop {
-            let number = written.len() as u64;
-            let mut batch = vec![Message::user(text(number)), Message::user(text(number))];
-            let sent = texts(&batch);
-            match memory.append(&mut batch, None).await {
-                Ok(_) => written.extend(sent),
-                Err(error) => break (batch, error),
-            }
-        };
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(error.to_string(), "append: postgres: the disk is full");
-        assert_eq!(batch.len(), 2);
-        assert!(written.len() > 10, "{}", written.len());
-        assert_eq!(all_texts(&memory).await, written);
-        // There is room again.
-        admin.batch_execute("DROP TABLE other; CHECKPOINT").await.unwrap();
-        memory.add(Message::user("after")).await.unwrap();
-        assert_eq!(memory.next_position().await.unwrap(), written.len() as u64 + 1);
-    });
-}
-
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_read_only_database_can_be_read() {
-    block_on(async {
-        let fixture = Direct::new().await;
-        fixture.store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
-        let address =
-            format!("{}?options=-c%20default_transaction_read_only%3Don", SHARED.address());
-        let store = options(&fixture.schema).open(&address).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        let mut batch = vec![Message::user("more")];
-        let error = memory.append(&mut batch, None).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(error.to_string(), "append: postgres: the database is read-only");
-        assert_eq!(batch.len(), 1);
-        for error in [
-            memory.evict(1).await.unwrap_err(),
-            memory.clear().await.unwrap_err(),
-            store.delete(&"a".into()).await.unwrap_err(),
-            store.purge_inactive(SystemTime::now()).await.unwrap_err(),
-        ] {
-            assert!(
-                error.to_string().ends_with(": postgres: the database is read-only"),
-                "{error}"
-            );
+    let admin = connect(&postgres.address()).await;
+    let create = format!("CREATE TABLESPACE small LOCATION '{}'", disk.0.display());
+    admin.batch_execute(&create).await.unwrap();
+    admin.batch_execute("ALTER ROLE test SET default_tablespace = small").await.unwrap();
+    let admin = connect(&postgres.address()).await;
+    let other = "CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)";
+    admin.batch_execute(other).await.unwrap();
+    let memory = PostgresStore::open(postgres.address()).await.unwrap().memory("a").unwrap();
+    // Noise, which can't be compressed.
+    let text = |number: u64| {
+        let random = || MemoryId::random().to_string();
+        format!("{number} {}", (0..10_000).map(|_| random()).collect::<String>())
+    };
+    let mut written = Vec::new();
+    let (batch, error) = loop {
+        let number = written.len() as u64;
+        let mut batch = vec![Message::user(text(number)), Message::user(text(number))];
+        let sent = texts(&batch);
+        match memory.append(&mut batch, None).await {
+            Ok(_) => written.extend(sent),
+            Err(error) => break (batch, error),
         }
-        assert_eq!(all_texts(&memory).await, ["hi"]);
-    });
+    };
+    failed(&error, "append: postgres: the disk is full");
+    assert_eq!(batch.len(), 2);
+    assert!(written.len() > 10, "{}", written.len());
+    assert_eq!(all_texts(&memory).await, written);
+    // There is room again.
+    admin.batch_execute("DROP TABLE other; CHECKPOINT").await.unwrap();
+    memory.add(Message::user("after")).await.unwrap();
+    assert_eq!(memory.next_position().await.unwrap(), written.len() as u64 + 1);
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn tables_of_a_later_version_are_refused_and_left_alone() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let store = options(&schema).open(SHARED.address()).await.unwrap();
-        store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
-        let admin = connect(&SHARED.address()).await;
-        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 2");
-        admin.batch_execute(&later).await.unwrap();
-        let error = options(&schema).open(SHARED.address()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(
-            error.to_string(),
-            "open: postgres: the tables are of version 2, and this program knows versions up to 1"
-        );
-        let version = format!("SELECT version FROM \"{schema}\".memory_prompt");
-        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
-    });
+async fn a_read_only_database_can_be_read() {
+    let fixture = Direct::new().await;
+    fixture.store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
+    let address = format!("{}?options=-c%20default_transaction_read_only%3Don", SHARED.address());
+    let store = options(&fixture.schema).open(&address).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    let mut batch = vec![Message::user("more")];
+    let error = memory.append(&mut batch, None).await.unwrap_err();
+    failed(&error, "append: postgres: the database is read-only");
+    assert_eq!(batch.len(), 1);
+    for error in [
+        memory.evict(1).await.unwrap_err(),
+        memory.clear().await.unwrap_err(),
+        store.delete(&"a".into()).await.unwrap_err(),
+        store.purge_inactive(SystemTime::now()).await.unwrap_err(),
+    ] {
+        assert!(error.to_string().ends_with(": postgres: the database is read-only"), "{error}");
+    }
+    assert_eq!(all_texts(&memory).await, ["hi"]);
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn tables_of_something_else_are_refused_and_left_alone() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let admin = connect(&SHARED.address()).await;
-        let create =
-            format!("CREATE SCHEMA \"{schema}\"; CREATE TABLE \"{schema}\".message (mine text)");
-        admin.batch_execute(&create).await.unwrap();
-        let error = options(&schema).open(SHARED.address()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "open: postgres: there are other tables of the names of these in the schema \
-                 \"{schema}\"; choose another schema or prefix"
-            )
-        );
-        let count = format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'");
-        assert_eq!(admin.query_one(&count, &[]).await.unwrap().get::<_, i64>(0), 1);
-        // With a prefix both have room.
-        let store = options(&schema).prefix("chat_").open(SHARED.address()).await.unwrap();
-        store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
-    });
+async fn tables_of_a_later_version_are_refused_and_left_alone() {
+    let (schema, store) = opened().await;
+    store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
+    let admin = connect(&SHARED.address()).await;
+    let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 2");
+    admin.batch_execute(&later).await.unwrap();
+    let error = options(&schema).open(SHARED.address()).await.unwrap_err();
+    failed(
+        &error,
+        "open: postgres: the tables are of version 2, and this program knows versions up to 1",
+    );
+    let version = format!("SELECT version FROM \"{schema}\".memory_prompt");
+    assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn who_may_not_create_tables_is_told_so() {
-    block_on(async {
-        let role = format!("r{}", MemoryId::random().as_str().replace('-', ""));
-        let admin = connect(&SHARED.address()).await;
-        admin.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.unwrap();
-        let address = format!("postgres://{role}@127.0.0.1:{}/postgres", SHARED.port);
-        let error = options(&new_schema()).open(&address).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(
-            error.to_string(),
-            "open: postgres: permission denied for database postgres (42501)"
-        );
-    });
+async fn tables_of_something_else_are_refused_and_left_alone() {
+    let schema = format!("s{}", MemoryId::random());
+    let admin = connect(&SHARED.address()).await;
+    let create =
+        format!("CREATE SCHEMA \"{schema}\"; CREATE TABLE \"{schema}\".message (mine text)");
+    admin.batch_execute(&create).await.unwrap();
+    let error = options(&schema).open(SHARED.address()).await.unwrap_err();
+    failed(
+        &error,
+        &format!(
+            "open: postgres: there are other tables of the names of these in the schema \
+             \"{schema}\"; choose another schema or prefix"
+        ),
+    );
+    let count = format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'");
+    assert_eq!(admin.query_one(&count, &[]).await.unwrap().get::<_, i64>(0), 1);
+    // With a prefix both have room.
+    let store = options(&schema).prefix("chat_").open(SHARED.address()).await.unwrap();
+    store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn whoever_the_server_does_not_let_in_is_told_why() {
-    block_on(async {
-        let nobody = format!("postgres://nobody:secret@127.0.0.1:{}/postgres", SHARED.port);
-        let error = PostgresStore::open(nobody).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "open: postgres: no connection: role \"nobody\" does not exist (28000)"
-        );
-        let nowhere = format!("postgres://test:secret@127.0.0.1:{}/nowhere", SHARED.port);
-        let error = PostgresStore::open(nowhere).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "open: postgres: no connection: database \"nowhere\" does not exist (3D000)"
-        );
-        let nothing = format!("postgres://test:secret@127.0.0.1:{}/postgres", free_port());
-        let error = PostgresStore::open(nothing).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        let text = error.to_string();
-        assert!(text.starts_with("open: postgres: no connection: error connecting to"), "{text}");
-        assert!(text.contains("Connection refused"), "{text}");
-        assert!(!format!("{error:?}").contains("secret"));
-        let tls = format!("{}?sslmode=require", SHARED.address());
-        let error = PostgresStore::open(tls).await.unwrap_err();
-        let said = if cfg!(feature = "postgres-tls") {
-            "open: postgres: no connection: error performing TLS handshake: server does not support TLS"
-        } else {
-            "open: postgres: the address asks for TLS, which needs the feature `postgres-tls`"
-        };
-        assert_eq!(error.to_string(), said);
-    });
+async fn who_may_not_create_tables_is_told_so() {
+    let role = format!("r{}", MemoryId::random().as_str().replace('-', ""));
+    let admin = connect(&SHARED.address()).await;
+    admin.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.unwrap();
+    let address = format!("postgres://{role}@127.0.0.1:{}/postgres", SHARED.port);
+    let error = options(&new_schema()).open(&address).await.unwrap_err();
+    failed(&error, "open: postgres: permission denied for database postgres (42501)");
+}
+
+async fn whoever_the_server_does_not_let_in_is_told_why() {
+    let nobody = format!("postgres://nobody:secret@127.0.0.1:{}/postgres", SHARED.port);
+    let error = PostgresStore::open(nobody).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "open: postgres: no connection: role \"nobody\" does not exist (28000)"
+    );
+    let nowhere = format!("postgres://test:secret@127.0.0.1:{}/nowhere", SHARED.port);
+    let error = PostgresStore::open(nowhere).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "open: postgres: no connection: database \"nowhere\" does not exist (3D000)"
+    );
+    let nothing = format!("postgres://test:secret@127.0.0.1:{}/postgres", free_port());
+    let error = PostgresStore::open(nothing).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    let text = error.to_string();
+    assert!(text.starts_with("open: postgres: no connection: error connecting to"), "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+    assert!(!format!("{error:?}").contains("secret"));
+    let tls = format!("{}?sslmode=require", SHARED.address());
+    let error = PostgresStore::open(tls).await.unwrap_err();
+    let said = if cfg!(feature = "postgres-tls") {
+        "open: postgres: no connection: error performing TLS handshake: server does not support TLS"
+    } else {
+        "open: postgres: the address asks for TLS, which needs the feature `postgres-tls`"
+    };
+    assert_eq!(error.to_string(), said);
 }
 
 #[test]
@@ -859,169 +797,142 @@ fn an_address_that_makes_no_sense_is_refused() {
     assert!(PostgresStore::options().schema("s".repeat(63)).prefix("p".repeat(50)).sql().is_ok());
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn debug_output_shows_the_place_and_no_password() {
-    block_on(async {
-        let address = format!("postgres://test:secret@127.0.0.1:{}/postgres", SHARED.port);
-        let store = options("debug").open(&address).await.unwrap();
-        let place = format!("\"127.0.0.1:{}/postgres\"", SHARED.port);
-        assert_eq!(
-            format!("{store:?}"),
-            format!("PostgresStore {{ place: {place}, codec: Json }}")
-        );
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("hush")).await.unwrap();
-        assert_eq!(
-            format!("{memory:?}"),
-            format!("PostgresMemory {{ id: \"a\", place: {place}, .. }}")
-        );
-        assert!(!format!("{:?}", options("debug")).contains("secret"));
-    });
+async fn debug_output_shows_the_place_and_no_password() {
+    let address = format!("postgres://test:secret@127.0.0.1:{}/postgres", SHARED.port);
+    let store = options("debug").open(&address).await.unwrap();
+    let place = format!("\"127.0.0.1:{}/postgres\"", SHARED.port);
+    assert_eq!(format!("{store:?}"), format!("PostgresStore {{ place: {place}, codec: Json }}"));
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("hush")).await.unwrap();
+    assert_eq!(
+        format!("{memory:?}"),
+        format!("PostgresMemory {{ id: \"a\", place: {place}, .. }}")
+    );
+    assert!(!format!("{:?}", options("debug")).contains("secret"));
 }
 
 // ---- beside others ------------------------------------------------------------------------------
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn stores_that_are_opened_at_once_create_the_tables_once() {
-    block_on(async {
-        for _ in 0..5 {
-            let schema = new_schema();
-            let opened: Vec<_> = (0..8)
-                .map(|i| {
-                    let options = options(&schema);
-                    let address = if i % 2 == 0 { SHARED.address() } else { serializable() };
-                    tokio::spawn(async move {
-                        let store = options.open(address).await.unwrap();
-                        store.memory("a").unwrap().add(Message::user(i.to_string())).await.unwrap()
-                    })
+async fn stores_that_are_opened_at_once_create_the_tables_once() {
+    for _ in 0..5 {
+        let schema = new_schema();
+        let opened: Vec<_> = (0..8)
+            .map(|i| {
+                let options = options(&schema);
+                let address = if i % 2 == 0 { SHARED.address() } else { serializable() };
+                tokio::spawn(async move {
+                    let store = options.open(address).await.unwrap();
+                    store.memory("a").unwrap().add(Message::user(i.to_string())).await.unwrap()
                 })
-                .collect();
-            let mut positions = Vec::new();
-            for store in opened {
-                positions.push(store.await.unwrap());
-            }
-            positions.sort_unstable();
-            assert!(positions.into_iter().eq(0..8));
+            })
+            .collect();
+        let mut positions = Vec::new();
+        for store in opened {
+            positions.push(store.await.unwrap());
         }
-    });
+        positions.sort_unstable();
+        assert!(positions.into_iter().eq(0..8));
+    }
 }
 
 /// Under a stricter isolation the server gives up whoever comes second, so each change says which
 /// isolation it wants.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn writers_lose_nothing_whatever_the_isolation() {
-    block_on(async {
-        let store = options(&new_schema()).open(serializable()).await.unwrap();
-        let writers: Vec<_> = (0..8)
-            .map(|writer| {
-                let memory = store.memory("a").unwrap();
-                tokio::spawn(async move {
-                    for number in 0..20 {
-                        let batch = (0..3).map(|k| Message::user(format!("{writer} {number} {k}")));
-                        memory.add_all(batch).await.unwrap();
-                        if number % 5 == 0 {
-                            memory.evict(3).await.unwrap();
-                        }
+async fn writers_lose_nothing_whatever_the_isolation() {
+    let store = options(&new_schema()).open(serializable()).await.unwrap();
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let memory = store.memory("a").unwrap();
+            tokio::spawn(async move {
+                for number in 0..20 {
+                    let batch = (0..3).map(|k| Message::user(format!("{writer} {number} {k}")));
+                    memory.add_all(batch).await.unwrap();
+                    if number % 5 == 0 {
+                        memory.evict(3).await.unwrap();
                     }
-                })
+                }
             })
-            .collect();
-        for writer in writers {
-            writer.await.unwrap();
-        }
-        let memory = store.memory("a").unwrap();
-        let there = memory.all().await.unwrap();
-        assert!(there.iter().map(|record| record.position()).eq(3..8 * 20 * 3));
-    });
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let memory = store.memory("a").unwrap();
+    assert!(memory.all().await.unwrap().iter().map(|record| record.position()).eq(3..8 * 20 * 3));
 }
 
 /// Whoever evicts, clears or deletes everything takes what was appended until it got its turn, and
 /// leaves nothing behind.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn forgetting_leaves_nothing_behind_while_others_append() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let store = options(&schema).open(SHARED.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..3)
-            .map(|_| {
-                let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
-                tokio::spawn(async move {
-                    while !stop.load(Ordering::Relaxed) {
-                        let batch = [Message::user("a"), media::with_picture(1)];
-                        memory.add_all(batch).await.unwrap();
-                    }
-                })
+async fn forgetting_leaves_nothing_behind_while_others_append() {
+    let (schema, store) = opened().await;
+    let memory = store.memory("a").unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let batch = [Message::user("a"), media::with_picture(1)];
+                    memory.add_all(batch).await.unwrap();
+                }
             })
-            .collect();
-        let admin = connect(&SHARED.address()).await;
-        // Nothing is there that the conversation does not hold, and all that it holds.
-        let astray = format!(
-            "SELECT (SELECT count(*) FROM \"{schema}\".message m
-                     WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
-                     WHERE c.key = m.conversation AND m.position >= c.start AND m.position < c.\"end\"))
-                  + (SELECT coalesce(sum(\"end\" - start), 0)::bigint FROM \"{schema}\".conversation)
-                  - (SELECT count(*) FROM \"{schema}\".message)
-                  + (SELECT count(*) FROM \"{schema}\".media m
-                     WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
-                     WHERE c.key = m.conversation AND m.last >= c.start AND m.last < c.\"end\"))"
-        );
-        let tomorrow = SystemTime::now() + Duration::from_secs(86400);
-        for round in 0..200 {
-            match round % 4 {
-                0 => drop(memory.evict(u64::MAX).await.unwrap()),
-                1 => memory.clear().await.unwrap(),
-                2 => drop(store.delete(&"a".into()).await.unwrap()),
-                _ => drop(store.purge_inactive(tomorrow).await.unwrap()),
-            }
-            assert_eq!(admin.query_one(&astray, &[]).await.unwrap().get::<_, i64>(0), 0);
+        })
+        .collect();
+    let admin = connect(&SHARED.address()).await;
+    // Nothing is there that the conversation does not hold, and all that it holds.
+    let astray = format!(
+        "SELECT (SELECT count(*) FROM \"{schema}\".message m
+                 WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
+                 WHERE c.key = m.conversation AND m.position >= c.start AND m.position < c.\"end\"))
+              + (SELECT coalesce(sum(\"end\" - start), 0)::bigint FROM \"{schema}\".conversation)
+              - (SELECT count(*) FROM \"{schema}\".message)
+              + (SELECT count(*) FROM \"{schema}\".media m
+                 WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
+                 WHERE c.key = m.conversation AND m.last >= c.start AND m.last < c.\"end\"))"
+    );
+    let tomorrow = SystemTime::now() + Duration::from_secs(86400);
+    for round in 0..200 {
+        match round % 4 {
+            0 => drop(memory.evict(u64::MAX).await.unwrap()),
+            1 => memory.clear().await.unwrap(),
+            2 => drop(store.delete(&"a".into()).await.unwrap()),
+            _ => drop(store.purge_inactive(tomorrow).await.unwrap()),
         }
-        stop.store(true, Ordering::Relaxed);
-        for writer in writers {
-            writer.await.unwrap();
-        }
-    });
+        assert_eq!(admin.query_one(&astray, &[]).await.unwrap().get::<_, i64>(0), 0);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn people_can_read_the_view() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let store = options(&schema).open(SHARED.address()).await.unwrap();
-        let id = "unterstützung:u1001:c2002";
-        let memory = store.memory(id).unwrap();
-        memory.add_all([Message::system("Be brief."), Message::user("hällo")]).await.unwrap();
-        let bincode = options(&schema).codec(Codec::Bincode).open(SHARED.address()).await.unwrap();
-        bincode.memory(id).unwrap().add(Message::ai("hi")).await.unwrap();
-        store.memory("a\0b").unwrap().add(Message::user("nul")).await.unwrap();
-        let admin = connect(&SHARED.address()).await;
-        let select = format!(
-            "SELECT id, position, payload #>> '{{message,role}}', payload #>> '{{message,content}}',
-                    abs(extract(epoch FROM now() - at)) < 600
-             FROM \"{schema}\".history
-             WHERE key = encode(substr(sha256('{id}'), 1, 16), 'hex')::uuid ORDER BY position"
-        );
-        let rows = admin.query(&select, &[]).await.unwrap();
-        let row = |i: usize| {
-            let row = &rows[i];
-            assert_eq!(row.get::<_, &str>(0), id);
-            assert!(row.get::<_, bool>(4));
-            (row.get(1), row.get(2), row.get(3))
-        };
-        assert_eq!(row(0), (-1_i64, Some("system"), Some("Be brief.")));
-        assert_eq!(row(1), (0, Some("user"), Some("hällo")));
-        assert_eq!(row(2), (1, None, None));
-        assert_eq!(rows.len(), 3);
-        let select =
-            format!("SELECT id FROM \"{schema}\".history WHERE payload::text LIKE '%nul%'");
-        assert_eq!(admin.query_one(&select, &[]).await.unwrap().get::<_, &str>(0), "a\\000b");
-    });
+async fn people_can_read_the_view() {
+    let (schema, store) = opened().await;
+    let id = "unterstützung:u1001:c2002";
+    let memory = store.memory(id).unwrap();
+    memory.add_all([Message::system("Be brief."), Message::user("hällo")]).await.unwrap();
+    let bincode = options(&schema).codec(Codec::Bincode).open(SHARED.address()).await.unwrap();
+    bincode.memory(id).unwrap().add(Message::ai("hi")).await.unwrap();
+    store.memory("a\0b").unwrap().add(Message::user("nul")).await.unwrap();
+    let admin = connect(&SHARED.address()).await;
+    let select = format!(
+        "SELECT id, position, payload #>> '{{message,role}}', payload #>> '{{message,content}}',
+                abs(extract(epoch FROM now() - at)) < 600
+         FROM \"{schema}\".history
+         WHERE key = encode(substr(sha256('{id}'), 1, 16), 'hex')::uuid ORDER BY position"
+    );
+    let rows = admin.query(&select, &[]).await.unwrap();
+    let row = |i: usize| {
+        let row = &rows[i];
+        assert_eq!(row.get::<_, &str>(0), id);
+        assert!(row.get::<_, bool>(4));
+        (row.get(1), row.get(2), row.get(3))
+    };
+    assert_eq!(row(0), (-1_i64, Some("system"), Some("Be brief.")));
+    assert_eq!(row(1), (0, Some("user"), Some("hällo")));
+    assert_eq!(row(2), (1, None, None));
+    assert_eq!(rows.len(), 3);
+    let select = format!("SELECT id FROM \"{schema}\".history WHERE payload::text LIKE '%nul%'");
+    assert_eq!(admin.query_one(&select, &[]).await.unwrap().get::<_, &str>(0), "a\\000b");
 }
 
 /// What stands between a store and a server.
@@ -1037,41 +948,20 @@ struct Between {
 
 impl Between {
     fn before(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (turns, forgotten) = (Arc::default(), Arc::default());
-        let between = Self { port, turns, forgotten, server: Arc::new(server.into()) };
-        let (turns, forgotten) = (Arc::clone(&between.turns), Arc::clone(&between.forgotten));
-        let server = Arc::clone(&between.server);
-        thread::spawn(move || {
-            for (number, client) in (1..).zip(listener.incoming()) {
-                let client = client.unwrap();
-                let server = TcpStream::connect(("127.0.0.1", server.load(Ordering::SeqCst)));
-                let server = server.unwrap();
-                let asks = Arc::new(AtomicBool::new(false));
-                for (mut from, mut to, is_client) in [
-                    (client.try_clone().unwrap(), server.try_clone().unwrap(), true),
-                    (server, client, false),
-                ] {
-                    let (turns, forgotten) = (Arc::clone(&turns), Arc::clone(&forgotten));
-                    let asks = Arc::clone(&asks);
-                    thread::spawn(move || {
-                        let mut bytes = [0; 8192];
-                        while let Ok(read @ 1..) = from.read(&mut bytes) {
-                            if number <= forgotten.load(Ordering::SeqCst) {
-                                continue;
-                            }
-                            if asks.swap(is_client, Ordering::SeqCst) != is_client && is_client {
-                                turns.fetch_add(1, Ordering::SeqCst);
-                            }
-                            to.write_all(&bytes[..read]).unwrap();
-                        }
-                        let _ = to.shutdown(Shutdown::Both);
-                    });
+        let server = Arc::new(AtomicU16::new(server));
+        let (turns, forgotten) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (to, asked, lost) = (Arc::clone(&server), Arc::clone(&turns), Arc::clone(&forgotten));
+        let port = way(
+            move || to.load(Ordering::SeqCst),
+            move |it| {
+                if it.connection <= lost.load(Ordering::SeqCst) {
+                    return Fate::IsLost;
                 }
-            }
-        });
-        between
+                asked.fetch_add(u64::from(it.is_asked && it.is_turn), Ordering::SeqCst);
+                Fate::Arrives
+            },
+        );
+        Self { port, turns, forgotten, server }
     }
 
     async fn turns_of<T>(&self, work: impl Future<Output = Result<T>>) -> u64 {
@@ -1084,100 +974,113 @@ impl Between {
 /// A connection that a firewall forgot was found out by a request that got no answer. To ask each
 /// of them first cost a quarter of the time for a connection: with ten of them there was none left
 /// for a new one, and again for the next caller. Now one that idled is replaced.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn connections_that_a_firewall_forgot_are_replaced() {
-    block_on(async {
-        let between = Between::before(SHARED.port);
-        let (most, patience) = (10, Duration::from_secs(8));
-        let options = options(&new_schema()).max_connections(most).connect_timeout(patience);
-        let store = options.open(address(between.port)).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        // As many at once as it takes until there are ten connections.
-        while store.figures().connections < most {
-            let reads: Vec<_> = (0..2 * most)
-                .map(|_| {
-                    let memory = memory.clone();
-                    tokio::spawn(async move { memory.read(None, 10).await.map(drop) })
-                })
-                .collect();
-            for read in reads {
-                read.await.unwrap().unwrap();
-            }
+async fn connections_that_a_firewall_forgot_are_replaced() {
+    let between = Between::before(SHARED.port);
+    let (most, patience) = (10, Duration::from_secs(8));
+    let options = options(&new_schema()).max_connections(most).connect_timeout(patience);
+    let store = options.open(address(between.port)).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    // As many at once as it takes until there are ten connections.
+    while store.figures().connections < most {
+        let reads: Vec<_> = (0..2 * most)
+            .map(|_| {
+                let memory = memory.clone();
+                tokio::spawn(async move { memory.read(None, 10).await.map(drop) })
+            })
+            .collect();
+        for read in reads {
+            read.await.unwrap().unwrap();
         }
-        between.forgotten.store(u64::try_from(most).unwrap(), Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(30_100)).await;
-        let began = Instant::now();
-        memory.add(Message::user("after")).await.unwrap();
-        let took = began.elapsed();
-        println!("after {most} connections that were forgotten it went on within {took:?}");
-        assert!(took < patience, "{took:?}");
-        assert_eq!(all_texts(&memory).await, ["before", "after"]);
-    });
+    }
+    between.forgotten.store(u64::try_from(most).unwrap(), Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(30_100)).await;
+    let began = Instant::now();
+    memory.add(Message::user("after")).await.unwrap();
+    let took = began.elapsed();
+    println!("after {most} connections that were forgotten it went on within {took:?}");
+    assert!(took < patience, "{took:?}");
+    assert_eq!(all_texts(&memory).await, ["before", "after"]);
 }
 
 /// The fewest of some tries count: what is sent in pieces may be answered in between, which looks
 /// like two questions, and a question that is really asked is asked each time.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn an_operation_is_one_round_trip() {
-    block_on(async {
-        let between = Between::before(SHARED.port);
-        let schema = new_schema();
-        options(&schema).open(SHARED.address()).await.unwrap();
-        let options = options(&schema).max_connections(1);
-        let store = options.open(address(between.port)).await.unwrap();
-        let mut fewest = [u64::MAX; 8];
-        for number in 0..5 {
-            let id = MemoryId::from(format!("a{number}"));
-            let memory = store.memory(id.clone()).unwrap();
-            let batch = || ["a", "b", "c"].map(Message::user);
-            let found = [
-                between.turns_of(memory.add_all(batch())).await,
-                between.turns_of(memory.add_all(batch())).await,
-                between.turns_of(memory.append(&mut batch().into(), Some(6))).await,
-                between.turns_of(memory.read(None, 10)).await,
-                between.turns_of(memory.evict(2)).await,
-                between.turns_of(memory.clear()).await,
-                between.turns_of(store.ids(None, 10)).await,
-                between.turns_of(store.delete(&id)).await,
-            ];
-            fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
-        }
-        assert_eq!(fewest, [1; 8]);
-    });
+async fn an_operation_is_one_round_trip() {
+    let between = Between::before(SHARED.port);
+    let schema = new_schema();
+    options(&schema).open(SHARED.address()).await.unwrap();
+    let options = options(&schema).max_connections(1);
+    let store = options.open(address(between.port)).await.unwrap();
+    let mut fewest = [u64::MAX; 8];
+    for number in 0..5 {
+        let id = MemoryId::from(format!("a{number}"));
+        let memory = store.memory(id.clone()).unwrap();
+        let batch = || ["a", "b", "c"].map(Message::user);
+        let found = [
+            between.turns_of(memory.add_all(batch())).await,
+            between.turns_of(memory.add_all(batch())).await,
+            between.turns_of(memory.append(&mut batch().into(), Some(6))).await,
+            between.turns_of(memory.read(None, 10)).await,
+            between.turns_of(memory.evict(2)).await,
+            between.turns_of(memory.clear()).await,
+            between.turns_of(store.ids(None, 10)).await,
+            between.turns_of(store.delete(&id)).await,
+        ];
+        fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+    }
+    assert_eq!(fewest, [1; 8]);
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
+async fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
     let postgres = Postgres::start("postgres-million");
-    block_on(async {
-        let store = PostgresStore::open(postgres.address()).await.unwrap();
-        let law = laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred;
-        law(Arc::new(store)).await;
-        let admin = connect(&postgres.address()).await;
-        let size = "SELECT avg(octet_length(payload))::float8,
-                    pg_table_size('memory_prompt.message') / count(*)::float8,
-                    pg_indexes_size('memory_prompt.message') / count(*)::float8
-                    FROM memory_prompt.message";
-        let size = admin.query_one(size, &[]).await.unwrap();
-        let [payload, row, index] = [0, 1, 2].map(|i| size.get::<_, f64>(i));
-        println!("bytes a message: {payload:.0} payload, {row:.0} row, {index:.0} index");
-        assert!(row + index < payload + 160.0, "{payload} {row} {index}");
-    });
+    let store = PostgresStore::open(postgres.address()).await.unwrap();
+    let law = laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred;
+    law(Arc::new(store)).await;
+    let admin = connect(&postgres.address()).await;
+    let size = "SELECT avg(octet_length(payload))::float8,
+                pg_table_size('memory_prompt.message') / count(*)::float8,
+                pg_indexes_size('memory_prompt.message') / count(*)::float8
+                FROM memory_prompt.message";
+    let size = admin.query_one(size, &[]).await.unwrap();
+    let [payload, row, index] = [0, 1, 2].map(|i| size.get::<_, f64>(i));
+    println!("bytes a message: {payload:.0} payload, {row:.0} row, {index:.0} index");
+    assert!(row + index < payload + 160.0, "{payload} {row} {index}");
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn pins_and_recall_obey_what_is_forgotten() {
+async fn pins_and_recall_obey_what_is_forgotten() {
     let postgres = Postgres::start("postgres-sending");
-    block_on(async {
-        let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
-        let other = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
-        sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-        sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-        sending::what_was_forgotten_is_never_recalled(store).await;
-    });
+    let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+    let other = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
+    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
+    sending::what_was_forgotten_is_never_recalled(store).await;
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    a_server_that_is_killed_loses_nothing,
+    soak,
+    many_turns_at_once_lose_and_mix_nothing,
+    a_store_goes_on_when_its_sessions_are_ended,
+    a_restart_while_nothing_was_asked_goes_unnoticed,
+    a_server_that_never_answers_is_an_error_in_time,
+    an_append_that_waits_too_long_keeps_no_connection,
+    a_read_only_database_can_be_read,
+    tables_of_a_later_version_are_refused_and_left_alone,
+    tables_of_something_else_are_refused_and_left_alone,
+    who_may_not_create_tables_is_told_so,
+    whoever_the_server_does_not_let_in_is_told_why,
+    debug_output_shows_the_place_and_no_password,
+    stores_that_are_opened_at_once_create_the_tables_once,
+    writers_lose_nothing_whatever_the_isolation,
+    forgetting_leaves_nothing_behind_while_others_append,
+    people_can_read_the_view,
+    connections_that_a_firewall_forgot_are_replaced,
+    an_operation_is_one_round_trip,
+    the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred,
+    pins_and_recall_obey_what_is_forgotten;
+    #[ignore = "needs PostgreSQL and pgbouncer"]
+    a_server_behind_a_pooler_that_is_killed_loses_nothing;
+    #[ignore = "needs PostgreSQL, and the right to mount a small disk"]
+    a_full_disk_is_an_error_and_loses_nothing;
 }

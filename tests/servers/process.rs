@@ -72,6 +72,14 @@ impl Server {
         server
     }
 
+    /// Kills it and starts it again, while others go on.
+    pub(crate) fn die_and_return(&self) {
+        tokio::task::block_in_place(|| {
+            self.kill();
+            self.restart();
+        });
+    }
+
     /// Kills it and everything that it started, at once.
     pub(crate) fn kill(&self) {
         let mut running = self.running.lock().unwrap();
@@ -193,4 +201,22 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("memory-prompt-{name}-{}", free_port()));
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// Writes the certificate of an authority, and those that it signed for a server and a client.
+#[cfg(any(feature = "postgres-tls", feature = "redis-tls"))]
+pub(crate) fn certificates(folder: &Path) {
+    let openssl = |args: String| {
+        let mut openssl = Command::new("openssl");
+        let output = openssl.current_dir(folder).args(args.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let new = "req -newkey rsa:2048 -nodes";
+    openssl(format!("{new} -x509 -keyout ca.key -out ca.pem -subj /CN=ca -days 2"));
+    fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1").unwrap();
+    for (name, subject) in [("server", "localhost"), ("client", "client")] {
+        openssl(format!("{new} -keyout {name}.key -out {name}.csr -subj /CN={subject}"));
+        let signed = "x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names";
+        openssl(format!("{signed} -in {name}.csr -out {name}.pem"));
+    }
 }

@@ -185,20 +185,9 @@ async fn damage(
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
-    one: One,
-    [
-        memory,
-        store,
-        ids,
-        slots,
-        times,
-        media,
-        moving,
-        shared,
-        shared_slots,
-        damage,
-        asynchronous,
-        asynchronous_ids
+    one: One, [
+        memory, store, ids, slots, times, media, moving, shared, shared_slots, damage,
+        asynchronous, asynchronous_ids
     ]
 );
 
@@ -236,71 +225,58 @@ memory_prompt::conformance_async!(
 
 // ---- the laws of network backends ---------------------------------------------------------------
 
-#[test]
-#[ignore = "needs redis-server"]
-fn many_turns_at_once_lose_and_mix_nothing() {
-    run(async {
-        let store = options().open(&address(port())).await.unwrap();
-        turns::many_at_once(Arc::new(store)).await;
-    });
+async fn many_turns_at_once_lose_and_mix_nothing() {
+    let store = options().open(&address(port())).await.unwrap();
+    turns::many_at_once(Arc::new(store)).await;
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn a_server_that_is_killed_loses_nothing() {
-    run(async {
-        let (server, port) =
-            server("redis-killed", &["--appendonly", "yes", "--appendfsync", "always"]);
-        let store = options().open(&address(port)).await.unwrap();
-        laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &server, 10).await;
-    });
+async fn a_server_that_is_killed_loses_nothing() {
+    let (server, port) =
+        server("redis-killed", &["--appendonly", "yes", "--appendfsync", "always"]);
+    let store = options().open(&address(port)).await.unwrap();
+    laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &server, 10).await;
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn soak() {
+async fn soak() {
     let Some(time) = soak::time() else { return };
-    run(async {
-        let (server, port) =
-            server("redis-soak", &["--appendonly", "yes", "--appendfsync", "always"]);
-        let options = options().timeout(Duration::from_secs(2));
-        let store = Arc::new(options.open(&address(port)).await.unwrap());
-        let trouble = async |round| soak::kill_or_freeze(&[&server], round).await;
-        // One is the store's, one is ours, and one may be on its way out.
-        let connections = async || {
-            let clients: String = ask(port, cmd("CLIENT").arg("LIST")).await;
-            Some(clients.lines().count() as u64)
-        };
-        let most = soak::soak(store, trouble, time, connections).await;
-        assert!(most <= 4, "{most} connections");
-    });
+    let (server, port) = server("redis-soak", &["--appendonly", "yes", "--appendfsync", "always"]);
+    let options = options().timeout(Duration::from_secs(2));
+    let store = Arc::new(options.open(&address(port)).await.unwrap());
+    let trouble = async |round| soak::kill_or_freeze(&[&server], round).await;
+    // One is the store's, one is ours, and one may be on its way out.
+    let connections = async || {
+        let clients: String = ask(port, cmd("CLIENT").arg("LIST")).await;
+        Some(clients.lines().count() as u64)
+    };
+    let most = soak::soak(store, trouble, time, connections).await;
+    assert!(most <= 4, "{most} connections");
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
-    run(async {
-        let (_server, port) = server("redis-million", &[]);
-        let store = options().open(&address(port)).await.unwrap();
-        let shared = Arc::new(store.clone());
-        laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred(shared).await;
-        let log = store.memory("scale:large").unwrap().log_key();
-        let bytes: u64 =
-            ask(port, cmd("MEMORY").arg("USAGE").arg(log).arg("SAMPLES").arg(1000)).await;
-        println!("1,000,000 messages take {} bytes each", bytes / 1_000_000);
-    });
+async fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
+    let (_server, port) = server("redis-million", &[]);
+    let store = options().open(&address(port)).await.unwrap();
+    let shared = Arc::new(store.clone());
+    laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred(shared).await;
+    let log = store.memory("scale:large").unwrap().log_key();
+    let bytes: u64 = ask(port, cmd("MEMORY").arg("USAGE").arg(log).arg("SAMPLES").arg(1000)).await;
+    println!("1,000,000 messages take {} bytes each", bytes / 1_000_000);
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn pins_and_recall_obey_what_is_forgotten() {
-    run(async {
-        let (_server, port) = server("redis-sending", &[]);
-        let options = options();
-        let store = Arc::new(options.clone().open(&address(port)).await.unwrap());
-        let other = Arc::new(options.open(&address(port)).await.unwrap());
-        sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-        sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-        sending::what_was_forgotten_is_never_recalled(store).await;
-    });
+async fn pins_and_recall_obey_what_is_forgotten() {
+    let (_server, port) = server("redis-sending", &[]);
+    let options = options();
+    let store = Arc::new(options.clone().open(&address(port)).await.unwrap());
+    let other = Arc::new(options.open(&address(port)).await.unwrap());
+    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
+    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
+    sending::what_was_forgotten_is_never_recalled(store).await;
+}
+
+crate::tests! { run:
+    #[ignore = "needs redis-server"]
+    many_turns_at_once_lose_and_mix_nothing,
+    a_server_that_is_killed_loses_nothing,
+    soak,
+    the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred,
+    pins_and_recall_obey_what_is_forgotten;
 }

@@ -149,10 +149,7 @@ pub(crate) enum Trouble {
 pub(crate) async fn kill_or_freeze(servers: &[&Server], round: u64) -> Trouble {
     let one = servers[usize::try_from(round).unwrap() % servers.len()];
     if round.is_multiple_of(3) {
-        tokio::task::block_in_place(|| {
-            one.kill();
-            one.restart();
-        });
+        one.die_and_return();
         return Trouble::Kill;
     }
     let frozen = if round % 4 == 1 { servers } else { &[one] };

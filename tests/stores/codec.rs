@@ -191,44 +191,17 @@ counted! {
 /// Objects of the right names with values that are often wrong.
 fn like_a_message() -> impl Strategy<Value = Value> {
     fn object(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
-        const NAMES: [&str; 17] = [
-            "role",
-            "type",
-            "content",
-            "name",
-            "text",
-            "id",
-            "arguments",
-            "signature",
-            "url",
-            "data",
-            "detail",
-            "reasoning",
-            "tool_calls",
-            "tool_call_id",
-            "is_error",
-            "attributes",
-            "other",
-        ];
-        btree_map(select(&NAMES[..]), value, 0..8).prop_map(|fields| {
+        let names = "role type content name text id arguments signature url \
+            data detail reasoning tool_calls tool_call_id is_error attributes other";
+        let names: Vec<&str> = names.split_whitespace().collect();
+        btree_map(select(names), value, 0..8).prop_map(|fields| {
             fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
         })
     }
-    const WORDS: [&str; 11] = [
-        "user",
-        "assistant",
-        "tool",
-        "text",
-        "image",
-        "reasoning",
-        "tool_call",
-        "low",
-        "custom",
-        "x",
-        "",
-    ];
+    let words: Vec<&str> =
+        "user assistant tool text image reasoning tool_call low custom x ".split(' ').collect();
     let leaf = prop_oneof![
-        8 => select(&WORDS[..]).prop_map(Value::from),
+        8 => select(words).prop_map(Value::from),
         1 => Just(Value::Null),
         1 => any::<bool>().prop_map(Value::from),
         1 => any::<i32>().prop_map(Value::from),
@@ -494,8 +467,7 @@ fn extra_fields_have_names_of_their_own() {
         (text("text"), "codec: the field `text` stands among the extra fields too"),
         (text("type"), "codec: the field `type` stands among the extra fields too"),
     ] {
-        let error = Codec::Json.encode(&Message::user([part])).unwrap_err();
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(Codec::Json.encode(&Message::user([part])).unwrap_err().to_string(), expected);
     }
 }
 
@@ -574,14 +546,6 @@ fn lone_surrogates_are_an_error() {
     let pair: Message =
         serde_json::from_str(r#"{"role":"user","content":"\ud83d\ude00"}"#).unwrap();
     assert_eq!(pair, Message::user("😀"));
-}
-
-#[test]
-fn ten_megabytes_round_trip() {
-    let message = Message::user("é\"".repeat(10 << 20).as_str());
-    for codec in [Codec::Json, Codec::Bincode] {
-        assert!(codec::decode(&codec.encode(&message).unwrap()).unwrap() == message);
-    }
 }
 
 // ---- the envelope -------------------------------------------------------------------------------

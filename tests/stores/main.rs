@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 // What tests share.
+#[cfg(feature = "sqlite")]
+#[path = "../common/again.rs"]
+mod again;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/counted.rs"]
@@ -10,6 +13,9 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "../common/folder.rs"]
 mod folder;
+#[cfg(feature = "sqlite")]
+#[path = "../common/inside.rs"]
+mod inside;
 #[cfg(all(feature = "sqlite", feature = "tracing"))]
 #[path = "../common/listener.rs"]
 mod listener;

@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::again::again;
 use crate::counted::{cases, counted};
 use crate::folder::Folder;
+use crate::inside::inside;
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, Scripted};
 use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
@@ -160,12 +161,7 @@ fn a_kill_leaves_no_record_without_its_media_and_no_media_without_a_record() {
     let path = folder.file("chat.db");
     let (mut records, mut hashes) = (0, 0);
     for round in 0..u64::from(rounds) {
-        let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["pictures::picture_writer", "--exact", "--nocapture"])
-            .env(WRITE_TO, &path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut writer = again("pictures::picture_writer").env(WRITE_TO, &path).spawn().unwrap();
         // In one round as soon as it has written, in the next at any moment.
         if round % 2 == 0 {
             let lines = BufReader::new(writer.stdout.as_mut().unwrap()).lines();
@@ -174,8 +170,7 @@ fn a_kill_leaves_no_record_without_its_media_and_no_media_without_a_record() {
         thread::sleep(Duration::from_micros(round * 7_919 % 20_000));
         writer.kill().unwrap();
         writer.wait().unwrap();
-        let store = SqliteStore::open(&path).unwrap();
-        let memory = store.memory("a").unwrap();
+        let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
         let whole = memory.read(None, usize::MAX).unwrap();
         assert!(whole.unreadable.is_empty(), "{:?}", whole.unreadable);
         records += whole.records.len();
@@ -216,21 +211,7 @@ impl std::fmt::Debug for Meanwhile {
 }
 
 impl ChatMemory for Meanwhile {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
-    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.0.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.0.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.0.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.0.clear()
-    }
+    inside!(0: id append read evict clear);
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         self.0.append_with(append)
     }

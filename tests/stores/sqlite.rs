@@ -6,12 +6,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::again::again;
 use crate::counted::cases;
 use crate::folder::Folder;
 use memory_prompt::codec::Codec;
@@ -34,11 +35,17 @@ struct File {
     _folder: Option<Folder>,
 }
 
+/// A folder, and where a store is to be in it.
+fn place() -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    (folder, path)
+}
+
 impl Fixture for File {
     const BACKEND: &'static str = "sqlite";
     fn new() -> Self {
-        let folder = Folder::new();
-        let path = folder.file("chat.db");
+        let (folder, path) = place();
         Self { store: SqliteStore::open(&path).unwrap(), path, _folder: Some(folder) }
     }
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
@@ -218,15 +225,12 @@ fn crash_writer() {
 #[test]
 fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
     let rounds = u64::from(cases(200));
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let mut checked = 0;
     let mut wrote = 0;
     for round in 0..rounds {
-        let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["sqlite::crash_writer", "--exact", "--nocapture"])
+        let mut writer = again("sqlite::crash_writer")
             .env(WRITE_TO, &path)
-            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -310,33 +314,22 @@ fn a_file_of_something_else_is_refused_and_left_alone() {
     let folder = Folder::new();
     let foreign = "open: sqlite: the file is a database of something else; it was left as it is";
 
-    let path = folder.file("users.db");
-    Connection::open(&path).unwrap().execute_batch("CREATE TABLE users (name)").unwrap();
-    assert_eq!(refused(&path), foreign);
-
-    let path = folder.file("wal.db");
-    let connection = Connection::open(&path).unwrap();
-    connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE users (name)").unwrap();
-    drop(connection);
-    assert_eq!(refused(&path), foreign);
-
-    let path = folder.file("other.db");
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "application_id", 7).unwrap();
-    drop(connection);
-    assert_eq!(refused(&path), foreign);
-
-    let path = folder.file("versioned.db");
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
-    drop(connection);
-    assert_eq!(refused(&path), foreign);
+    for (name, sql) in [
+        ("users.db", "CREATE TABLE users (name)"),
+        ("wal.db", "PRAGMA journal_mode = WAL; CREATE TABLE users (name)"),
+        ("other.db", "PRAGMA application_id = 7"),
+        ("versioned.db", "PRAGMA user_version = 1"),
+    ] {
+        let path = folder.file(name);
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        assert_eq!(refused(&path), foreign, "{name}");
+    }
 
     let path = folder.file("letter.txt");
-    fs::write(&path, "Dear SQLite,\n".repeat(1000)).unwrap();
-    assert_eq!(refused(&path), "open: sqlite: the file is no database");
-    fs::write(&path, "x").unwrap();
-    assert_eq!(refused(&path), "open: sqlite: the file is no database");
+    for text in ["Dear SQLite,\n".repeat(1000).as_str(), "x"] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(refused(&path), "open: sqlite: the file is no database");
+    }
 
     let path = folder.file(".");
     let error = SqliteStore::open(&path).unwrap_err();
@@ -349,12 +342,9 @@ fn a_file_of_something_else_is_refused_and_left_alone() {
 
 #[test]
 fn a_file_of_a_later_version_is_refused_and_left_alone() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "user_version", 99).unwrap();
-    drop(connection);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let expected =
         "open: sqlite: the file is of version 99, and this program knows versions up to 1";
     assert_eq!(refused(&path), expected);
@@ -363,8 +353,7 @@ fn a_file_of_a_later_version_is_refused_and_left_alone() {
 /// A later version that comes while the file is open is seen by the next connection that is opened.
 #[test]
 fn the_version_is_looked_at_again_when_a_connection_is_opened() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     for read_only in [false, true] {
         drop(SqliteStore::open(&path).unwrap());
         let store = SqliteStore::options().read_only(read_only).open(&path).unwrap();
@@ -383,8 +372,7 @@ fn the_version_is_looked_at_again_when_a_connection_is_opened() {
 /// its key had them.
 #[test]
 fn a_conversation_that_is_deleted_by_hand_leaves_nothing_to_the_next_one() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     let turn = || {
         let turn = Append::new([Message::user("hi")]).with_id("turn");
@@ -401,8 +389,7 @@ fn a_conversation_that_is_deleted_by_hand_leaves_nothing_to_the_next_one() {
 
 #[test]
 fn an_empty_file_becomes_a_store() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     fs::write(&path, "").unwrap();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
     assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(), 1);
@@ -412,8 +399,7 @@ fn an_empty_file_becomes_a_store() {
 /// what was in the log.
 #[test]
 fn a_store_that_is_closed_is_one_file() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (folder, path) = place();
     let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
     memory.add(Message::user("hi")).unwrap();
     assert_eq!(memory.all().unwrap().len(), 1);
@@ -429,8 +415,7 @@ fn a_store_that_is_closed_is_one_file() {
 
 #[test]
 fn tables_of_ones_own_may_be_added() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE users (name)").unwrap();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
@@ -460,8 +445,7 @@ fn a_name_is_a_name() {
 
 #[test]
 fn a_damaged_file_is_an_error_and_never_a_panic() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (folder, path) = place();
     {
         let store = SqliteStore::options().durability(Durability::Process).open(&path).unwrap();
         for id in 0..20 {
@@ -525,8 +509,7 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
 
 #[test]
 fn numbers_that_make_no_sense_are_no_panic() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     let memory = store.memory("a").unwrap();
     memory.add_all((0..5).map(|i| Message::user(i.to_string()))).unwrap();
@@ -567,8 +550,7 @@ fn numbers_that_make_no_sense_are_no_panic() {
 
 #[test]
 fn a_full_disk_is_an_error_and_nothing_is_lost() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let store = SqliteStore::options()
         .on_connect(|connection| connection.execute_batch("PRAGMA max_page_count = 40"))
         .open(&path)
@@ -595,24 +577,21 @@ fn a_full_disk_is_an_error_and_nothing_is_lost() {
     // Room again, in the same process or the next.
     memory.evict(end / 2).unwrap();
     assert_eq!(memory.append(&mut vec![Message::user("hi")], Some(end)).unwrap().start, end);
-    let store = SqliteStore::open(&path).unwrap();
-    let memory = store.memory("a").unwrap();
+    let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
     memory.add_all(batch(6)).unwrap();
     assert_eq!(memory.all().unwrap().len() as u64, end - end / 2 + 1 + 2);
 }
 
 #[test]
 fn a_file_that_is_opened_read_only_is_not_written_to() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let read_only = || SqliteStore::options().read_only(true).open(&path);
     let error = read_only().unwrap_err();
     assert_eq!(said(&error, &path, "unable"), "open: sqlite: the file can't be opened");
     assert!(!path.exists());
     fs::write(&path, "").unwrap();
     let error = read_only().unwrap_err();
-    let expected = "open: sqlite: the file is empty, and read-only";
-    assert_eq!(said(&error, &path, ""), expected);
+    assert_eq!(said(&error, &path, ""), "open: sqlite: the file is empty, and read-only");
 
     let writer = SqliteStore::open(&path).unwrap();
     writer.memory("a").unwrap().add_all(batch(3)).unwrap();
@@ -643,8 +622,7 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
 #[test]
 fn a_file_that_may_not_be_written_to_is_an_error_and_nothing_is_lost() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     if fs::OpenOptions::new().append(true).open(&path).is_ok() {
@@ -664,8 +642,7 @@ fn a_file_that_may_not_be_written_to_is_an_error_and_nothing_is_lost() {
 #[cfg(unix)]
 #[test]
 fn a_file_on_media_that_can_not_be_written_to_is_read_over_a_connection_that_says_so() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (folder, path) = place();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add_all(batch(3)).unwrap();
     // Nothing can be put here under this name (SQLite follows no link), as on such media under any.
     std::os::unix::fs::symlink("nowhere", folder.file("chat.db-shm")).unwrap();
@@ -686,8 +663,7 @@ fn a_file_on_media_that_can_not_be_written_to_is_read_over_a_connection_that_say
 #[cfg(unix)]
 #[test]
 fn a_change_that_was_broken_off_is_not_read_by_half() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (folder, path) = place();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add_all(batch(3)).unwrap();
     let (there, beside) = (fs::read(&path).unwrap(), folder.file("chat.db-journal"));
     let writer = Connection::open(&path).unwrap();
@@ -715,8 +691,7 @@ fn a_change_that_was_broken_off_is_not_read_by_half() {
 fn a_copy_that_sqlite_makes_while_the_file_is_open_is_a_store() {
     let folder = Folder::new();
     let (path, copy) = (folder.file("chat.db"), folder.file("copy.db"));
-    let store = SqliteStore::open(&path).unwrap();
-    let memory = store.memory("a").unwrap();
+    let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
     memory.add_all(batch(3)).unwrap();
     memory.evict(1).unwrap();
     memory.set_slot("a", "x", Expected::Any).unwrap();
@@ -724,8 +699,7 @@ fn a_copy_that_sqlite_makes_while_the_file_is_open_is_a_store() {
     copies.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
     let before = memory.read(None, 10).unwrap();
     memory.add(Message::user("later")).unwrap();
-    let store = SqliteStore::open(&copy).unwrap();
-    let memory = store.memory("a").unwrap();
+    let memory = SqliteStore::open(&copy).unwrap().memory("a").unwrap();
     let after = memory.read(None, 10).unwrap();
     assert_eq!((after.start, after.end), (before.start, before.end));
     assert_eq!(after.incarnation, before.incarnation);
@@ -865,8 +839,7 @@ fn what_is_left_of_what_was_deleted_is_as_documented() {
 /// Who reads on keeps the log from being emptied, and what was deleted in it: that is no success.
 #[test]
 fn a_vacuum_that_can_not_empty_the_log_is_an_error() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let store =
         SqliteStore::options().busy_timeout(Duration::from_millis(100)).open(&path).unwrap();
     store.memory("a").unwrap().add_all(batch(3)).unwrap();
@@ -911,8 +884,7 @@ fn a_new_file_may_be_opened_by_many_at_once() {
 
 #[test]
 fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let open = |timeout| SqliteStore::options().busy_timeout(timeout).open(&path).unwrap();
     let timeout = Duration::from_millis(200);
     let memory = open(timeout).memory("a").unwrap();
@@ -990,16 +962,13 @@ const TURNS_FOR: Duration = Duration::from_secs(5);
 /// So many processes of four writers each: how many appends each made, and what the median and the
 /// longest of them took, in microseconds.
 fn turns_of(processes: usize) -> Vec<[u64; 3]> {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     drop(SqliteStore::open(&path).unwrap());
     let mut processes: Vec<_> = (0..processes)
         .map(|_| {
-            let mut process = Command::new(std::env::current_exe().unwrap())
-                .args(["sqlite::turn_taker", "--exact", "--nocapture"])
+            let mut process = again("sqlite::turn_taker")
                 .env(TAKE_TURNS, &path)
                 .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
             let mut output = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -1077,8 +1046,7 @@ fn a_purge_takes_as_long_as_there_is_to_purge() {
         std::env::var("MEMORY_PROMPT_CONVERSATIONS").map_or(40_000, |n| n.parse().unwrap());
     // In steps of SQLite's virtual machine, since time depends on what else the machine does.
     let steps = |n| {
-        let folder = Folder::new();
-        let path = folder.file("chat.db");
+        let (_folder, path) = place();
         drop(conversations(&path, n));
         let steps = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&steps);
@@ -1108,8 +1076,7 @@ fn a_purge_takes_as_long_as_there_is_to_purge() {
 #[test]
 fn a_purge_leaves_the_file_to_others() {
     let too_long = || {
-        let folder = Folder::new();
-        let path = folder.file("chat.db");
+        let (_folder, path) = place();
         let store = conversations(&path, 100_000);
         // Nobody waits for the disk: how long that takes says nothing about whose turn it is.
         let another = SqliteStore::options().durability(Durability::Process).open(&path).unwrap();
@@ -1148,8 +1115,7 @@ fn a_purge_leaves_the_file_to_others() {
 
 #[test]
 fn any_codec_is_read_whatever_is_configured() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let open =
         |codec| SqliteStore::options().codec(codec).open(&path).unwrap().memory("a").unwrap();
     for codec in [Codec::Json, Codec::Bincode, Codec::Json] {
@@ -1166,8 +1132,7 @@ fn any_codec_is_read_whatever_is_configured() {
 
 #[test]
 fn any_sqlite_tool_reads_a_conversation() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     let memory = store.memory("support:u1001:c2002").unwrap();
     memory.add_all([Message::user("What is \"up\"?\n"), Message::ai("Not much.")]).unwrap();
@@ -1230,8 +1195,7 @@ fn a_connection_of_ones_own_keeps_its_settings() {
 
 #[test]
 fn what_is_done_with_each_connection_may_fail() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
+    let (_folder, path) = place();
     let error = SqliteStore::options()
         .on_connect(|connection| connection.execute_batch("PRAGMA nonsense('); DROP"))
         .open(&path)

@@ -5,12 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::collections::HashMap;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::again;
 use crate::counted::cases;
 use crate::folder::Folder;
 use memory_prompt::conformance::Fixture;
@@ -240,13 +240,11 @@ fn appends_that_are_repeated_after_kills_are_stored_once() {
     use std::io::{BufRead, BufReader};
     let folder = Folder::new();
     let path = folder.file("chat.db");
-    let (mut next, mut kills, mut again) = (0, 0u64, 0);
+    let (mut next, mut kills, mut repeats) = (0, 0u64, 0);
     let mut told: HashMap<u64, String> = HashMap::new();
     while next < repetitions() {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["sqlite_appends::repeater", "--exact", "--nocapture"])
+        let mut process = again::again("sqlite_appends::repeater")
             .env(REPEAT_TO, format!("{} {next}", path.to_str().unwrap()))
-            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let output = process.stdout.take().unwrap();
@@ -268,7 +266,7 @@ fn appends_that_are_repeated_after_kills_are_stored_once() {
             next = next.max(i);
             match told.insert(i, what.clone()) {
                 Some(before) if before.starts_with(&what) || what.starts_with(&before) => {
-                    again += 1;
+                    repeats += 1;
                 }
                 Some(before) => panic!("{i} was {before} and is {what}"),
                 None => {}
@@ -278,7 +276,10 @@ fn appends_that_are_repeated_after_kills_are_stored_once() {
             next = repetitions();
         }
     }
-    println!("{} appends, {kills} kills, {again} were repeated by the next process", repetitions());
+    println!(
+        "{} appends, {kills} kills, {repeats} were repeated by the next process",
+        repetitions()
+    );
     assert!(kills > 0, "nobody was killed");
     let memory = SqliteStore::open(&path).unwrap().memory("repeated").unwrap();
     let all = memory.all().unwrap();

@@ -19,6 +19,7 @@ use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, Result, SqliteStore,
 };
 
+use crate::again;
 use crate::folder::Folder;
 
 const WRITE_TO: &str = "MEMORY_PROMPT_SOAK_FILE";
@@ -180,12 +181,10 @@ fn soak() {
     while began.elapsed() < time {
         let unknown = all.unknown();
         again += unknown.split_whitespace().count();
-        let mut writer = Command::new(env::current_exe().unwrap())
-            .args(["sqlite_soak::soak_writer", "--exact", "--nocapture"])
+        let mut writer = again::again("sqlite_soak::soak_writer")
             .env(WRITE_TO, &path)
             .env("MEMORY_PROMPT_SOAK_FIRST", (rounds * 1_000_000).to_string())
             .env("MEMORY_PROMPT_SOAK_UNKNOWN", unknown)
-            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

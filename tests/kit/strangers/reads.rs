@@ -1,14 +1,17 @@
 //! Faults in reading and evicting.
 
-use memory_prompt::memory::Read;
-use memory_prompt::record::{Incarnation, Records, Snapshot};
+use std::mem::take;
 
-use super::shelf::{Book, Strange, failed};
-use super::{caught, pause};
+use memory_prompt::memory::Read;
+use memory_prompt::record::{Incarnation, Records, Slot, Snapshot};
+use memory_prompt::{Error, ErrorKind};
+
+use super::shelf::{Book, Strange, failed, hash, rows};
+use super::{any_law, laws, otherwise, pause};
 
 /// A memory that is asked for something else.
-fn asked(other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
-    Strange::default().read(move |book, read| {
+fn asked(fault: &'static str, other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
+    Strange::of(fault).read(move |book, read| {
         let mut read = read.clone();
         other(book, &mut read);
         book.look(&read)
@@ -16,103 +19,247 @@ fn asked(other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
 }
 
 /// A memory that answers something else.
-fn answered(other: impl Fn(&Book, &Read, &mut Snapshot) + Send + Sync + 'static) -> Strange {
-    Strange::default().read(move |book, read| {
+fn answered(
+    fault: &'static str,
+    other: impl Fn(&Book, &Read, &mut Snapshot) + Send + Sync + 'static,
+) -> Strange {
+    Strange::of(fault).read(move |book, read| {
         let mut snapshot = book.look(read)?;
         other(book, read, &mut snapshot);
         Ok(snapshot)
     })
 }
 
-#[test]
-fn no_records_are_all_records() {
-    // MongoDB's `limit(0)` is no limit.
-    caught(asked(|_, read| {
-        if read.n == 0 {
-            read.n = usize::MAX;
-        }
-    }));
+/// A memory that does this before each append, each eviction and each clearing.
+fn emptying(fault: &'static str, done: fn(&Book)) -> Strange {
+    Strange::of(fault)
+        .append(move |book, append| {
+            done(book);
+            book.write(append)
+        })
+        .evict(move |book, before| {
+            done(book);
+            book.cut(before)
+        })
+        .clear(move |book| {
+            done(book);
+            book.wipe()
+        })
+}
+
+/// The snapshot with other single records.
+fn picking(snapshot: &mut Snapshot, picked: Records) {
+    *snapshot = take(snapshot).with_picked(picked, Vec::new());
+}
+
+/// The names of all slots.
+fn names(book: &Book) -> Vec<String> {
+    book.found(|it| it.slots.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The same read of another number of records.
+fn with_n(read: &Read, n: usize) -> Read {
+    let mut read = read.clone();
+    read.n = n;
+    read
 }
 
 #[test]
-fn a_number_has_32_bits() {
-    // `n as u32`: four thousand million and more are none.
-    caught(asked(|_, read| read.n = read.n as u32 as usize));
+fn laws_find_strange_reads() {
+    laws([
+        "memory::n_of_0_returns_no_records",
+        "memory::batches_of_8_writers_stay_contiguous_and_none_is_lost",
+        "memory::any_list_of_operations_gives_what_a_list_gives",
+    ])
+    .find([asked("one more is read", |_, read| read.n = read.n.saturating_add(1))]);
+
+    laws([
+        "memory::a_system_message_is_never_evicted",
+        "memory::n_of_0_returns_no_records",
+        "memory::any_list_of_operations_gives_what_a_list_gives",
+    ])
+    .find([Strange::of("evicting clears").evict(|book, before| {
+        let gone = book.cut(before)?;
+        book.wipe()?;
+        Ok(gone)
+    })]);
+
+    laws(["memory::reads_are_snapshots_while_others_append"]).find([
+        // A second query.
+        Strange::of("the end is read after the records").read(|book, read| {
+            let mut snapshot = book.look(read)?;
+            pause();
+            let now = book.look(&Read::newest(0))?;
+            (snapshot.start, snapshot.end) = (now.start, now.end);
+            Ok(snapshot)
+        }),
+        // A second query: it is newer than what stands behind it.
+        Strange::of("the system message is read after the records").read(|book, read| {
+            let mut snapshot = book.look(read)?;
+            pause();
+            snapshot.system = book.look(&Read::newest(0))?.system;
+            Ok(snapshot)
+        }),
+    ]);
+
+    laws(["slots::slots_and_single_records_are_of_the_moment_of_the_read"]).find([
+        // A second query: what was appended in between is in one of both.
+        Strange::of("slots are read after the records").read(|book, read| {
+            let mut records = read.clone();
+            read.check()?;
+            records.slots.clear();
+            let snapshot = book.look(&records)?;
+            pause();
+            let slots = book.look(&Read::newest(0).slots(read.slots.clone()))?;
+            Ok(snapshot.with_slots(slots.slots().to_vec()))
+        }),
+        // A second query, between which and the first something was evicted.
+        Strange::of("single records are read after the newest").read(|book, read| {
+            let mut newest = read.clone();
+            newest.positions.clear();
+            let snapshot = book.look(&newest)?;
+            pause();
+            let picked = book.look(&Read::newest(0).positions(read.positions.clone()))?;
+            Ok(snapshot.with_picked(picked.picked().clone(), Vec::new()))
+        }),
+    ]);
+
+    laws(["slots::a_read_brings_the_slots_that_it_names"]).find([
+        asked("a read brings all slots", |book, read| {
+            if !read.slots.is_empty() {
+                read.slots = names(book);
+            }
+        }),
+        asked("a plain read brings slots", |book, read| {
+            if read.slots.is_empty() {
+                read.slots = names(book);
+            }
+        }),
+        answered("a slot that is named twice comes twice", |_, read, snapshot| {
+            let times = |it: &Slot| read.slots.iter().filter(|name| *name == it.name()).count();
+            let slots = snapshot.slots().iter().flat_map(|it| vec![it.clone(); times(it)]);
+            let slots: Vec<_> = slots.collect();
+            *snapshot = take(snapshot).with_slots(slots);
+        }),
+    ]);
+
+    laws([
+        "slots::single_records_come_with_the_newest",
+        "memory::the_larger_forms_do_what_the_plain_ones_do",
+    ])
+    .find([
+        answered("single records are among the newest", |_, read, snapshot| {
+            let newest = rows(&snapshot.records).filter(|row| read.positions.contains(&row.0));
+            let newest = Records::from_rows(newest);
+            picking(snapshot, newest);
+        }),
+        answered("single records are not among the newest", |_, read, snapshot| {
+            let newest = rows(&snapshot.records).filter(|row| !read.positions.contains(&row.0));
+            snapshot.records = Records::from_rows(newest);
+        }),
+    ]);
+
+    laws(["slots::single_records_come_with_the_newest"]).find([answered(
+        "single records come in the order asked",
+        |_, read, snapshot| {
+            let asked = read.positions.iter();
+            let asked = asked.filter_map(|it| rows(snapshot.picked()).find(|row| row.0 == *it));
+            let asked = Records::from_rows(asked.collect::<Vec<_>>());
+            picking(snapshot, asked);
+        },
+    )]);
+
+    laws(["slots::an_incarnation_lasts_until_a_clear"]).find([
+        Strange::of("an incarnation outlives a clear").clear(|book| {
+            let before = book.found(|it| it.incarnation);
+            book.wipe()?;
+            book.found(|it| it.incarnation = before.unwrap_or(it.incarnation));
+            Ok(())
+        }),
+        answered("an incarnation is that of the read", |_, _, snapshot| {
+            snapshot.incarnation = snapshot.incarnation.map(|_| Incarnation::random());
+        }),
+    ]);
+
+    laws([
+        "slots::an_incarnation_lasts_until_a_clear",
+        "moving::info_tells_where_a_conversation_stands",
+    ])
+    .find([answered("there is no incarnation", |_, _, snapshot| snapshot.incarnation = None)]);
+
+    laws(["moving::a_new_beginning_knows_nothing_of_before"]).find([
+        answered("an incarnation is that of the id", |book, _, snapshot| {
+            let of_id = Incarnation::from_bits(hash(book.key.as_bytes()));
+            snapshot.incarnation = snapshot.incarnation.map(|_| of_id);
+        }),
+        answered("nothing has an incarnation", |_, _, snapshot| {
+            snapshot.incarnation = snapshot.incarnation.or(Some(Incarnation::random()));
+        }),
+    ]);
+
+    laws(["slots::an_append_may_expect_what_was_seen"]).find([
+        otherwise("what was seen is passed over", |_, append| append.since = None),
+        otherwise("a clear is not seen", |_, append| {
+            append.since.iter_mut().for_each(|since| since.incarnation = None);
+        }),
+        otherwise("an eviction is not seen", |_, append| {
+            append.since.iter_mut().for_each(|since| since.newest = None);
+        }),
+    ]);
 }
 
 #[test]
-fn a_position_has_32_bits() {
-    caught(Strange::default().restore(|shelf, key, start, incarnation| {
-        shelf.begin(key, u64::from(start as u32), incarnation)
-    }));
-}
-
-#[test]
-fn before_the_start_is_the_oldest_page() {
-    // `max(before, start + n)`: an empty page looks like a mistake.
-    caught(asked(|book, read| {
-        let start = book.found(|it| it.start()).unwrap_or(0);
-        read.before = read.before.map(|it| it.max(start + 1));
-    }));
-}
-
-#[test]
-fn before_goes_by_rows() {
-    // `OFFSET`, right until something is evicted.
-    caught(asked(|book, read| {
-        let start = book.found(|it| it.start()).unwrap_or(0);
-        read.before = read.before.map(|it| it.saturating_add(start));
-    }));
-}
-
-#[test]
-fn the_oldest_records_are_read() {
-    // `LIMIT n` without `DESC`.
-    caught(Strange::default().read(|book, read| {
-        let snapshot = book.look(&with_n(read, usize::MAX))?;
-        let rows = snapshot.records.iter().take(read.n);
-        let rows = rows.map(|it| (it.position(), it.appended_at(), it.message().clone()));
-        let mut oldest = book.look(&with_n(read, 0))?;
-        oldest.records = Records::from_rows(rows.collect::<Vec<_>>());
-        Ok(oldest)
-    }));
-}
-
-#[test]
-fn the_end_is_that_of_the_page() {
-    // Where the page was read before a position.
-    caught(answered(|_, read, snapshot| {
-        snapshot.end =
-            read.before.map_or(snapshot.end, |it| it.clamp(snapshot.start, snapshot.end));
-    }));
-}
-
-#[test]
-fn an_emptied_memory_starts_at_0() {
-    // `min(position)` of no row is null.
-    caught(answered(|_, _, snapshot| {
-        if snapshot.records.is_empty() && snapshot.start == snapshot.end {
-            snapshot.start = 0;
-        }
-    }));
-}
-
-#[test]
-fn a_page_without_records_is_of_nothing() {
-    // `if rows.is_empty() { return Ok(Snapshot::default()) }`.
-    caught(answered(|_, _, snapshot| {
-        if snapshot.records.is_empty() {
-            *snapshot = Snapshot::default();
-        }
-    }));
-}
-
-#[test]
-fn an_evicted_record_is_read_by_its_position() {
-    // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the
-    // mark.
-    caught(
-        Strange::default()
+fn a_law_finds_each_other_strange_read() {
+    any_law(["memory", "slots"]).find([
+        // MongoDB's `limit(0)` is no limit.
+        asked("no records are all records", |_, read| {
+            if read.n == 0 {
+                read.n = usize::MAX;
+            }
+        }),
+        // `n as u32`: four thousand million and more are none.
+        asked("a number has 32 bits", |_, read| read.n = read.n as u32 as usize),
+        Strange::of("a position has 32 bits").restore(|shelf, key, start, incarnation| {
+            shelf.begin(key, u64::from(start as u32), incarnation)
+        }),
+        // `max(before, start + n)`: an empty page looks like a mistake.
+        asked("before the start is the oldest page", |book, read| {
+            let start = book.found(|it| it.start()).unwrap_or(0);
+            read.before = read.before.map(|it| it.max(start + 1));
+        }),
+        // `OFFSET`, right until something is evicted.
+        asked("before goes by rows", |book, read| {
+            let start = book.found(|it| it.start()).unwrap_or(0);
+            read.before = read.before.map(|it| it.saturating_add(start));
+        }),
+        // `LIMIT n` without `DESC`.
+        Strange::of("the oldest records are read").read(|book, read| {
+            let all = book.look(&with_n(read, usize::MAX))?;
+            let mut oldest = book.look(&with_n(read, 0))?;
+            oldest.records =
+                Records::from_rows(rows(&all.records).take(read.n).collect::<Vec<_>>());
+            Ok(oldest)
+        }),
+        // Where the page was read before a position.
+        answered("the end is that of the page", |_, read, snapshot| {
+            snapshot.end =
+                read.before.map_or(snapshot.end, |it| it.clamp(snapshot.start, snapshot.end));
+        }),
+        // `min(position)` of no row is null.
+        answered("an emptied memory starts at 0", |_, _, snapshot| {
+            if snapshot.records.is_empty() && snapshot.start == snapshot.end {
+                snapshot.start = 0;
+            }
+        }),
+        // `if rows.is_empty() { return Ok(Snapshot::default()) }`.
+        answered("a page without records is of nothing", |_, _, snapshot| {
+            if snapshot.records.is_empty() {
+                *snapshot = Snapshot::default();
+            }
+        }),
+        // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the
+        // mark.
+        Strange::of("an evicted record is read by its position")
             .evict(|book, before| {
                 let mut data = book.data();
                 if let Some(found) = data.all.get(&book.key).cloned() {
@@ -129,168 +276,48 @@ fn an_evicted_record_is_read_by_its_position() {
                 let Some(grave) = graves.filter(|_| !read.positions.is_empty()) else {
                     return Ok(snapshot);
                 };
-                let mut rows: Vec<_> = grave
-                    .rows
-                    .into_iter()
-                    .filter(|row| read.positions.contains(&row.0) && row.0 < snapshot.start)
-                    .collect();
-                rows.extend(
-                    snapshot
-                        .picked()
-                        .iter()
-                        .map(|it| (it.position(), it.appended_at(), it.message().clone())),
-                );
-                rows.sort_by_key(|row| row.0);
-                rows.dedup_by_key(|row| row.0);
-                Ok(snapshot.with_picked(Records::from_rows(rows), Vec::new()))
+                let evicted = grave.rows.into_iter();
+                let evicted =
+                    evicted.filter(|row| read.positions.contains(&row.0) && row.0 < snapshot.start);
+                let mut all: Vec<_> = evicted.chain(rows(snapshot.picked())).collect();
+                all.sort_by_key(|row| row.0);
+                all.dedup_by_key(|row| row.0);
+                Ok(snapshot.with_picked(Records::from_rows(all), Vec::new()))
             }),
-    );
-}
-
-#[test]
-fn what_is_asked_for_twice_is_picked_twice() {
-    // One query for each position.
-    caught(answered(|_, read, snapshot| {
-        let picked: Vec<_> = snapshot
-            .picked()
-            .iter()
-            .flat_map(|it| {
-                let times =
-                    read.positions.iter().filter(|position| **position == it.position()).count();
-                (0..times).map(move |_| (it.position(), it.appended_at(), it.message().clone()))
-            })
-            .collect();
-        *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(picked), Vec::new());
-    }));
-}
-
-#[test]
-fn a_row_of_positions_is_picked_whole() {
-    // `BETWEEN min AND max`.
-    caught(answered(|book, read, snapshot| {
-        let (Some(first), Some(last)) = (read.positions.iter().min(), read.positions.iter().max())
-        else {
-            return;
-        };
-        let rows = book.found(|it| {
-            it.rows
-                .iter()
-                .filter(|row| (*first..=*last).contains(&row.0))
-                .cloned()
-                .collect::<Vec<_>>()
-        });
-        *snapshot = std::mem::take(snapshot)
-            .with_picked(Records::from_rows(rows.unwrap_or_default()), Vec::new());
-    }));
-}
-
-#[test]
-fn ten_records_are_picked() {
-    // The most parameters of a statement.
-    caught(answered(|_, read, snapshot| {
-        let mut wanted: Vec<u64> = read.positions.clone();
-        wanted.truncate(10);
-        keep_picked(snapshot, |position| wanted.contains(&position));
-    }));
-}
-
-/// Keeps the picked records at these positions.
-fn keep_picked(snapshot: &mut Snapshot, wanted: impl Fn(u64) -> bool) {
-    let rows = snapshot.picked().iter().filter(|it| wanted(it.position()));
-    let rows: Vec<_> =
-        rows.map(|it| (it.position(), it.appended_at(), it.message().clone())).collect();
-    *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(rows), Vec::new());
-}
-
-/// The same read of another number of records.
-fn with_n(read: &Read, n: usize) -> Read {
-    let mut read = read.clone();
-    read.n = n;
-    read
-}
-
-#[test]
-fn a_slot_that_is_not_there_is_an_error() {
-    caught(Strange::default().read(|book, read| {
-        let snapshot = book.look(read)?;
-        if read.slots.iter().any(|name| snapshot.slot(name).is_none()) {
-            return Err(failed("read", "no such slot"));
-        }
-        Ok(snapshot)
-    }));
-}
-
-#[test]
-fn the_first_slot_is_read() {
-    // One name is what everybody asks for.
-    caught(Strange::default().read(|book, read| {
-        read.check()?;
-        let mut read = read.clone();
-        read.slots.truncate(1);
-        book.look(&read)
-    }));
-}
-
-#[test]
-fn slots_are_read_after_the_records() {
-    // A second query: what was appended in between is in one of both.
-    caught(Strange::default().read(|book, read| {
-        let mut records = read.clone();
-        read.check()?;
-        records.slots.clear();
-        let snapshot = book.look(&records)?;
-        pause();
-        let slots = book.look(&Read::newest(0).slots(read.slots.clone()))?;
-        Ok(snapshot.with_slots(slots.slots().to_vec()))
-    }));
-}
-
-#[test]
-fn single_records_are_read_after_the_newest() {
-    // A second query, between which and the first something was evicted.
-    caught(Strange::default().read(|book, read| {
-        let mut newest = read.clone();
-        newest.positions.clear();
-        let snapshot = book.look(&newest)?;
-        pause();
-        let picked = book.look(&Read::newest(0).positions(read.positions.clone()))?;
-        Ok(snapshot.with_picked(picked.picked().clone(), Vec::new()))
-    }));
-}
-
-#[test]
-fn the_end_is_read_after_the_records() {
-    // A second query.
-    caught(Strange::default().read(|book, read| {
-        let mut snapshot = book.look(read)?;
-        pause();
-        let now = book.look(&Read::newest(0))?;
-        (snapshot.start, snapshot.end) = (now.start, now.end);
-        Ok(snapshot)
-    }));
-}
-
-#[test]
-fn the_system_message_is_read_after_the_records() {
-    // A second query: it is newer than what stands behind it.
-    caught(Strange::default().read(|book, read| {
-        let mut snapshot = book.look(read)?;
-        pause();
-        snapshot.system = book.look(&Read::newest(0))?.system;
-        Ok(snapshot)
-    }));
-}
-
-#[test]
-fn a_handle_reads_from_its_cache() {
-    // It is emptied by appends through the same handle.
-    caught(
-        Strange::default()
-            .append(|book, append| {
-                *book.cache.lock() = None;
-                book.write(append)
-            })
-            .read(|book, read| {
+        // One query for each position.
+        answered("what is asked for twice is picked twice", |_, read, snapshot| {
+            let times = |at: u64| read.positions.iter().filter(|it| **it == at).count();
+            let twice = rows(snapshot.picked()).flat_map(|row| vec![row.clone(); times(row.0)]);
+            let twice = Records::from_rows(twice.collect::<Vec<_>>());
+            picking(snapshot, twice);
+        }),
+        // `BETWEEN min AND max`.
+        answered("a row of positions is picked whole", |book, read, snapshot| {
+            let (first, last) = (read.positions.iter().min(), read.positions.iter().max());
+            let Some((first, last)) = first.zip(last) else { return };
+            let between = |row: &u64| (*first..=*last).contains(row);
+            let held = book.found(|it| it.rows.clone()).unwrap_or_default();
+            picking(snapshot, Records::from_rows(held.into_iter().filter(|row| between(&row.0))));
+        }),
+        // The most parameters of a statement.
+        asked("ten records are picked", |_, read| read.positions.truncate(10)),
+        Strange::of("a slot that is not there is an error").read(|book, read| {
+            let snapshot = book.look(read)?;
+            if read.slots.iter().any(|name| snapshot.slot(name).is_none()) {
+                return Err(failed("read", "no such slot"));
+            }
+            Ok(snapshot)
+        }),
+        // One name is what everybody asks for.
+        Strange::of("the first slot is read").read(|book, read| {
+            read.check()?;
+            let mut read = read.clone();
+            read.slots.truncate(1);
+            book.look(&read)
+        }),
+        // It is emptied by appends through the same handle.
+        emptying("a handle reads from its cache", |book| *book.cache.lock() = None).read(
+            |book, read| {
                 let is_other =
                     |seen: &Snapshot| seen.incarnation != book.found(|it| it.incarnation);
                 if !read.is_plain() || read.before.is_some() {
@@ -301,29 +328,13 @@ fn a_handle_reads_from_its_cache() {
                 let all = cache.get_or_insert(book.look(&Read::newest(usize::MAX))?);
                 let mut snapshot = all.clone();
                 let skip = all.records.len().saturating_sub(read.n);
-                let rows = all.records.iter().skip(skip);
-                let rows: Vec<_> = rows
-                    .map(|it| (it.position(), it.appended_at(), it.message().clone()))
-                    .collect();
-                snapshot.records = Records::from_rows(rows);
+                snapshot.records =
+                    Records::from_rows(rows(&all.records).skip(skip).collect::<Vec<_>>());
                 Ok(snapshot)
-            })
-            .evict(|book, before| {
-                *book.cache.lock() = None;
-                book.cut(before)
-            })
-            .clear(|book| {
-                *book.cache.lock() = None;
-                book.wipe()
-            }),
-    );
-}
-
-#[test]
-fn a_replica_is_one_append_behind() {
-    // Reads go to another machine, which gets the newest append with the next one.
-    caught(
-        Strange::default()
+            },
+        ),
+        // Reads go to another machine, which gets the newest append with the next one.
+        Strange::of("a replica is one append behind")
             .append(|book, append| {
                 let before = book.look(&Read::newest(usize::MAX))?;
                 let appended = book.write(append)?;
@@ -337,36 +348,18 @@ fn a_replica_is_one_append_behind() {
                     _ => book.look(read),
                 }
             }),
-    );
-}
-
-#[test]
-fn the_system_message_is_cached_by_the_handle() {
-    // It "never changes".
-    caught(Strange::default().read(|book, read| {
-        let mut snapshot = book.look(read)?;
-        let mut cache = book.cache.lock();
-        let first = cache.get_or_insert_with(Snapshot::default);
-        first.system = first.system.take().or(snapshot.system.take());
-        snapshot.system.clone_from(&first.system);
-        Ok(snapshot)
-    }));
-}
-
-#[test]
-fn the_slots_are_cached_by_the_handle() {
-    // Each handle writes through its cache, and does not see what the others write.
-    caught(
-        Strange::default()
-            .append(|book, append| {
-                *book.cache.lock() = None;
-                book.write(append)
-            })
-            .clear(|book| {
-                *book.cache.lock() = None;
-                book.wipe()
-            })
-            .read(|book, read| {
+        // It "never changes".
+        Strange::of("the system message is cached by the handle").read(|book, read| {
+            let mut snapshot = book.look(read)?;
+            let mut cache = book.cache.lock();
+            let first = cache.get_or_insert_with(Snapshot::default);
+            first.system = first.system.take().or(snapshot.system.take());
+            snapshot.system.clone_from(&first.system);
+            Ok(snapshot)
+        }),
+        // Each handle writes through its cache, and does not see what the others write.
+        emptying("the slots are cached by the handle", |book| *book.cache.lock() = None).read(
+            |book, read| {
                 let mut plain = read.clone();
                 plain.slots.clear();
                 let snapshot = book.look(&plain)?;
@@ -379,68 +372,44 @@ fn the_slots_are_cached_by_the_handle() {
                 let wanted: Vec<_> =
                     wanted.filter(|_| snapshot.incarnation == all.incarnation).cloned().collect();
                 Ok(snapshot.with_slots(wanted))
-            }),
-    );
+            },
+        ),
+        // Rows come as the partitions answer: the messages stand at other positions.
+        answered("a page is out of order", |_, _, snapshot| {
+            let held: Vec<_> = rows(&snapshot.records).collect();
+            if held.len() > 2 {
+                let other = held.iter().zip(held.iter().rev());
+                let other = other.map(|(row, other)| (row.0, row.1, other.2.clone()));
+                snapshot.records = Records::from_rows(other.collect::<Vec<_>>());
+            }
+        }),
+    ]);
 }
 
 #[test]
-fn a_page_is_out_of_order() {
-    // Rows come as the partitions answer: the messages stand at other positions.
-    caught(answered(|_, _, snapshot| {
-        let rows: Vec<_> = snapshot
-            .records
-            .iter()
-            .map(|it| (it.position(), it.appended_at(), it.message().clone()))
-            .collect();
-        if rows.len() > 2 {
-            let messages: Vec<_> = rows.iter().rev().map(|row| row.2.clone()).collect();
-            let rows = rows.iter().zip(messages).map(|(row, message)| (row.0, row.1, message));
-            snapshot.records = Records::from_rows(rows.collect::<Vec<_>>());
-        }
-    }));
-}
-
-// Evicting.
-
-#[test]
-fn evict_says_how_many_are_gone_by_now() {
-    // Those of earlier evictions included: `before - 0`.
-    caught(Strange::default().evict(|book, before| {
-        book.cut(before)?;
-        Ok(book.found(|it| it.start()).unwrap_or(0))
-    }));
-}
-
-#[test]
-fn evict_takes_the_position_itself() {
-    // `<=`.
-    caught(Strange::default().evict(|book, before| book.cut(before.saturating_add(1))));
-}
-
-#[test]
-fn evict_beyond_the_end_moves_the_end() {
-    // `start = before`, and the end is not before the start.
-    caught(Strange::default().evict(|book, before| {
-        let gone = book.cut(before)?;
-        book.found(|it| it.end = it.end.max(before.min(1 << 40)));
-        Ok(gone)
-    }));
-}
-
-#[test]
-fn evict_takes_1000_rows() {
-    // `DELETE … LIMIT 1000`.
-    caught(Strange::default().evict(|book, before| {
-        let start = book.found(|it| it.start()).unwrap_or(0);
-        book.cut(before.min(start + 1000))
-    }));
-}
-
-#[test]
-fn evict_brings_a_start_back() {
-    // `start = before`, though it was further already.
-    caught(
-        Strange::default()
+fn a_law_finds_each_strange_eviction() {
+    any_law(["memory", "slots"]).find([
+        // Those of earlier evictions included: `before - 0`.
+        Strange::of("evict says how many are gone by now").evict(|book, before| {
+            book.cut(before)?;
+            Ok(book.found(|it| it.start()).unwrap_or(0))
+        }),
+        // `<=`.
+        Strange::of("evict takes the position itself")
+            .evict(|book, before| book.cut(before.saturating_add(1))),
+        // `start = before`, and the end is not before the start.
+        Strange::of("evict beyond the end moves the end").evict(|book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| it.end = it.end.max(before.min(1 << 40)));
+            Ok(gone)
+        }),
+        // `DELETE … LIMIT 1000`.
+        Strange::of("evict takes 1000 rows").evict(|book, before| {
+            let start = book.found(|it| it.start()).unwrap_or(0);
+            book.cut(before.min(start + 1000))
+        }),
+        // `start = before`, though it was further already.
+        Strange::of("evict brings a start back")
             .evict(|book, before| {
                 let gone = book.cut(before)?;
                 let key = format!("{}/start", book.key);
@@ -453,14 +422,8 @@ fn evict_brings_a_start_back() {
                 snapshot.start = start.map_or(snapshot.start, |it| it.min(snapshot.start));
                 Ok(snapshot)
             }),
-    );
-}
-
-#[test]
-fn clear_leaves_the_conversation_nowhere() {
-    // It is deleted, and begins again at the old position.
-    caught(
-        Strange::default()
+        // It is deleted, and begins again at the old position.
+        Strange::of("clear leaves the conversation nowhere")
             .clear(|book| {
                 let key = format!("{}/end", book.key);
                 let end = book.end();
@@ -476,62 +439,28 @@ fn clear_leaves_the_conversation_nowhere() {
                 }
                 book.write(append)
             }),
-    );
-}
-
-// Incarnations.
-
-#[test]
-fn an_incarnation_outlives_a_clear() {
-    caught(Strange::default().clear(|book| {
-        let before = book.found(|it| it.incarnation);
-        book.wipe()?;
-        book.found(|it| it.incarnation = before.unwrap_or(it.incarnation));
-        Ok(())
-    }));
-}
-
-#[test]
-fn an_incarnation_is_new_after_everything_is_evicted() {
-    caught(Strange::default().evict(|book, before| {
-        let gone = book.cut(before)?;
-        book.found(|it| it.rows.is_empty().then(|| it.incarnation = Incarnation::random()));
-        Ok(gone)
-    }));
-}
-
-// What was seen.
-
-#[test]
-fn what_was_seen_must_be_the_newest() {
-    // `newest + 1 == end`: somebody else's append makes it forgotten.
-    caught(Strange::default().append(|book, append| {
-        let end = book.end();
-        if append.since.is_some_and(|it| it.newest.is_some_and(|it| it + 1 != end))
-            && !book.knows(append.id.as_deref())
-        {
-            return Err(memory_prompt::Error::new(
-                memory_prompt::ErrorKind::Forgotten,
-                "append",
-                "it went on",
-            ));
-        }
-        book.write(append)
-    }));
-}
-
-#[test]
-fn what_was_seen_of_nothing_holds_nowhere() {
-    // An empty snapshot has no incarnation, and none is not that of the conversation.
-    caught(Strange::default().append(|book, append| {
-        let incarnation = book.found(|it| it.incarnation);
-        if append.since.is_some_and(|it| it.incarnation != incarnation) {
-            return Err(memory_prompt::Error::new(
-                memory_prompt::ErrorKind::Forgotten,
-                "append",
-                "it is another",
-            ));
-        }
-        book.write(append)
-    }));
+        Strange::of("an incarnation is new after everything is evicted").evict(|book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| it.rows.is_empty().then(|| it.incarnation = Incarnation::random()));
+            Ok(gone)
+        }),
+        // `newest + 1 == end`: somebody else's append makes it forgotten.
+        Strange::of("what was seen must be the newest").append(|book, append| {
+            let end = book.end();
+            if append.since.is_some_and(|it| it.newest.is_some_and(|it| it + 1 != end))
+                && !book.knows(append.id.as_deref())
+            {
+                return Err(Error::new(ErrorKind::Forgotten, "append", "it went on"));
+            }
+            book.write(append)
+        }),
+        // An empty snapshot has no incarnation, and none is not that of the conversation.
+        Strange::of("what was seen of nothing holds nowhere").append(|book, append| {
+            let incarnation = book.found(|it| it.incarnation);
+            if append.since.is_some_and(|it| it.incarnation != incarnation) {
+                return Err(Error::new(ErrorKind::Forgotten, "append", "it is another"));
+            }
+            book.write(append)
+        }),
+    ]);
 }

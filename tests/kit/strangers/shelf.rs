@@ -69,6 +69,17 @@ pub(super) fn failed(operation: &'static str, text: &str) -> Error {
     Error::new(ErrorKind::Storage, operation, text)
 }
 
+/// The rows of records, to make other records of them.
+pub(super) fn rows(records: &Records) -> impl Iterator<Item = (u64, SystemTime, Message)> {
+    records.iter().map(|it| (it.position(), it.appended_at(), it.message().clone()))
+}
+
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(14_695_981_039_346_656_037, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
+    })
+}
+
 fn forgotten() -> Error {
     Error::new(ErrorKind::Forgotten, "append", "it is no more")
 }
@@ -177,26 +188,30 @@ type Do<A, R> = Box<dyn Fn(A) -> R + Send + Sync>;
 
 type Ids = Result<Vec<MemoryId>>;
 
+type Slots = Result<Vec<(MemoryId, Slot)>>;
+
 macro_rules! strange {
     ($($(#[$documentation:meta])* $name:ident($($argument:ident: $type:ty),*) -> $returned:ty, honest $honest:expr;)*) => {
         /// What is done in place of each operation.
         pub(super) struct Strange {
+            /// The fault in a few words.
+            pub(super) fault: &'static str,
             $($name: Box<dyn Fn($($type),*) -> $returned + Send + Sync>,)*
             limits: Limits,
             key: Do<MemoryId, String>,
         }
 
-        impl Default for Strange {
-            fn default() -> Self {
+        impl Strange {
+            /// A store that does all as it should, but for what is said then.
+            pub(super) fn of(fault: &'static str) -> Self {
                 Self {
+                    fault,
                     $($name: Box::new($honest),)*
                     limits: Limits::default().with_slot(usize::MAX).with_ids(IDS),
                     key: Box::new(|id| id.as_str().to_owned()),
                 }
             }
-        }
 
-        impl Strange {
             $($(#[$documentation])*
             pub(super) fn $name(mut self, done: impl Fn($($type),*) -> $returned + Send + Sync + 'static) -> Self {
                 self.$name = Box::new(done);
@@ -212,9 +227,12 @@ strange! {
     evict(book: &Book, before: u64) -> Result<u64>, honest |book, before| book.cut(before);
     clear(book: &Book) -> Result<()>, honest |book| book.wipe();
     slots(book: &Book) -> Result<Vec<(String, SlotVersion)>>, honest |book| book.names();
+    debug(book: &Book) -> String, honest |book| format!("Book {:?}", book.id);
     ids(shelf: &Shelf, after: Option<&MemoryId>, n: usize) -> Ids, honest |shelf, after, n| shelf.list("", after, n);
     prefixed(shelf: &Shelf, prefix: &str, after: Option<&MemoryId>, n: usize) -> Ids,
         honest |shelf, prefix, after, n| shelf.list(prefix, after, n);
+    slots_prefixed(shelf: &Shelf, prefix: &str, names: &str, after: Option<(&MemoryId, &str)>, n: usize) -> Slots,
+        honest |shelf, prefix, names, after, n| shelf.slots_of(prefix, names, after, n);
     delete(shelf: &Shelf, key: &str) -> Result<bool>, honest |shelf, key| shelf.remove(key);
     delete_prefix(shelf: &Shelf, prefix: &str) -> Result<u64>, honest |shelf, prefix| shelf.remove_prefix(prefix);
     purge(shelf: &Shelf, older_than: SystemTime) -> Result<u64>, honest |shelf, time| shelf.sweep(time);
@@ -314,6 +332,23 @@ impl Shelf {
         let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str()));
         let ids = data.all.range::<str, _>((from, Bound::Unbounded)).map(|(id, _)| id.as_str());
         Ok(ids.filter(|id| id.starts_with(prefix)).take(n).map(MemoryId::from).collect())
+    }
+
+    pub(super) fn slots_of(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Slots {
+        let data = self.data.lock();
+        let all = data.all.iter().flat_map(|(id, it)| it.slots.values().map(move |it| (id, it)));
+        let wanted = all.filter(|(id, slot)| {
+            let is_behind =
+                after.is_none_or(|after| (id.as_str(), slot.name()) > (after.0.as_str(), after.1));
+            is_behind && id.starts_with(prefix) && slot.name().starts_with(names)
+        });
+        Ok(wanted.take(n).map(|(id, slot)| (id.as_str().into(), slot.clone())).collect())
     }
 
     pub(super) fn remove(&self, key: &str) -> Result<bool> {
@@ -439,6 +474,16 @@ impl ChatMemoryStore for Shelf {
         (self.strange.prefixed)(self, prefix, after, n)
     }
 
+    fn slots_with_prefix(
+        &self,
+        prefix: &str,
+        names: &str,
+        after: Option<(&MemoryId, &str)>,
+        n: usize,
+    ) -> Slots {
+        (self.strange.slots_prefixed)(self, prefix, names, after, n)
+    }
+
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         (self.strange.info)(self, &self.key_of(id))
     }
@@ -460,6 +505,6 @@ impl fmt::Debug for Shelf {
 
 impl fmt::Debug for Book {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("id", &self.id).finish_non_exhaustive()
+        f.write_str(&(self.shelf.strange.debug)(self))
     }
 }

@@ -1,317 +1,70 @@
 //! Faults in slots.
 
-use memory_prompt::memory::{Append, Expected, Limits};
+use std::mem;
+use std::sync::Arc;
+
+use memory_prompt::memory::{Append, Expected, Limits, Read};
 use memory_prompt::record::{Slot, SlotVersion};
-use memory_prompt::{Error, ErrorKind};
+use memory_prompt::{Error, ErrorKind, Message};
 
-use super::shelf::{Book, Conversation, Strange, failed};
-use super::{caught, pause};
+use super::shelf::{Book, Strange, failed, hash};
+use super::{any_law, burying, laws, otherwise, pause};
 
-/// A memory whose versions are made by this, of the slot and how often it was written.
+/// A memory whose versions are made by this, of a slot and its content. All slots of an append have
+/// one, made from the first.
 fn versions(
-    made: impl Fn(&mut Conversation, &str, &[u8]) -> u64 + Send + Sync + 'static,
+    fault: &'static str,
+    made: impl Fn(&Book, &str, &[u8]) -> u64 + Send + Sync + 'static,
 ) -> Strange {
-    Strange::default().append(move |book, append| {
+    Strange::of(fault).append(move |book, append| {
         let mut appended = book.write(append)?;
-        if appended.repeated || appended.version.is_none() {
+        for removed in append.slots.iter().filter(|it| it.content.is_none()) {
+            book.data().notes.remove(&format!("{}/{}", book.key, removed.name));
+        }
+        let written =
+            || append.slots.iter().filter_map(|it| Some((&it.name, it.content.as_ref()?)));
+        let Some((name, content)) = written().next().filter(|_| !appended.repeated) else {
             return Ok(appended);
-        }
-        book.found(|it| {
-            // One version for all slots of an append, made from the first.
-            let mut bits = None;
-            for change in append.slots.iter().filter(|change| change.content.is_some()) {
-                let content = change.content.clone().unwrap_or_default();
-                let bits = *bits.get_or_insert_with(|| made(it, &change.name, &content));
-                let version = SlotVersion::from_bits(bits);
-                let slot = Slot::new(change.name.as_str(), version, content);
-                it.slots.insert(change.name.clone(), slot);
-                appended.version = Some(version);
-            }
-            if let Some(known) =
-                it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0))
-            {
-                known.1.version = appended.version;
-            }
-        });
-        Ok(appended)
-    })
-}
-
-fn hash(content: &[u8]) -> u64 {
-    content.iter().fold(14_695_981_039_346_656_037, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
-    })
-}
-
-#[test]
-fn a_version_is_a_hash_of_the_content() {
-    // An `ETag`: the same content comes again, and so does its version.
-    caught(versions(|_, _, content| hash(content)));
-}
-
-/// A memory that counts versions in a place that something takes away: a row of each slot, of each
-/// conversation.
-fn counted(key: impl Fn(&Book, &str) -> String + Send + Sync + 'static) -> Strange {
-    Strange::default().append(move |book, append| {
-        let mut appended = book.write(append)?;
-        for change in append.slots.iter().filter(|it| it.content.is_none()) {
-            let row = format!("{}/{}", book.key, change.name);
-            book.data().notes.remove(&row);
-        }
-        let name = append.slots.iter().find(|it| it.content.is_some()).map(|it| it.name.clone());
-        let Some(name) = name.filter(|_| !appended.repeated) else { return Ok(appended) };
-        let key = key(book, &name);
-        let count = {
-            let mut data = book.data();
-            let count = data.notes.entry(key).or_insert(0);
-            *count += 1;
-            *count
         };
-        let version = SlotVersion::from_bits(count);
-        book.found(|it| {
-            for change in append.slots.iter().filter(|it| it.content.is_some()) {
-                let content = change.content.as_deref().unwrap_or_default();
-                let slot = Slot::new(change.name.as_str(), version, content);
-                it.slots.insert(change.name.clone(), slot);
-            }
-            if let Some(known) = it.known.back_mut().filter(|it| append.id.as_ref() == Some(&it.0))
-            {
-                known.1.version = Some(version);
-            }
-        });
+        let version = SlotVersion::from_bits(made(book, name, content));
         appended.version = Some(version);
+        book.found(|it| {
+            for (name, content) in written() {
+                it.slots.insert(name.clone(), Slot::new(name.as_str(), version, content));
+            }
+            let known = it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0));
+            known.into_iter().for_each(|known| known.1.version = Some(version));
+        });
         Ok(appended)
     })
 }
 
-fn forget(data: &mut super::shelf::Data, prefix: &str) {
-    data.notes.retain(|key, _| !key.starts_with(prefix));
-}
-
-#[test]
-fn clear_takes_the_counter_of_the_conversation_along() {
-    caught(counted(|book, _| format!("{}/", book.key)).clear(|book| {
-        book.wipe()?;
-        forget(&mut book.data(), &format!("{}/", book.key));
-        Ok(())
-    }));
-}
-
-#[test]
-fn the_same_content_is_no_write() {
-    // "Nothing changed", so the version stays.
-    caught(Strange::default().append(|book, append| {
-        let old = book.found(|it| it.slots.clone()).unwrap_or_default();
-        let mut appended = book.write(append)?;
-        if appended.repeated {
-            return Ok(appended);
-        }
-        book.found(|it| {
-            for (name, slot) in &mut it.slots {
-                if let Some(old) = old.get(name).filter(|old| old.content() == slot.content()) {
-                    if append.slots.iter().any(|change| change.name == *name) {
-                        appended.version = Some(old.version());
-                    }
-                    *slot = old.clone();
-                }
-            }
-        });
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn clear_keeps_the_slots() {
-    // A table of its own, of which `clear` does not know.
-    caught(Strange::default().clear(|book| {
-        let slots = book.found(|it| it.slots.clone());
-        book.wipe()?;
-        book.found(|it| it.slots = slots.unwrap_or_default());
-        Ok(())
-    }));
-}
-
-#[test]
-fn clear_keeps_the_system_message() {
-    caught(Strange::default().clear(|book| {
-        let system = book.found(|it| it.system.clone()).flatten();
-        book.wipe()?;
-        book.found(|it| it.system = system);
-        Ok(())
-    }));
-}
-
-#[test]
-fn evicting_all_takes_the_slots() {
-    // A conversation without messages is cleaned up.
-    caught(Strange::default().evict(|book, before| {
-        let gone = book.cut(before)?;
-        book.found(|it| it.rows.is_empty().then(|| it.slots.clear()));
-        Ok(gone)
-    }));
-}
-
-#[test]
-fn evicting_all_takes_the_system_message() {
-    caught(Strange::default().evict(|book, before| {
-        let gone = book.cut(before)?;
-        book.found(|it| it.system = it.system.take().filter(|_| !it.rows.is_empty()));
-        Ok(gone)
-    }));
-}
-
-#[test]
-fn delete_leaves_the_slots() {
-    // A table without a foreign key: the next conversation under this id finds them.
-    caught(
-        Strange::default()
-            .delete(|shelf, key| {
-                let mut data = shelf.data.lock();
-                let gone = data.all.remove(key);
-                let is_gone = gone.is_some();
-                data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
-                Ok(is_gone)
-            })
-            .append(|book, append| {
-                let appended = book.write(append)?;
-                let grave = book.data().graves.remove(&book.key);
-                book.found(|it| {
-                    for (name, slot) in grave.map(|it| it.slots).unwrap_or_default() {
-                        it.slots.entry(name).or_insert(slot);
-                    }
-                });
-                Ok(appended)
-            }),
-    );
+/// A memory that counts versions in a row that something takes away: of each slot, or of each
+/// conversation.
+fn counted(fault: &'static str, row: fn(&Book, &str) -> String) -> Strange {
+    versions(fault, move |book, slot, _| {
+        let mut data = book.data();
+        let count = data.notes.entry(row(book, slot)).or_insert(0);
+        *count += 1;
+        *count
+    })
 }
 
 /// A memory that expects something else.
-fn expecting(other: impl Fn(Expected, bool, bool) -> Expected + Send + Sync + 'static) -> Strange {
-    Strange::default().append(move |book, append| {
-        let slots = append.slots.clone();
-        for change in &mut append.slots {
-            let is_there = book.found(|it| it.slots.contains_key(&change.name)).unwrap_or(false);
-            change.expected = other(change.expected, is_there, change.content.is_some());
-        }
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
+fn expecting(
+    fault: &'static str,
+    other: impl Fn(Expected) -> Expected + Send + Sync + 'static,
+) -> Strange {
+    otherwise(fault, move |_, append| {
+        append.slots.iter_mut().for_each(|change| change.expected = other(change.expected));
     })
 }
 
-#[test]
-fn an_absent_slot_is_overwritten() {
-    // `Absent` is taken for "new or not, I don't care".
-    caught(expecting(|expected, _, _| match expected {
-        Expected::Absent => Expected::Any,
-        expected => expected,
-    }));
-}
-
-#[test]
-fn a_removed_slot_is_there() {
-    // A tombstone: who expects nothing there is told that there is something.
-    caught(Strange::default().append(|book, append| {
-        for change in &append.slots {
-            let tomb = format!("{}/{}", book.key, change.name);
-            if change.expected == Expected::Absent && book.data().notes.contains_key(&tomb) {
-                return Err(change.conflict());
-            }
-        }
-        let appended = book.write(append)?;
-        for change in &append.slots {
-            let tomb = format!("{}/{}", book.key, change.name);
-            let mut data = book.data();
-            if change.content.is_none() {
-                data.notes.insert(tomb, 1);
-            } else {
-                data.notes.remove(&tomb);
-            }
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn slots_are_written_before_the_messages() {
-    // The other way round.
-    caught(Strange::default().append(|book, append| {
-        let slots = append.slots.clone();
-        match book.write(append) {
-            Err(error)
-                if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() =>
-            {
-                let mut only = Append::default();
-                only.slots = slots;
-                let _ = book.write(&mut only);
-                Err(error)
-            }
-            appended => appended,
-        }
-    }));
-}
-
-#[test]
-fn only_the_first_slot_is_compared() {
-    caught(Strange::default().append(|book, append| {
-        let slots = append.slots.clone();
-        append.slots.iter_mut().skip(1).for_each(|change| change.expected = Expected::Any);
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
-}
-
-#[test]
-fn a_slot_is_compared_and_then_written() {
-    // Two statements without a lock around them.
-    caught(Strange::default().append(|book, append| {
-        if append.slots.is_empty() || append.id.is_some() {
-            return book.write(append);
-        }
-        let checked = book.found(|it| it.check(append));
-        checked.unwrap_or_else(|| append.check_on_nothing())?;
-        pause();
-        let slots = append.slots.clone();
-        append.slots.iter_mut().for_each(|change| change.expected = Expected::Any);
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
-}
-
-#[test]
-fn a_slot_alone_is_no_activity() {
-    caught(Strange::default().append(|book, append| {
-        let active = book.found(|it| it.active);
-        let appended = book.write(append)?;
-        if appended.positions.is_empty() && !append.slots.is_empty() && append.active.is_none() {
-            book.found(|it| it.active = active.unwrap_or(it.active));
-        }
-        Ok(appended)
-    }));
-}
-
-#[test]
-fn an_id_begins_no_conversation_by_a_removal() {
-    caught(Strange::default().append(|book, append| {
-        let writes = append.slots.iter().any(|change| change.content.is_some());
-        let is_there = book.found(|_| ()).is_some();
-        if !is_there && !writes && append.messages.is_empty() {
-            let id = append.id.take();
-            let appended = book.write(append);
-            append.id = id;
-            return appended;
-        }
-        book.write(append)
-    }));
-}
-
 /// A memory that keeps slots under other names.
-fn named(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
-    let kept = std::sync::Arc::new(kept);
-    let asked = std::sync::Arc::clone(&kept);
-    Strange::default()
+fn named(fault: &'static str, kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
+    let kept = Arc::new(kept);
+    let asked = Arc::clone(&kept);
+    Strange::of(fault)
         .append(move |book, append| {
             append.check(&Limits::default().with_slot(usize::MAX))?;
             let slots = append.slots.clone();
@@ -340,66 +93,356 @@ fn named(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
         })
 }
 
-#[test]
-fn names_are_padded() {
-    // `PAD SPACE`: "a" and "a " are one.
-    caught(named(|name| {
-        if name.trim_end().is_empty() { name.to_owned() } else { name.trim_end().to_owned() }
-    }));
-}
-
-#[test]
-fn names_are_paths() {
-    // A file for each slot: `/` goes to `_`.
-    caught(named(|name| name.replace(['/', '\\', ':'], "_")));
-}
-
-#[test]
-fn names_of_256_bytes_are_refused() {
-    // `varchar(255)`.
-    caught(Strange::default().append(|book, append| {
-        if append.slots.iter().any(|change| change.name.len() > 255) {
-            return Err(failed("append", "value too long for type varchar(255)"));
+/// A memory that keeps other content.
+fn content(
+    fault: &'static str,
+    kept: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
+) -> Strange {
+    otherwise(fault, move |_, append| {
+        for change in &mut append.slots {
+            change.content = change.content.as_deref().and_then(&kept);
         }
-        book.write(append)
-    }));
+    })
 }
 
-trait Sorted {
-    fn sort(&mut self);
-}
-
-impl Sorted for Vec<(String, SlotVersion)> {
-    fn sort(&mut self) {
-        self.sort_by(|a, b| a.0.cmp(&b.0));
-    }
-}
-
-#[test]
-fn names_are_listed_as_in_a_dictionary() {
-    // `ORDER BY` in the collation of a language: "B" stands behind "a".
-    caught(Strange::default().slots(|book| {
+/// A memory that lists other slots.
+fn listed(
+    fault: &'static str,
+    other: impl Fn(&Book, &mut Vec<(String, SlotVersion)>) + Send + Sync + 'static,
+) -> Strange {
+    Strange::of(fault).slots(move |book| {
         let mut names = book.names()?;
-        names.sort_by_key(|it| it.0.to_lowercase());
+        other(book, &mut names);
         Ok(names)
-    }));
+    })
 }
 
 #[test]
-fn names_are_listed_by_utf_16() {
-    // As Java and JavaScript compare: an emoji stands before U+FFFD.
-    caught(Strange::default().slots(|book| {
-        let mut names = book.names()?;
-        names.sort_by_key(|it| it.0.encode_utf16().collect::<Vec<_>>());
-        Ok(names)
-    }));
+fn laws_find_strange_slots() {
+    laws(["slots::an_append_is_done_with_its_slots_or_not_at_all"]).find([
+        // The other way round.
+        Strange::of("slots are written before the messages").append(|book, append| {
+            let slots = append.slots.clone();
+            match book.write(append) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() =>
+                {
+                    let mut only = Append::default();
+                    only.slots = slots;
+                    let _ = book.write(&mut only);
+                    Err(error)
+                }
+                appended => appended,
+            }
+        }),
+        Strange::of("slots are written after the messages").append(|book, append| {
+            let mut rest = Append::default();
+            rest.slots.clone_from(&append.slots);
+            let slots = mem::take(&mut append.slots);
+            let appended = book.write(append);
+            append.slots = slots;
+            let mut appended = appended?;
+            appended.version = book.write(&mut rest)?.version;
+            Ok(appended)
+        }),
+        Strange::of("slots are written one after the other").append(|book, append| {
+            let slots = append.slots.clone();
+            let [first @ .., last] = slots.as_slice() else { return book.write(append) };
+            for change in first {
+                let mut one = Append::default();
+                one.slots.push(change.clone());
+                book.write(&mut one)?;
+            }
+            append.slots = vec![last.clone()];
+            let appended = book.write(append);
+            append.slots = slots;
+            appended
+        }),
+    ]);
+
+    laws([
+        "slots::a_slot_is_compared_before_it_is_changed",
+        "slots::of_many_writers_of_one_version_one_succeeds",
+    ])
+    .find([expecting("versions are passed over", |_| Expected::Any)]);
+
+    laws(["slots::a_slot_is_compared_before_it_is_changed"]).find([
+        // `Absent` is taken for "new or not, I don't care".
+        expecting("an absent slot is overwritten", |expected| match expected {
+            Expected::Absent => Expected::Any,
+            expected => expected,
+        }),
+    ]);
+
+    laws(["slots::of_many_writers_of_one_version_one_succeeds"]).find([
+        // Two statements without a lock around them.
+        Strange::of("a slot is compared and then written").append(|book, append| {
+            if append.slots.is_empty() || append.id.is_some() {
+                return book.write(append);
+            }
+            let checked = book.found(|it| it.check(append));
+            checked.unwrap_or_else(|| append.check_on_nothing())?;
+            pause();
+            let slots = append.slots.clone();
+            append.slots.iter_mut().for_each(|change| change.expected = Expected::Any);
+            let appended = book.write(append);
+            append.slots = slots;
+            appended
+        }),
+    ]);
+
+    laws(["slots::a_version_is_never_used_again"]).find([
+        // An `ETag`: the same content comes again, and so does its version.
+        versions("a version is a hash of the content", |_, _, content| hash(content)),
+        counted("clear takes the counter of the conversation along", |book, _| book.key.clone())
+            .clear(|book| {
+                book.data().notes.remove(&book.key);
+                book.wipe()
+            }),
+        counted("removing takes the counter of the slot along", |book, slot| {
+            format!("{}/{slot}", book.key)
+        }),
+    ]);
+
+    laws(["moving::a_new_beginning_knows_nothing_of_before"]).find([counted(
+        "delete takes the counter of the conversation along",
+        |book, _| book.key.clone(),
+    )
+    .delete(|shelf, key| {
+        shelf.data.lock().notes.remove(key);
+        shelf.remove(key)
+    })]);
+
+    laws(["slots::slots_are_listed_with_their_versions"]).find([
+        listed("the system message is listed", |book, names| {
+            if book.found(|it| it.system.is_some()) == Some(true) {
+                names.push(("system".to_owned(), SlotVersion::random()));
+            }
+        }),
+        // `ORDER BY` in the collation of a language: "B" stands behind "a".
+        listed("names are listed as in a dictionary", |_, names| {
+            names.sort_by_key(|it| it.0.to_lowercase());
+        }),
+        listed("names are listed by their length", |_, names| names.sort_by_key(|it| it.0.len())),
+    ]);
+
+    laws(["slots::evicting_leaves_slots_and_clearing_removes_them"]).find([
+        // A table of its own, of which `clear` does not know.
+        Strange::of("clear keeps the slots").clear(|book| {
+            let slots = book.found(|it| it.slots.clone());
+            book.wipe()?;
+            book.found(|it| it.slots = slots.unwrap_or_default());
+            Ok(())
+        }),
+        Strange::of("evicting takes the slots").evict(|book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| it.slots.clear());
+            Ok(gone)
+        }),
+    ]);
+
+    laws(["slots::hostile_names_are_slots_of_their_own"])
+        .find([named("names are folded", str::to_lowercase)]);
+
+    laws(["slots::a_slot_holds_any_bytes"]).find([
+        content("a slot ends at NUL", |bytes| {
+            bytes.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+        }),
+        content("a slot is text", |bytes| {
+            Some(String::from_utf8_lossy(bytes).into_owned().into_bytes())
+        }),
+    ]);
+
+    laws(["slots::what_is_no_slot_is_refused"]).find([
+        // `check` is forgotten: the slot goes where the system message is.
+        Strange::of("the slot of the system message can be written").append(|book, append| {
+            let (system, slots): (Vec<_>, Vec<_>) =
+                append.slots.iter().cloned().partition(|change| change.name == "system");
+            let all = mem::replace(&mut append.slots, slots);
+            let appended = book.write(append);
+            append.slots = all;
+            for change in system {
+                let text =
+                    String::from_utf8_lossy(&change.content.unwrap_or_default()).into_owned();
+                let system = Message::system(text);
+                book.found(|it| it.system = Some(system.into()));
+            }
+            appended
+        }),
+    ]);
+
+    laws(["slots::debug_output_holds_no_slot"]).find([
+        Strange::of("an error tells slots").append(|book, append| {
+            let contents = append.slots.iter().filter_map(|it| it.content.as_deref());
+            let contents: String = contents.map(String::from_utf8_lossy).collect();
+            book.write(append).map_err(|error| match error.kind() {
+                ErrorKind::SlotConflict => Error::new(error.kind(), "append", contents),
+                _ => error,
+            })
+        }),
+        Strange::of("debug output tells slots").debug(|book| {
+            let slots = book.look(&Read::newest(0).slots(["a"])).unwrap_or_default();
+            slots.slot("a").and_then(Slot::text).unwrap_or_default().to_owned()
+        }),
+    ]);
+
+    laws(["memory::debug_output_holds_no_text"]).find([Strange::of("debug output tells messages")
+        .debug(|book| {
+            let all = book.look(&Read::newest(usize::MAX)).unwrap_or_default();
+            all.records.messages().map(Message::text).collect()
+        })]);
+
+    laws(["slots::a_slot_is_written_replaced_and_removed"]).find([Strange::of(
+        "removing tells a version",
+    )
+    .append(|book, append| {
+        let removes = append.slots.iter().any(|change| change.content.is_none());
+        let mut appended = book.write(append)?;
+        appended.version = appended.version.or_else(|| removes.then(SlotVersion::random));
+        Ok(appended)
+    })]);
+
+    laws([
+        "moving::appends_are_activity_and_nothing_else_is",
+        "moving::a_slot_creates_its_conversation",
+    ])
+    .find([Strange::of("removing is no activity").append(|book, append| {
+        let active = book.found(|it| it.active);
+        let appended = book.write(append)?;
+        let removes = append.slots.iter().all(|change| change.content.is_none());
+        if appended.positions.is_empty() && !append.slots.is_empty() && removes {
+            book.found(|it| it.active = active.unwrap_or(it.active));
+        }
+        Ok(appended)
+    })]);
+
+    laws(["moving::appends_are_activity_and_nothing_else_is"]).find([Strange::of(
+        "a slot alone is no activity",
+    )
+    .append(|book, append| {
+        let active = book.found(|it| it.active);
+        let appended = book.write(append)?;
+        if appended.positions.is_empty() && !append.slots.is_empty() && append.active.is_none() {
+            book.found(|it| it.active = active.unwrap_or(it.active));
+        }
+        Ok(appended)
+    })]);
+
+    laws(["moving::a_slot_creates_its_conversation"]).find([otherwise(
+        "removing begins a conversation",
+        |book, append| {
+            if append.slots.iter().any(|change| change.content.is_none()) {
+                let _ = book.shelf.begin(&book.key, 0, None);
+            }
+        },
+    )]);
 }
 
 #[test]
-fn removed_slots_are_listed() {
-    // Tombstones without a filter.
-    caught(
-        Strange::default()
+fn a_law_finds_each_other_strange_slot() {
+    let of_4096 = || Limits::default().with_slot(4096).with_ids(64);
+
+    any_law(["slots", "moving", "ids"]).find([
+        // "Nothing changed", so the version stays.
+        Strange::of("the same content is no write").append(|book, append| {
+            let old = book.found(|it| it.slots.clone()).unwrap_or_default();
+            let mut appended = book.write(append)?;
+            if appended.repeated {
+                return Ok(appended);
+            }
+            book.found(|it| {
+                for (name, slot) in &mut it.slots {
+                    if let Some(old) = old.get(name).filter(|old| old.content() == slot.content()) {
+                        if append.slots.iter().any(|change| change.name == *name) {
+                            appended.version = Some(old.version());
+                        }
+                        *slot = old.clone();
+                    }
+                }
+            });
+            Ok(appended)
+        }),
+        Strange::of("clear keeps the system message").clear(|book| {
+            let system = book.found(|it| it.system.clone()).flatten();
+            book.wipe()?;
+            book.found(|it| it.system = system);
+            Ok(())
+        }),
+        // A conversation without messages is cleaned up.
+        Strange::of("evicting all takes the slots").evict(|book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| it.rows.is_empty().then(|| it.slots.clear()));
+            Ok(gone)
+        }),
+        Strange::of("evicting all takes the system message").evict(|book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| it.system = it.system.take().filter(|_| !it.rows.is_empty()));
+            Ok(gone)
+        }),
+        // A table without a foreign key: the next conversation under this id finds them.
+        burying("delete leaves the slots").append(|book, append| {
+            let appended = book.write(append)?;
+            let grave = book.data().graves.remove(&book.key);
+            book.found(|it| {
+                for (name, slot) in grave.map(|it| it.slots).unwrap_or_default() {
+                    it.slots.entry(name).or_insert(slot);
+                }
+            });
+            Ok(appended)
+        }),
+        // A tombstone: who expects nothing there is told that there is something.
+        Strange::of("a removed slot is there").append(|book, append| {
+            for change in &append.slots {
+                let tomb = format!("{}/{}", book.key, change.name);
+                if change.expected == Expected::Absent && book.data().notes.contains_key(&tomb) {
+                    return Err(change.conflict());
+                }
+            }
+            let appended = book.write(append)?;
+            for change in &append.slots {
+                let tomb = format!("{}/{}", book.key, change.name);
+                let mut data = book.data();
+                if change.content.is_none() {
+                    data.notes.insert(tomb, 1);
+                } else {
+                    data.notes.remove(&tomb);
+                }
+            }
+            Ok(appended)
+        }),
+        otherwise("only the first slot is compared", |_, append| {
+            append.slots.iter_mut().skip(1).for_each(|change| change.expected = Expected::Any);
+        }),
+        Strange::of("an id begins no conversation by a removal").append(|book, append| {
+            let writes = append.slots.iter().any(|change| change.content.is_some());
+            let is_there = book.found(|_| ()).is_some();
+            if !is_there && !writes && append.messages.is_empty() {
+                let id = append.id.take();
+                let appended = book.write(append);
+                append.id = id;
+                return appended;
+            }
+            book.write(append)
+        }),
+        // `PAD SPACE`: "a" and "a " are one.
+        named("names are padded", |name| {
+            if name.trim_end().is_empty() { name.to_owned() } else { name.trim_end().to_owned() }
+        }),
+        // A file for each slot: `/` goes to `_`.
+        named("names are paths", |name| name.replace(['/', '\\', ':'], "_")),
+        // `varchar(255)`.
+        Strange::of("names of 256 bytes are refused").append(|book, append| {
+            if append.slots.iter().any(|change| change.name.len() > 255) {
+                return Err(failed("append", "value too long for type varchar(255)"));
+            }
+            book.write(append)
+        }),
+        // As Java and JavaScript compare: an emoji stands before U+FFFD.
+        listed("names are listed by UTF-16", |_, names| {
+            names.sort_by_key(|it| it.0.encode_utf16().collect::<Vec<_>>());
+        }),
+        // Tombstones without a filter.
+        Strange::of("removed slots are listed")
             .append(|book, append| {
                 let old = book.found(|it| it.slots.clone()).unwrap_or_default();
                 let appended = book.write(append)?;
@@ -422,88 +465,36 @@ fn removed_slots_are_listed() {
                         names.push((name.to_owned(), SlotVersion::from_bits(*bits)));
                     }
                 }
-                names.sort();
+                names.sort_by(|a, b| a.0.cmp(&b.0));
                 Ok(names)
             }),
-    );
-}
-
-/// A memory that keeps other content.
-fn content(kept: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Strange {
-    Strange::default().append(move |book, append| {
-        let slots = append.slots.clone();
-        for change in &mut append.slots {
-            change.content = change.content.as_deref().and_then(&kept);
-        }
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    })
-}
-
-#[test]
-fn an_empty_slot_is_none() {
-    // Oracle: the empty text is null.
-    caught(content(|bytes| Some(bytes.to_vec()).filter(|it| !it.is_empty())));
-}
-
-#[test]
-fn a_slot_of_the_largest_size_is_refused() {
-    // `>=` in place of `>`.
-    let limits = Limits::default().with_slot(4096).with_ids(64);
-    caught(Strange::default().limits(limits).append(|book, append| {
-        if append.slots.iter().any(|it| it.content.as_ref().is_some_and(|it| it.len() >= 4096)) {
-            return Err(Error::new(ErrorKind::Invalid, "append", "the slot is too large"));
-        }
-        book.write(append)
-    }));
-}
-
-#[test]
-fn a_slot_beyond_the_largest_size_is_cut() {
-    // The limits are told, and not held.
-    let limits = Limits::default().with_slot(4096).with_ids(64);
-    caught(Strange::default().limits(limits).append(|book, append| {
-        let slots = append.slots.clone();
-        for content in append.slots.iter_mut().filter_map(|change| change.content.as_mut()) {
-            content.truncate(4096);
-        }
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
-}
-
-#[test]
-fn the_slot_of_the_system_message_can_be_written() {
-    // `check` is forgotten: the slot goes where the system message is.
-    caught(Strange::default().append(|book, append| {
-        let (system, slots): (Vec<_>, Vec<_>) =
-            append.slots.iter().cloned().partition(|change| change.name == "system");
-        let all = std::mem::replace(&mut append.slots, slots);
-        let appended = book.write(append);
-        append.slots = all;
-        for change in system {
-            let text = String::from_utf8_lossy(&change.content.unwrap_or_default()).into_owned();
-            let system = memory_prompt::Message::system(text);
-            book.found(|it| it.system = Some(system.into()));
-        }
-        appended
-    }));
-}
-
-#[test]
-fn any_text_is_a_name() {
-    // `check` is forgotten: what is not valid is removed from the name.
-    caught(Strange::default().append(|book, append| {
-        let slots = append.slots.clone();
-        for change in &mut append.slots {
-            if change.name.is_empty() || change.name.contains(char::is_control) {
-                change.name = change.name.replace(char::is_control, "") + "_";
+        // Oracle: the empty text is null.
+        content("an empty slot is none", |bytes| Some(bytes.to_vec()).filter(|it| !it.is_empty())),
+        // `>=` in place of `>`.
+        Strange::of("a slot of the largest size is refused").limits(of_4096()).append(
+            |book, append| {
+                if append
+                    .slots
+                    .iter()
+                    .any(|it| it.content.as_ref().is_some_and(|it| it.len() >= 4096))
+                {
+                    return Err(Error::new(ErrorKind::Invalid, "append", "the slot is too large"));
+                }
+                book.write(append)
+            },
+        ),
+        // The limits are told, and not held.
+        content("a slot beyond the largest size is cut", |bytes| {
+            Some(bytes[..bytes.len().min(4096)].to_vec())
+        })
+        .limits(of_4096()),
+        // `check` is forgotten: what is not valid is removed from the name.
+        otherwise("any text is a name", |_, append| {
+            for change in &mut append.slots {
+                if change.name.is_empty() || change.name.contains(char::is_control) {
+                    change.name = change.name.replace(char::is_control, "") + "_";
+                }
             }
-        }
-        let appended = book.write(append);
-        append.slots = slots;
-        appended
-    }));
+        }),
+    ]);
 }

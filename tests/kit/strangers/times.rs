@@ -2,24 +2,21 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_prompt::memory::Append;
+use memory_prompt::memory::{Append, Limits};
 use memory_prompt::record::Records;
 
-use super::caught;
-use super::shelf::{Book, Strange, now};
+use super::shelf::{Book, Strange, now, rows};
+use super::{any_law, laws, otherwise};
 
 /// A memory that reads other times.
 fn read_at(
-    other: impl Fn(&Book, u64, SystemTime) -> SystemTime + Send + Sync + 'static,
+    fault: &'static str,
+    other: impl Fn(&Book, SystemTime) -> SystemTime + Send + Sync + 'static,
 ) -> Strange {
-    Strange::default().read(move |book, read| {
+    Strange::of(fault).read(move |book, read| {
         let mut snapshot = book.look(read)?;
         let other = |records: &Records| {
-            let rows = records.iter();
-            let rows = rows.map(|it| {
-                (it.position(), other(book, it.position(), it.appended_at()), it.message().clone())
-            });
-            Records::from_rows(rows.collect::<Vec<_>>())
+            Records::from_rows(rows(records).map(|row| (row.0, other(book, row.1), row.2)))
         };
         snapshot.records = other(&snapshot.records);
         let picked = other(snapshot.picked());
@@ -29,143 +26,137 @@ fn read_at(
 
 /// A memory that keeps other times than it is given.
 fn kept_at(
-    other: impl Fn(&Append, usize, SystemTime) -> SystemTime + Send + Sync + 'static,
+    fault: &'static str,
+    other: impl Fn(&Append, SystemTime) -> SystemTime + Send + Sync + 'static,
 ) -> Strange {
-    Strange::default().append(move |book, append| {
-        let times = append.times.clone();
-        append.times = times.iter().enumerate().map(|(i, at)| other(append, i, *at)).collect();
-        let appended = book.write(append);
-        append.times = times;
-        appended
+    otherwise(fault, move |_, append| {
+        append.times = append.times.iter().map(|at| other(append, *at)).collect();
     })
 }
 
-#[test]
-fn a_time_is_that_of_the_last_write() {
-    // `updated_at` of the conversation.
-    caught(read_at(|book, _, _| book.found(|it| it.active).unwrap_or(UNIX_EPOCH)));
+/// A memory whose conversation begins with such an append too.
+fn beginning(fault: &'static str, begins: fn(&Append) -> bool) -> Strange {
+    Strange::of(fault).append(move |book, append| {
+        let is_new = book.found(|_| ()).is_none();
+        if is_new && begins(append) && append.check_on_nothing().is_ok() {
+            append.check(&Limits::default().with_slot(usize::MAX))?;
+            book.shelf.begin(&book.key, 0, None)?;
+        }
+        book.write(append)
+    })
+}
+
+fn whole_seconds(at: SystemTime) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
 #[test]
-fn a_batch_has_one_time() {
-    // That of its first message.
-    caught(kept_at(|append, _, _| append.times[0]));
-}
+fn laws_find_strange_times() {
+    laws(["memory::times_of_append_are_kept"]).find([
+        read_at("a time is that of the read", |_, _| now()),
+        // `updated_at` of the conversation.
+        read_at("a time is that of the last write", |book, _| {
+            book.found(|it| it.active).unwrap_or(UNIX_EPOCH)
+        }),
+    ]);
 
-#[test]
-fn a_system_message_has_no_time_of_its_own() {
-    // The times are counted with the records, and the next one gets that of the system message.
-    caught(Strange::default().append(|book, append| {
-        let times = append.times.clone();
-        if times.len() == append.messages.len() && !times.is_empty() {
-            let records = append.messages.iter().scan(0, |next, message| {
-                let at = *next;
-                *next += usize::from(!message.is_system());
-                Some(at)
+    laws(["times::each_message_keeps_the_time_that_it_brings"]).find([
+        otherwise("times are passed over", |_, append| append.times.clear()),
+        kept_at("a time has whole seconds", |_, at| whole_seconds(at)),
+        // That of its first message.
+        kept_at("a batch has one time", |append, _| append.times[0]),
+        // `max(previous, at)`: two clocks differ, and that looks wrong.
+        otherwise("times never go back", |book, append| {
+            let last = book.found(|it| it.rows.back().map(|row| row.1)).flatten();
+            append.times.iter_mut().fold(last.unwrap_or(UNIX_EPOCH), |last, at| {
+                *at = last.max(*at);
+                *at
             });
-            append.times = records.map(|i| times[i.min(times.len() - 1)]).collect();
-        }
-        let appended = book.write(append);
-        append.times = times;
-        appended
-    }));
+        }),
+    ]);
+
+    laws(["times::the_time_of_a_system_message_is_passed_over"]).find([
+        // The times are counted with the records, and the next one gets that of the system message.
+        otherwise("a system message has no time of its own", |_, append| {
+            let times = append.times.clone();
+            if times.len() == append.messages.len() && !times.is_empty() {
+                let records = append.messages.iter().scan(0, |next, message| {
+                    let at = *next;
+                    *next += usize::from(!message.is_system());
+                    Some(at)
+                });
+                append.times = records.map(|i| times[i.min(times.len() - 1)]).collect();
+            }
+        }),
+    ]);
+
+    laws(["moving::an_import_is_active_until_it_is_closed"]).find([
+        otherwise("an import is as old as its messages", |_, append| {
+            append.active = append.active.or_else(|| append.times.iter().max().copied());
+        }),
+        otherwise("a conversation is never closed", |_, append| append.active = None),
+        Strange::of("closing is the last word").append(|book, append| {
+            let before = book.found(|it| it.active);
+            let appended = book.write(append)?;
+            if append.active.is_some() {
+                book.data().notes.insert(book.key.clone(), 1);
+            } else if book.data().notes.contains_key(&book.key) {
+                book.found(|it| it.active = before.unwrap_or(it.active));
+            }
+            Ok(appended)
+        }),
+    ]);
+
+    laws(["moving::an_import_is_active_until_it_is_closed", "times::a_closing_appends_nothing"])
+        .find([
+            // `UPDATE conversations SET active = $1`, by whoever else it was active.
+            otherwise("closing expects nothing", |_, append| {
+                if append.active.is_some() && append.messages.is_empty() {
+                    append.expected = None;
+                }
+            }),
+        ]);
+
+    laws([
+        "store::a_purge_deletes_what_is_inactive_and_no_other",
+        "moving::appends_are_activity_and_nothing_else_is",
+    ])
+    .find([Strange::of("clearing is activity").clear(|book| {
+        book.wipe()?;
+        book.found(|it| it.active = now());
+        Ok(())
+    })]);
+
+    laws([
+        "moving::a_slot_creates_its_conversation",
+        "store::a_memory_is_created_by_its_first_append",
+    ])
+    .find([
+        beginning("an empty append begins a conversation", |append| append.is_empty()),
+        Strange::of("a failed append begins a conversation").append(|book, append| {
+            book.write(append).inspect_err(|_| drop(book.shelf.begin(&book.key, 0, None)))
+        }),
+    ]);
 }
 
 #[test]
-fn times_never_go_back() {
-    // `max(previous, at)`: two clocks differ, and that looks wrong.
-    caught(Strange::default().append(|book, append| {
-        let times = append.times.clone();
-        let mut last =
-            book.found(|it| it.rows.back().map(|row| row.1)).flatten().unwrap_or(UNIX_EPOCH);
-        for at in &mut append.times {
-            *at = last.max(*at);
-            last = *at;
-        }
-        let appended = book.write(append);
-        append.times = times;
-        appended
-    }));
-}
-
-#[test]
-fn missing_times_are_now() {
-    // `zip`, which ends with the shorter one; too many are left over.
-    caught(Strange::default().append(|book, append| {
-        let times = append.times.clone();
-        if !append.times.is_empty() {
-            append.times.resize(append.messages.len(), now());
-        }
-        let appended = book.write(append);
-        append.times = times;
-        appended
-    }));
-}
-
-#[test]
-fn closing_is_with_nothing_else() {
-    // With messages or slots beside it, it is an append as always.
-    caught(Strange::default().append(|book, append| {
-        let active = append.active;
-        if !append.messages.is_empty() || !append.slots.is_empty() {
-            append.active = None;
-        }
-        let appended = book.write(append);
-        append.active = active;
-        appended
-    }));
-}
-
-#[test]
-fn closing_expects_nothing() {
-    // `UPDATE conversations SET active = $1`, by whoever else it was active.
-    caught(Strange::default().append(|book, append| {
-        let expected = append.expected;
-        if append.active.is_some() && append.messages.is_empty() {
-            append.expected = None;
-        }
-        let appended = book.write(append);
-        append.expected = expected;
-        appended
-    }));
-}
-
-#[test]
-fn closing_begins_a_conversation() {
-    // An upsert.
-    caught(Strange::default().append(|book, append| {
-        if append.active.is_some()
-            && append.check_on_nothing().is_ok()
-            && book.found(|_| ()).is_none()
-        {
-            append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX))?;
-            book.shelf.begin(&book.key, 0, None)?;
-        }
-        book.write(append)
-    }));
-}
-
-#[test]
-fn closing_has_whole_seconds() {
-    caught(Strange::default().append(|book, append| {
-        let active = append.active;
-        append.active = active.map(|at| {
-            UNIX_EPOCH
-                + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
-        });
-        let appended = book.write(append);
-        append.active = active;
-        appended
-    }));
-}
-
-#[test]
-fn an_empty_append_begins_a_conversation() {
-    caught(Strange::default().append(|book, append| {
-        if append.is_empty() && append.check_on_nothing().is_ok() && book.found(|_| ()).is_none() {
-            append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX))?;
-            book.shelf.begin(&book.key, 0, None)?;
-        }
-        book.write(append)
-    }));
+fn a_law_finds_each_other_strange_time() {
+    any_law(["times", "moving", "store"]).find([
+        // `zip`, which ends with the shorter one; too many are left over.
+        otherwise("missing times are now", |_, append| {
+            if !append.times.is_empty() {
+                append.times.resize(append.messages.len(), now());
+            }
+        }),
+        // With messages or slots beside it, it is an append as always.
+        otherwise("closing is with nothing else", |_, append| {
+            append.active =
+                append.active.filter(|_| append.messages.is_empty() && append.slots.is_empty());
+        }),
+        // An upsert.
+        beginning("closing begins a conversation", |append| append.active.is_some()),
+        otherwise("closing has whole seconds", |_, append| {
+            append.active = append.active.map(whole_seconds);
+        }),
+    ]);
 }

@@ -1,119 +1,24 @@
 //! People and the calls that wait for them: one decision, one call.
 
 use std::future::ready;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted, Stopper};
 use memory_prompt::error::Decided;
-use memory_prompt::turn::{
-    Call, Ended, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn, Waiting,
-};
+use memory_prompt::turn::{Done, Ended, Next, OnConflict, OnInterrupt, Reply, Turn, Waiting};
 use memory_prompt::wire::Stop;
 use memory_prompt::{
-    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Result, Tool, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
+    ToolCall,
 };
 use serde_json::json;
 
+use crate::conversation::either::{BOTH, Either, Own, paying};
 use crate::conversation::faults::{Slow, polled};
-use crate::conversation::texts;
+use crate::conversation::{called, texts};
 use crate::odd::Odd;
-
-/// A conversation of either kind over this memory, with a payment that needs approval.
-pub(crate) enum Either {
-    Blocking(Conversation),
-    Async(Conversation<dyn AsyncChatMemory>),
-}
-
-const BOTH: [bool; 2] = [false, true];
-
-impl Either {
-    pub(crate) fn new(
-        is_async: bool,
-        memory: &Arc<impl ChatMemory + 'static>,
-        model: Scripted,
-        paid: &Arc<AtomicU32>,
-    ) -> Self {
-        let paid = Arc::clone(paid);
-        let pay = move |_: serde_json::Value| {
-            paid.fetch_add(1, Ordering::Relaxed);
-            Ok("paid")
-        };
-        let tool = Tool::new("pay", "Pays.").needing_approval();
-        if is_async {
-            let prompt = MemoryPrompt::new_async(Slow(Arc::clone(memory)));
-            Self::Async(Conversation::new_async(prompt, model).tool(tool, pay))
-        } else {
-            let prompt = MemoryPrompt::new(Arc::clone(memory));
-            Self::Blocking(Conversation::new(prompt, model).tool(tool, pay))
-        }
-    }
-
-    pub(crate) fn tool(
-        self,
-        tool: Tool,
-        run: impl Fn(serde_json::Value) -> std::result::Result<String, ToolError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        match self {
-            Self::Blocking(it) => Self::Blocking(it.tool(tool, run)),
-            Self::Async(it) => Self::Async(it.tool(tool, run)),
-        }
-    }
-
-    pub(crate) fn approve_by(
-        self,
-        approver: impl Fn(&Call) -> Approval + Send + Sync + 'static,
-    ) -> Self {
-        match self {
-            Self::Blocking(it) => Self::Blocking(it.approve_by(approver)),
-            Self::Async(it) => Self::Async(it.approve_by(approver)),
-        }
-    }
-
-    pub(crate) fn say(&self, turn: impl Into<Turn>) -> Result<memory_prompt::turn::Done> {
-        match self {
-            Self::Blocking(it) => it.say(turn),
-            Self::Async(it) => polled(it.say(turn), 2_000).unwrap(),
-        }
-    }
-
-    pub(crate) fn waiting(&self) -> Vec<Waiting> {
-        match self {
-            Self::Blocking(it) => it.waiting().unwrap(),
-            Self::Async(it) => polled(it.waiting(), 2_000).unwrap().unwrap(),
-        }
-    }
-
-    pub(crate) fn approve(&self, waiting: &Waiting) -> Result<memory_prompt::turn::Done> {
-        match self {
-            Self::Blocking(it) => it.approve(waiting),
-            Self::Async(it) => polled(it.approve(waiting), 2_000).unwrap(),
-        }
-    }
-
-    pub(crate) fn refuse(&self, waiting: &Waiting, why: &str) -> Result<memory_prompt::turn::Done> {
-        match self {
-            Self::Blocking(it) => it.refuse(waiting, why),
-            Self::Async(it) => polled(it.refuse(waiting, why), 2_000).unwrap(),
-        }
-    }
-
-    pub(crate) fn recover(&self, silent_for: Duration) -> usize {
-        self.try_recover(silent_for).unwrap()
-    }
-
-    pub(crate) fn try_recover(&self, silent_for: Duration) -> Result<usize> {
-        match self {
-            Self::Blocking(it) => it.recover(silent_for),
-            Self::Async(it) => polled(it.recover(silent_for), 2_000).unwrap(),
-        }
-    }
-}
 
 /// An answer that pays so often.
 pub(crate) fn pays(times: usize) -> Message {
@@ -122,7 +27,28 @@ pub(crate) fn pays(times: usize) -> Message {
     )
 }
 
-fn decided(outcome: Result<memory_prompt::turn::Done>) -> Option<Decided> {
+/// A turn that has asked, whose model has answered so, and that was handed what it may run.
+fn begun(turn: Turn, prompt: &MemoryPrompt, answer: Message) -> Turn {
+    let mut turn = turn;
+    let Next::Ask(_) = turn.next(prompt).unwrap() else { panic!("it asks") };
+    turn.answer(answer).unwrap();
+    let Next::Call(_) = turn.next(prompt).unwrap() else { panic!("it calls") };
+    turn
+}
+
+fn pay() -> Tool {
+    Tool::new("pay", "Pays.").needing_approval()
+}
+
+/// A process takes over what was left, and dies in this call, of which somebody has approved.
+fn dies_in(memory: &Arc<impl ChatMemory + 'static>, call: &str) {
+    let prompt = MemoryPrompt::new(Arc::clone(memory));
+    let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    dying.approve(call).unwrap();
+    dying.next(&prompt).unwrap();
+}
+
+fn decided(outcome: Result<Done>) -> Option<Decided> {
     match outcome.unwrap_err().kind() {
         ErrorKind::Decided(how) => Some(how),
         _ => None,
@@ -134,9 +60,8 @@ fn decided(outcome: Result<memory_prompt::turn::Done>) -> Option<Decided> {
 #[test]
 fn who_decides_second_is_told_what_came_of_it() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).says("Done.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (memory, paid, conversation) = paying(is_async, model);
         assert_eq!(conversation.say("Pay.").unwrap().ended, Ended::Parked);
         let (a, b) = (conversation.waiting().remove(0), conversation.waiting().remove(0));
         assert_eq!((a.tool.as_str(), a.arguments.as_str()), ("pay", r#"{"n":1}"#));
@@ -163,16 +88,12 @@ fn who_decides_second_is_told_what_came_of_it() {
 #[test]
 fn a_true_result_takes_the_place_of_an_answer_by_who_did_not_run_it() {
     let memory = Arc::new(DefaultChatMemory::new());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    let tool = || [Tool::new("pay", "Pays.").needing_approval()];
-    let mut turn = prompt.turn(Message::user("Pay.")).tools(tool());
-    let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
-    turn.answer(pays(1)).unwrap();
-    turn.next(&prompt).unwrap();
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = begun(Turn::from("Pay.").tools([pay()]), &prompt, pays(1));
     turn.approve("c1").unwrap();
     turn.next(&prompt).unwrap(); // it is handed out, and runs
 
-    let mut other = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap().tools(tool());
+    let mut other = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap().tools([pay()]);
     assert_eq!(other.refuse("c1", "No.").unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(other.approve("c1").unwrap_err().kind(), ErrorKind::Invalid);
     other.error("c1", "The user said no.").unwrap();
@@ -192,16 +113,11 @@ fn a_true_result_takes_the_place_of_an_answer_by_who_did_not_run_it() {
 fn each_of_two_buttons_works() {
     for is_async in BOTH {
         for first_is_yes in BOTH {
-            let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
             let model = Scripted::new().says(pays(2)).says("Done.");
-            let conversation = Either::new(is_async, &memory, model, &paid);
+            let (memory, paid, conversation) = paying(is_async, model);
             let parked = conversation.say("Pay both.").unwrap();
             let [first, second] = parked.waiting() else { panic!("{:?}", parked.waiting()) };
-            let parked = if first_is_yes {
-                conversation.approve(first).unwrap()
-            } else {
-                conversation.refuse(first, "No.").unwrap()
-            };
+            let parked = conversation.decide(first, first_is_yes).unwrap();
             assert_eq!(parked.ended, Ended::Parked);
             assert_eq!(parked.waiting().len(), 1);
             // As the page has it, and from another process.
@@ -209,7 +125,7 @@ fn each_of_two_buttons_works() {
             let second: Waiting = serde_json::from_str(&json).unwrap();
             let other = Either::new(is_async, &memory, Scripted::new().says("Done."), &paid);
             assert_eq!(other.approve(&second).unwrap().text(), "Done.");
-            let said = if first_is_yes { "paid" } else { "No." };
+            let said = if first_is_yes { "paid" } else { "The user said no." };
             assert_eq!(texts(&memory)[2..4], [said, "paid"]);
             assert_eq!(paid.load(Ordering::Relaxed), 1 + u32::from(first_is_yes));
         }
@@ -221,9 +137,8 @@ fn each_of_two_buttons_works() {
 #[test]
 fn a_turn_that_is_approved_later_denies_nothing() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).says(pays(1)).says("One.").says("Two.");
-        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let (_, _, conversation) = paying(is_async, model.clone());
         let one = conversation.say("Pay Ann.").unwrap();
         let two = conversation.say("Pay Bob.").unwrap();
         conversation.approve(&one.waiting()[0]).unwrap();
@@ -242,8 +157,7 @@ fn a_turn_that_is_approved_later_denies_nothing() {
 /// The same with a turn that its owner has kept, as a value or as JSON: nobody adopts it.
 #[test]
 fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
-    let tools =
-        || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("look", "").repeatable()];
+    let tools = || [pay(), Tool::new("look", "").repeatable()];
     for (is_refused, is_json) in BOTH.into_iter().flat_map(|it| BOTH.map(|json| (it, json))) {
         let prompt = MemoryPrompt::new(DefaultChatMemory::new());
         let note_after = |mut turn: Turn, is_refused: bool| {
@@ -265,11 +179,8 @@ fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
             sent[0].text().into_owned()
         };
         let [kept, other] = ["Pay Ann.", "Pay Bob."].map(|question| {
-            let mut turn = Turn::from(question).tools(tools());
-            let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
-            let calls = [("c1", "pay"), ("c2", "look")].map(|it| ToolCall::new(it.0, it.1, "{}"));
-            turn.answer(Message::ai_calls(calls)).unwrap();
-            let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
+            let turn = Turn::from(question).tools(tools());
+            let mut turn = begun(turn, &prompt, called([("c1", "pay"), ("c2", "look")]));
             turn.result("c2", Ok("seen")).unwrap();
             turn
         });
@@ -286,13 +197,10 @@ fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
 fn a_call_that_runs_is_told_before_those_that_are_stored() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let begun = |tool: &str, n: usize| {
-        let mut turn = Turn::from(format!("Pay {n}."))
+        let turn = Turn::from(format!("Pay {n}."))
             .tools([Tool::new("pay", "Pays."), Tool::new("ask", "Asks.").needing_approval()]);
-        let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
         let call = ToolCall::new("c1", tool, json!({"n": n}).to_string());
-        turn.answer(Message::ai_calls([call])).unwrap();
-        let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
-        turn
+        begun(turn, &prompt, Message::ai_calls([call]))
     };
     let mut waits = begun("ask", 0);
     for n in 1..=12 {
@@ -316,13 +224,10 @@ fn a_call_that_runs_is_told_before_those_that_are_stored() {
 fn a_note_about_many_calls_is_short_and_stands_before_the_question() {
     let memory = Arc::new(DefaultChatMemory::new());
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    let tool = || [Tool::new("pay", "Pays.").needing_approval()];
     for n in 0..200 {
-        let mut turn = prompt.turn(Message::user(format!("Pay {n}."))).tools(tool());
-        turn.next(&prompt).unwrap();
+        let turn = Turn::from(format!("Pay {n}.")).tools([pay()]);
         let why = json!({"n": n, "why": "because ".repeat(60)}).to_string();
-        turn.answer(Message::ai_calls([ToolCall::new("c1", "pay", why)])).unwrap();
-        turn.next(&prompt).unwrap();
+        begun(turn, &prompt, Message::ai_calls([ToolCall::new("c1", "pay", why)]));
     }
     let mut turn = prompt.turn(Message::user("Hi?"));
     let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
@@ -346,23 +251,18 @@ fn a_note_about_many_calls_is_short_and_stands_before_the_question() {
 #[test]
 fn the_turns_of_dead_processes_are_ended() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-        let mut turn = prompt.turn(Message::user("Book.")).tools([Tool::new("book", "Books.")]);
-        turn.next(&prompt).unwrap();
-        turn.answer(Message::ai_calls([ToolCall::new("c1", "book", "{}")])).unwrap();
-        turn.next(&prompt).unwrap();
-        drop(turn);
         let model = Scripted::new().says(pays(1)).says("Paid.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (memory, _, conversation) = paying(is_async, model);
+        let dead = Turn::from("Book.").tools([Tool::new("book", "Books.")]);
+        begun(dead, &MemoryPrompt::new(Arc::clone(&memory)), called([("c1", "book")]));
         let parked = conversation.say("Pay.").unwrap();
 
-        assert_eq!(conversation.recover(Duration::from_secs(60)), 0, "it may still run");
-        assert_eq!(conversation.recover(Duration::ZERO), 1);
+        assert_eq!(conversation.recover(Duration::from_secs(60)).unwrap(), 0, "it may still run");
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
         assert!(texts(&memory)[2].contains("not known"));
         assert_eq!(conversation.waiting(), parked.waiting(), "a person decides");
         assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
-        assert_eq!(conversation.recover(Duration::ZERO), 0);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 0);
     }
 }
 
@@ -371,29 +271,21 @@ fn the_turns_of_dead_processes_are_ended() {
 #[test]
 fn a_turn_that_runs_one_call_is_busy_for_the_other_button() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(2)).says("Done.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (memory, _, conversation) = paying(is_async, model);
         let parked = conversation.say("Pay both.").unwrap();
-        let prompt = MemoryPrompt::new(Arc::clone(&memory));
-        let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-        dying.approve("c1").unwrap();
-        dying.next(&prompt).unwrap(); // it runs, and its process dies
+        dies_in(&memory, "c1");
 
         let busy = conversation.approve(&parked.waiting()[1]).unwrap_err();
         assert!(matches!(busy.kind(), ErrorKind::Busy { since: Some(_) }), "{busy:?}");
         assert_eq!(decided(conversation.approve(&parked.waiting()[0])), Some(Decided::Approved));
-        assert_eq!(conversation.recover(Duration::ZERO), 1);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
         assert_eq!(conversation.approve(&conversation.waiting()[0]).unwrap().text(), "Done.");
         let stored = texts(&memory);
         assert!(stored[2].contains("not known") && stored[3] == "paid", "{stored:?}");
         let again = decided(conversation.refuse(&parked.waiting()[0], "No."));
         assert_eq!(again, Some(Decided::OutcomeUnknown));
     }
-}
-
-fn called<const N: usize>(calls: [(&str, &str); N]) -> Message {
-    Message::ai_calls(calls.map(|(id, tool)| ToolCall::new(id, tool, "{}")))
 }
 
 /// An answer looked something up and wanted to pay, and the process died before the look-up was
@@ -403,21 +295,19 @@ fn called<const N: usize>(calls: [(&str, &str); N]) -> Message {
 fn a_call_beside_a_repeatable_one_of_a_dead_process_can_be_decided_on() {
     for is_async in BOTH {
         let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
         let request = || Turn::from("Look and pay.").with_id("request 1");
         let look = || Tool::new("look", "Looks.").repeatable();
-        let mut dying = prompt.turn(request());
-        dying = dying.tools([look(), Tool::new("pay", "Pays.").needing_approval()]);
-        dying.next(&prompt).unwrap();
-        dying.answer(called([("c1", "look"), ("c2", "pay")])).unwrap();
-        dying.next(&prompt).unwrap(); // it looks, and its process dies
+        // It looks, and its process dies.
+        let dying = request().tools([look(), pay()]);
+        begun(dying, &prompt, called([("c1", "look"), ("c2", "pay")]));
 
         let conversation = Either::new(is_async, &memory, Scripted::new().says("Paid."), &paid)
             .tool(look(), |_| Ok("30 EUR".to_owned()));
         let busy = conversation.approve(&conversation.waiting()[0]).unwrap_err();
         assert!(matches!(busy.kind(), ErrorKind::Busy { .. }), "{busy:?}");
-        assert_eq!(conversation.recover(Duration::ZERO), 1);
-        assert_eq!(conversation.recover(Duration::ZERO), 0, "it waits for a person");
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 0, "it waits for a person");
         let again = conversation.say(request()).unwrap();
         assert_eq!((again.ended, again.waiting()), (Ended::Parked, &*conversation.waiting()));
         assert_eq!(conversation.approve(&again.waiting()[0]).unwrap().text(), "Paid.");
@@ -433,16 +323,12 @@ fn a_call_beside_a_repeatable_one_of_a_dead_process_can_be_decided_on() {
 #[test]
 fn a_process_may_die_in_one_call_after_the_other() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(3)).says("Paid.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (memory, _, conversation) = paying(is_async, model);
         conversation.say("Pay all.").unwrap();
-        let prompt = MemoryPrompt::new(Arc::clone(&memory));
         for id in ["c1", "c2"] {
-            let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-            dying.approve(id).unwrap();
-            dying.next(&prompt).unwrap(); // it runs, and its process dies
-            assert_eq!(conversation.recover(Duration::ZERO), 1);
+            dies_in(&memory, id);
+            assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
         }
         let waiting = conversation.waiting();
         assert_eq!((waiting.len(), waiting[0].call.as_str()), (1, "c3"));
@@ -459,17 +345,14 @@ fn a_process_may_die_in_one_call_after_the_other() {
 fn a_dead_turn_that_was_to_fail_where_others_append_is_ended() {
     for is_async in BOTH {
         let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
         for on_conflict in [OnConflict::Fail, OnConflict::Behind, OnConflict::Fail] {
-            let mut dying = prompt.turn(Message::user("Book.")).on_conflict(on_conflict);
-            dying = dying.tools([Tool::new("book", "Books.")]);
-            dying.next(&prompt).unwrap();
-            dying.answer(called([("c1", "book")])).unwrap();
-            dying.next(&prompt).unwrap();
+            let dying = Turn::from("Book.").on_conflict(on_conflict);
+            begun(dying.tools([Tool::new("book", "Books.")]), &prompt, called([("c1", "book")]));
         }
         memory.add(Message::user("the other tab")).unwrap();
         let conversation = Either::new(is_async, &memory, Scripted::new(), &paid);
-        assert_eq!(conversation.recover(Duration::ZERO), 3);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 3);
         assert!(prompt.unfinished().unwrap().is_empty());
         assert_eq!(memory.next_position().unwrap(), 10);
     }
@@ -481,20 +364,16 @@ fn a_dead_turn_that_was_to_fail_where_others_append_is_ended() {
 fn a_dead_turn_that_can_not_be_ended_leaves_the_others_no_worse() {
     for is_async in BOTH {
         let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
         for _ in 0..3 {
-            let mut dying = prompt.turn(Message::user("Book."));
-            dying = dying.tools([Tool::new("book", "Books.")]);
-            dying.next(&prompt).unwrap();
-            dying.answer(called([("c1", "book")])).unwrap();
-            dying.next(&prompt).unwrap();
+            let dying = Turn::from("Book.").tools([Tool::new("book", "Books.")]);
+            begun(dying, &prompt, called([("c1", "book")]));
         }
         let conversation = Either::new(is_async, &memory, Scripted::new(), &Arc::default());
         memory.fails.store(true, Ordering::Relaxed);
-        let error = conversation.try_recover(Duration::ZERO).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap_err().kind(), ErrorKind::Storage);
         assert_eq!(memory.next_position().unwrap(), 6, "two of them have ended");
-        assert_eq!(conversation.recover(Duration::ZERO), 1);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
     }
 }
 
@@ -537,11 +416,8 @@ fn a_call_of_a_turn_that_fills_its_slot_can_be_refused() {
                 continue; // it has no room for a checkpoint
             }
             parked += 1;
-            let prompt = MemoryPrompt::new(Arc::clone(&memory));
-            let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-            dying.approve("c1").unwrap();
-            dying.next(&prompt).unwrap(); // it runs, and its process dies
-            assert_eq!(conversation.recover(Duration::ZERO), 1);
+            dies_in(&memory, "c1");
+            assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
             let waiting = conversation.waiting().remove(0);
             let why = "The user said that one payment of these is enough for today, thank you.";
             assert_eq!(conversation.refuse(&waiting, why).unwrap().text(), "A pity.");
@@ -555,9 +431,8 @@ fn a_call_of_a_turn_that_fills_its_slot_can_be_refused() {
 #[test]
 fn a_refused_call_is_not_told_as_done() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(2)).says("Hello.");
-        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let (_, _, conversation) = paying(is_async, model.clone());
         conversation.say("Pay both.").unwrap();
         conversation.refuse(&conversation.waiting()[0], "Too dear.").unwrap();
         conversation.say("Hi.").unwrap();
@@ -571,14 +446,15 @@ fn a_refused_call_is_not_told_as_done() {
 /// the call, and the button was dead.
 #[test]
 fn a_decision_whose_answer_gets_lost_stands() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let model = Scripted::new().says(pays(1)).says("Done.");
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("pay", "Pays.").needing_approval(), |_: serde_json::Value| Ok("paid"));
-    let parked = conversation.say("Pay.").unwrap();
-    memory.loses.store(true, Ordering::Relaxed);
-    assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Done.");
-    assert_eq!(memory.messages().unwrap()[2].text(), "paid");
+    for is_async in BOTH {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let model = Scripted::new().says(pays(1)).says("Done.");
+        let conversation = Either::new(is_async, &memory, model, &Arc::default());
+        let parked = conversation.say("Pay.").unwrap();
+        memory.loses.store(true, Ordering::Relaxed);
+        assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Done.");
+        assert_eq!(memory.messages().unwrap()[2].text(), "paid");
+    }
 }
 
 /// Two payments waited. The memory failed once while the first was approved of, and the second was
@@ -634,7 +510,7 @@ fn a_decision_of_which_nobody_knows_is_not_said_to_have_changed_nothing() {
         assert_eq!(error.kind(), ErrorKind::Unacknowledged);
         assert!(std::error::Error::source(&error).is_some());
         assert_eq!(decided(conversation.approve(waiting)), Some(Decided::Approved));
-        assert_eq!(conversation.recover(Duration::ZERO), 1);
+        assert_eq!(conversation.recover(Duration::ZERO).unwrap(), 1);
     }
 }
 
@@ -670,9 +546,8 @@ fn who_decides_second_is_told_of_a_late_result() {
 /// The conversation was cleared while a call waited.
 #[test]
 fn a_call_of_a_conversation_that_was_cleared_waits_no_more() {
-    let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
     let model = Scripted::new().says(pays(1));
-    let conversation = Either::new(false, &memory, model, &paid);
+    let (memory, _, conversation) = paying(false, model);
     let parked = conversation.say("Pay.").unwrap();
     memory.clear().unwrap();
     assert_eq!(decided(conversation.approve(&parked.waiting()[0])), Some(Decided::Gone));
@@ -686,41 +561,35 @@ fn an_approver_may_be_async() {
     let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
     let model = Scripted::new().says(pays(2)).says("Done.");
     let conversation = Conversation::new_async(prompt, model)
-        .tool(Tool::new("pay", "Pays.").needing_approval(), |_: serde_json::Value| Ok("paid"))
+        .tool(pay(), |_: serde_json::Value| Ok("paid"))
         .approve_by_async(|call| {
             let is_first = call.id() == "c1";
             ready(if is_first { Approval::Yes } else { Approval::No("Once is enough.".into()) })
         });
-    let done = polled(conversation.say("Pay both."), 2_000).unwrap().unwrap();
-    assert_eq!(done.text(), "Done.");
+    assert_eq!(polled(conversation.say("Pay both."), 2_000).unwrap().unwrap().text(), "Done.");
     assert_eq!(texts(&memory)[2..4], ["Once is enough.", "paid"]);
 }
 
 /// What a user typed while a turn ran could reach only turns of loops of one's own.
 #[test]
 fn what_the_user_adds_reaches_the_turn_that_runs() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    let steered = Arc::new(Mutex::new(None::<Arc<Conversation>>));
-    let model = {
-        let steered = Arc::clone(&steered);
-        move |ask: &Asking<'_>| -> std::result::Result<Message, ModelError> {
-            let asked = ask.prompt().iter().filter(|it| it.is_user()).count();
-            if asked == 1 {
-                // The user types while it answers.
-                steered.lock().unwrap().as_ref().unwrap().steer("And cheap.")?;
-                return Ok(Message::ai("Here is one."));
+    for is_async in BOTH {
+        let (memory, own) = (Arc::new(DefaultChatMemory::new()), Own::default());
+        let steers = own.clone();
+        let conversation = own.set(Either::by(is_async, &memory, move |ask| {
+            if ask.prompt().iter().filter(|it| it.is_user()).count() > 1 {
+                return Ok("A cheap one.".into());
             }
-            Ok(Message::ai("A cheap one."))
-        }
-    };
-    let conversation = Arc::new(Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model));
-    *steered.lock().unwrap() = Some(Arc::clone(&conversation));
-    let none: Error = conversation.steer("Nobody hears.").unwrap_err();
-    assert_eq!(none.kind(), ErrorKind::Invalid);
-    assert_eq!(conversation.say("A room.").unwrap().text(), "A cheap one.");
-    assert_eq!(texts(&memory), ["A room.", "Here is one.", "And cheap.", "A cheap one."]);
-    assert!(conversation.steer("Nobody hears.").is_err());
-    steered.lock().unwrap().take();
+            // The user types while it answers.
+            steers.get().steer("And cheap.")?;
+            Ok("Here is one.".into())
+        }));
+        let none = conversation.steer("Nobody hears.").unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::Invalid);
+        assert_eq!(conversation.say("A room.").unwrap().text(), "A cheap one.");
+        assert_eq!(texts(&memory), ["A room.", "Here is one.", "And cheap.", "A cheap one."]);
+        assert!(conversation.steer("Nobody hears.").is_err());
+    }
 }
 
 /// What a model does when it is asked for the n-th time: it may steer its own turn, and stop it.
@@ -728,43 +597,17 @@ type Act = fn(usize, &dyn Fn(&str), &Stopper) -> std::result::Result<Reply, Mode
 
 /// Returns what is stored of a question to such a model, of at most one round of calls.
 fn steered(is_async: bool, act: Act) -> Vec<String> {
-    let memory = Arc::new(DefaultChatMemory::new());
-    let turn = Turn::from("A room.").max_rounds(1);
+    let (memory, own) = (Arc::new(DefaultChatMemory::new()), Own::default());
+    let (asks, asked) = (own.clone(), AtomicUsize::new(0));
+    let model = move |_: &Asking<'_>| {
+        let own = asks.get();
+        let n = asked.fetch_add(1, Ordering::Relaxed);
+        act(n, &|text| own.steer(text).unwrap(), &own.stopper())
+    };
+    let conversation = Either::by(is_async, &memory, model);
     let book = Tool::new("book", "Books.");
-    let asked = AtomicU32::new(0);
-    if is_async {
-        let own = Arc::new(Mutex::new(None::<Arc<Conversation<dyn AsyncChatMemory>>>));
-        let model = {
-            let own = Arc::clone(&own);
-            move |_: Asking<'static>| {
-                let own = Arc::clone(own.lock().unwrap().as_ref().unwrap());
-                let n = asked.fetch_add(1, Ordering::Relaxed) as usize;
-                let answer = act(n, &|text| own.steer(text).unwrap(), &own.stopper());
-                ready(answer)
-            }
-        };
-        let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
-        let conversation = Conversation::new_async(prompt, model);
-        let conversation = Arc::new(conversation.tool(book, |_: serde_json::Value| Ok("booked")));
-        *own.lock().unwrap() = Some(Arc::clone(&conversation));
-        let _ = polled(conversation.say(turn), 2_000).unwrap();
-        own.lock().unwrap().take();
-    } else {
-        let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
-        let model = {
-            let own = Arc::clone(&own);
-            move |_: &Asking<'_>| {
-                let own = Arc::clone(own.lock().unwrap().as_ref().unwrap());
-                let n = asked.fetch_add(1, Ordering::Relaxed) as usize;
-                act(n, &|text| own.steer(text).unwrap(), &own.stopper())
-            }
-        };
-        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
-        let conversation = Arc::new(conversation.tool(book, |_: serde_json::Value| Ok("booked")));
-        *own.lock().unwrap() = Some(Arc::clone(&conversation));
-        let _ = conversation.say(turn);
-        own.lock().unwrap().take();
-    }
+    let conversation = own.set(conversation.tool(book, |_| Ok("booked".to_owned())));
+    let _ = conversation.say(Turn::from("A room.").max_rounds(1));
     texts(&memory)
 }
 
@@ -829,48 +672,19 @@ fn what_the_user_adds_at_the_end_is_stored() {
 #[test]
 fn what_the_user_adds_to_a_turn_that_is_parked_is_kept() {
     for is_async in BOTH {
-        let memory = Arc::new(DefaultChatMemory::new());
+        let (memory, own) = (Arc::new(DefaultChatMemory::new()), Own::default());
         let model = Scripted::new().says(pays(1)).says("Paid.");
-        let pay = || Tool::new("pay", "Pays.").needing_approval();
-        let told = Arc::new(AtomicU32::new(0));
-        let (parked, waiting) = if is_async {
-            let own = Arc::new(Mutex::new(None::<Arc<Conversation<dyn AsyncChatMemory>>>));
-            let (steers, times) = (Arc::clone(&own), Arc::clone(&told));
-            let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
-            let conversation = Conversation::new_async(prompt, model.clone())
-                .tool(pay(), |_: serde_json::Value| Ok("paid"))
-                .approve_by(move |_| {
-                    if times.fetch_add(1, Ordering::Relaxed) == 0 {
-                        steers.lock().unwrap().as_ref().unwrap().steer("And cheap.").unwrap();
-                    }
-                    Approval::Later
-                });
-            let conversation = Arc::new(conversation);
-            *own.lock().unwrap() = Some(Arc::clone(&conversation));
-            let parked = polled(conversation.say("Pay."), 2_000).unwrap().unwrap();
-            own.lock().unwrap().take();
-            (parked.ended, polled(conversation.waiting(), 2_000).unwrap().unwrap())
-        } else {
-            let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
-            let (steers, times) = (Arc::clone(&own), Arc::clone(&told));
-            let conversation =
-                Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model.clone())
-                    .tool(pay(), |_: serde_json::Value| Ok("paid"))
-                    .approve_by(move |_| {
-                        if times.fetch_add(1, Ordering::Relaxed) == 0 {
-                            steers.lock().unwrap().as_ref().unwrap().steer("And cheap.").unwrap();
-                        }
-                        Approval::Later
-                    });
-            let conversation = Arc::new(conversation);
-            *own.lock().unwrap() = Some(Arc::clone(&conversation));
-            let parked = conversation.say("Pay.").unwrap();
-            own.lock().unwrap().take();
-            (parked.ended, conversation.waiting().unwrap())
-        };
-        assert_eq!(parked, Ended::Parked);
+        let (steers, is_told) = (own.clone(), AtomicBool::new(false));
+        let conversation = Either::new(is_async, &memory, model.clone(), &Arc::default());
+        let parked = own.set(conversation.approve_by(move |_| {
+            if !is_told.swap(true, Ordering::Relaxed) {
+                steers.get().steer("And cheap.").unwrap();
+            }
+            Approval::Later
+        }));
+        assert_eq!(parked.say("Pay.").unwrap().ended, Ended::Parked);
         let conversation = Either::new(is_async, &memory, model, &Arc::default());
-        assert_eq!(conversation.approve(&waiting[0]).unwrap().text(), "Paid.");
+        assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
         assert_eq!(texts(&memory), ["Pay.", "", "paid", "And cheap.", "Paid."]);
     }
 }
@@ -884,22 +698,15 @@ fn what_is_too_large_to_be_added_does_not_end_the_turn() {
         // One is as large as the memory takes, and two are too much for one turn.
         (DefaultChatMemory::new().limits().with_batch(4_000), true),
     ] {
-        let memory = Odd::new(limits);
-        let own = Arc::new(Mutex::new(None::<Arc<Conversation>>));
-        let steers = Arc::clone(&own);
-        let model = move |_: &Asking<'_>| -> std::result::Result<&str, ModelError> {
-            let own = steers.lock().unwrap();
+        let (memory, own) = (Odd::new(limits), Own::default());
+        let steers = own.clone();
+        let conversation = own.set(Either::by(false, &memory, move |_| {
             for _ in 0..2 {
-                let outcome = own.as_ref().unwrap().steer("x".repeat(2_000));
-                assert_eq!(outcome.is_ok(), is_taken);
+                assert_eq!(steers.get().steer("x".repeat(2_000)).is_ok(), is_taken);
             }
-            Ok("A room.")
-        };
-        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
-        let conversation = Arc::new(conversation);
-        *own.lock().unwrap() = Some(Arc::clone(&conversation));
+            Ok("A room.".into())
+        }));
         let done = conversation.say(Turn::from("A room.").max_rounds(2));
-        own.lock().unwrap().take();
         if is_taken {
             // What fits is there, and the rest is left out.
             let texts: Vec<_> =
@@ -917,16 +724,11 @@ fn what_is_too_large_to_be_added_does_not_end_the_turn() {
 #[test]
 fn a_parked_turn_of_which_nothing_has_run_is_forgotten() {
     let memory = Arc::new(DefaultChatMemory::new());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
     for has_id in BOTH {
-        let mut turn = prompt.turn(Message::user("Pay."));
-        if has_id {
-            turn = turn.with_id("request 1");
-        }
-        let mut turn = turn.tools([Tool::new("pay", "Pays.").needing_approval()]);
-        turn.next(&prompt).unwrap();
-        turn.answer(pays(1)).unwrap();
-        turn.next(&prompt).unwrap();
+        let turn = Turn::from("Pay.").tools([pay()]);
+        let turn = if has_id { turn.with_id("request 1") } else { turn };
+        let mut turn = begun(turn, &prompt, pays(1));
         turn.interrupt(OnInterrupt::Forget);
         let Next::Done(done) = turn.next(&prompt).unwrap() else { panic!() };
         assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));

@@ -16,10 +16,9 @@ use memory_prompt::{
 };
 use serde_json::json;
 
-use crate::conversation::approval::{Either, pays};
+use crate::conversation::approval::pays;
+use crate::conversation::either::{BOTH, Either, counting, paying};
 use crate::conversation::texts;
-
-const BOTH: [bool; 2] = [false, true];
 
 fn decided<T: std::fmt::Debug>(outcome: Result<T>) -> Option<Decided> {
     match outcome.unwrap_err().kind() {
@@ -39,9 +38,8 @@ fn changed(waiting: &Waiting, field: &str, value: serde_json::Value) -> Waiting 
 #[test]
 fn a_call_is_not_approved_where_it_could_not_be_run() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).says("Paid.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (memory, paid, conversation) = paying(is_async, model);
         let parked = conversation.say("Pay.").unwrap();
         let older = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), Scripted::new())
             .tool(Tool::new("look", "Looks."), |()| Ok("seen"));
@@ -68,9 +66,8 @@ fn a_call_is_not_approved_where_it_could_not_be_run() {
 fn a_button_of_another_conversation_decides_nothing() {
     for is_async in BOTH {
         let talk = |reply: &str| {
-            let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
             let model = Scripted::new().says(pays(1)).says(reply);
-            let conversation = Either::new(is_async, &memory, model, &paid);
+            let (_, paid, conversation) = paying(is_async, model);
             let parked = conversation.say(Turn::from("Pay.").with_id("request 1")).unwrap();
             (conversation, parked.waiting()[0].clone(), paid)
         };
@@ -92,16 +89,9 @@ fn a_button_of_before_decides_nothing_on_what_was_begun_anew() {
         let store = InMemoryStore::new();
         let paid = Arc::new(AtomicU32::new(0));
         let model = Scripted::new().says(pays(1)).says(pays(1)).says("Paid.");
-        let pay = {
-            let paid = Arc::clone(&paid);
-            move |_: serde_json::Value| {
-                paid.fetch_add(1, Ordering::Relaxed);
-                Ok("paid")
-            }
-        };
         let prompt = MemoryPrompt::new(store.memory("support:1").unwrap());
         let conversation = Conversation::new(prompt, model)
-            .tool(Tool::new("pay", "Pays.").needing_approval(), pay);
+            .tool(Tool::new("pay", "Pays.").needing_approval(), counting(&paid));
         let request = || Turn::from("Pay.").with_id("request 1");
         let before = conversation.say(request()).unwrap().waiting()[0].clone();
         if is_cleared {
@@ -125,9 +115,8 @@ fn a_button_of_before_decides_nothing_on_what_was_begun_anew() {
 #[test]
 fn a_button_says_that_its_call_has_run_though_a_retry_waits() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).fails("overloaded").says(pays(1)).says("Paid.");
-        let conversation = Either::new(is_async, &memory, model, &paid);
+        let (_, paid, conversation) = paying(is_async, model);
         let request = || Turn::from("Pay.").with_id("request 1");
         let before = conversation.say(request()).unwrap().waiting()[0].clone();
         assert_eq!(conversation.approve(&before).unwrap_err().kind(), ErrorKind::Model);
@@ -146,9 +135,8 @@ fn a_button_says_that_its_call_has_run_though_a_retry_waits() {
 #[test]
 fn of_many_clicks_at_once_one_decides() {
     for round in 0..20 {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).says("Paid.");
-        let conversation = Either::new(round % 2 == 0, &memory, model, &paid);
+        let (memory, paid, conversation) = paying(round % 2 == 0, model);
         let parked = conversation.say("Pay.").unwrap();
         let (start, won) = (Barrier::new(8), AtomicU32::new(0));
         thread::scope(|scope| {
@@ -175,9 +163,8 @@ fn of_many_clicks_at_once_one_decides() {
 /// A button comes from a page, which may send anything back.
 #[test]
 fn a_button_with_strange_ids_decides_nothing() {
-    let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
     let model = Scripted::new().says(pays(1)).says("Paid.");
-    let conversation = Either::new(false, &memory, model, &paid);
+    let (_, paid, conversation) = paying(false, model);
     let parked = conversation.say("Pay.").unwrap();
     let waiting = &parked.waiting()[0];
     for strange in ["", "\0", "\n", &"x".repeat(10_000), "../x", "'; DROP TABLE slot; --"] {
@@ -228,13 +215,8 @@ fn an_inbox_has_the_calls_of_all_conversations_in_pages() {
     let store = InMemoryStore::new();
     let paid = Arc::new(AtomicU32::new(0));
     let chat = |id: &str, model: Scripted| {
-        let paid = Arc::clone(&paid);
-        let pay = move |_: serde_json::Value| {
-            paid.fetch_add(1, Ordering::Relaxed);
-            Ok("paid")
-        };
         Conversation::new(MemoryPrompt::new(store.memory(id).unwrap()), model)
-            .tool(Tool::new("pay", "Pays.").needing_approval(), pay)
+            .tool(Tool::new("pay", "Pays.").needing_approval(), counting(&paid))
             .tool(Tool::new("book", "Books."), |()| Ok("booked"))
     };
     for n in 0..150 {

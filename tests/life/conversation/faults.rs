@@ -17,7 +17,6 @@ use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
     Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn, Unfinished,
-    Waiting,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
@@ -27,7 +26,9 @@ use memory_prompt::{
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::conversation::either::Either;
 use crate::counted::counted;
+use crate::inside::inside;
 use crate::setups::{PROVIDERS, request};
 use crate::wrong::wrong;
 
@@ -76,9 +77,9 @@ struct Plan {
     steps: Vec<Step>,
     /// The future is dropped after so many polls: at any await.
     drop_after: Option<usize>,
-    rounds: u32,
-    on_conflict: OnConflict,
-    approval: Approval,
+    /// The most rounds, what is done where others append, and what is said of calls that need
+    /// approval.
+    settings: (u32, OnConflict, Approval),
     fails: Fails,
     /// What is left over is adopted after a restart.
     goes_on: bool,
@@ -92,18 +93,8 @@ struct Plan {
 
 fn plans() -> impl Strategy<Value = Plan> {
     use Called::{BadArguments, Book, Fail, Large, Look, Panic, Pay, Silent, Unknown};
-    let called = proptest::sample::select(vec![
-        Look,
-        Book,
-        Book,
-        Fail,
-        Panic,
-        Silent,
-        Unknown,
-        BadArguments,
-        Large,
-        Pay,
-    ]);
+    let called = vec![Look, Book, Book, Fail, Panic, Silent, Unknown, Large, Pay];
+    let called = prop_oneof![9 => proptest::sample::select(called), 1 => Just(BadArguments)];
     let step = prop_oneof![
         8 => proptest::collection::vec(called, 1..4).prop_map(Step::Calls),
         1 => Just(Step::Fails),
@@ -137,26 +128,10 @@ fn plans() -> impl Strategy<Value = Plan> {
     });
     let fails = prop_oneof![1 => Just(Fails::default()), 1 => fails];
     let later = (any::<bool>(), any::<bool>(), any::<bool>(), proptest::bool::weighted(0.3));
-    (steps, drop_after, 1u32..4, on_conflict, approval, fails, later).prop_map(
-        |(
-            steps,
-            drop_after,
-            rounds,
-            on_conflict,
-            approval,
-            fails,
-            (goes_on, recovers, is_copied, is_kept),
-        )| Plan {
-            steps,
-            drop_after,
-            rounds,
-            on_conflict,
-            approval,
-            fails,
-            goes_on,
-            recovers,
-            is_copied,
-            is_kept,
+    (steps, drop_after, (1u32..4, on_conflict, approval), fails, later).prop_map(
+        |(steps, drop_after, settings, fails, later)| {
+            let (goes_on, recovers, is_copied, is_kept) = later;
+            Plan { steps, drop_after, settings, fails, goes_on, recovers, is_copied, is_kept }
         },
     )
 }
@@ -278,20 +253,9 @@ impl<M: ChatMemory> AsyncChatMemory for Slow<M> {
 }
 
 impl ChatMemory for Small {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
-    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.0.append(batch, expected)
-    }
+    inside!(0: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         self.look(|| self.0.read(before, n))
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.0.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.0.clear()
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         self.write(|| self.0.append_with(append))
@@ -314,9 +278,11 @@ type Steer = dyn Fn(&str) -> bool + Send + Sync;
 #[derive(Clone)]
 struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
+#[derive(Default)]
 struct State {
     steps: VecDeque<Step>,
-    approval: Approval,
+    /// None: it is decided on later.
+    approval: Option<Approval>,
     calls: u64,
     /// The number of ids that the model has for all of its calls; 0 for one each.
     ids: u64,
@@ -347,27 +313,8 @@ struct State {
 
 impl World {
     fn new(slot: usize) -> Self {
-        let state = State {
-            steps: VecDeque::new(),
-            approval: Approval::Later,
-            calls: 0,
-            ids: 0,
-            ran: BTreeMap::new(),
-            was_cleared: false,
-            forgotten: 0,
-            asked: None,
-            stopper: None,
-            steer: None,
-            added: Vec::new(),
-            times_added: 0,
-            is_unkept: false,
-            silent: None,
-            may_end: false,
-            tasks: Vec::new(),
-            came_late: Vec::new(),
-        };
         let memory = Arc::new(DefaultChatMemory::new());
-        Self(Arc::new(Mutex::new(state)), memory, Arc::default(), slot)
+        Self(Arc::default(), memory, Arc::default(), slot)
     }
 
     /// The memory of the conversation, which fails as it is told.
@@ -497,7 +444,7 @@ impl World {
     }
 
     fn approve(&self) -> Approval {
-        self.0.lock().unwrap().approval.clone()
+        self.0.lock().unwrap().approval.clone().unwrap_or(Approval::Later)
     }
 }
 
@@ -607,74 +554,29 @@ pub(crate) fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> O
 /// More polls than a turn that goes on needs.
 pub(crate) const ALL: usize = 2_000;
 
-/// A conversation of either kind.
-enum Either {
-    Blocking(Conversation),
-    Async(Conversation<dyn AsyncChatMemory>),
+/// Says it once; `None` if that is dropped before it is done, as only an async one can be.
+fn say(conversation: &Either, turn: Turn, drop_after: Option<usize>) -> Option<Result<Done>> {
+    match conversation {
+        Either::Blocking(it) => Some(it.say(turn)),
+        Either::Async(it) => polled(it.say(turn), drop_after.unwrap_or(ALL)),
+    }
 }
 
-impl Either {
-    fn say(&self, turn: Turn, drop_after: Option<usize>) -> Option<Result<Done>> {
-        match self {
-            Self::Blocking(it) => Some(it.say(turn)),
-            Self::Async(it) => polled(it.say(turn), drop_after.unwrap_or(ALL)),
+/// Runs a turn that is kept, dropped at first and then as often as it takes; of a blocking one
+/// nothing is dropped. If it goes on without a checkpoint nobody else may know of it, so its owner
+/// ends it.
+fn run_kept(conversation: &Either, turn: &mut Turn, drop_after: Option<usize>, is_unkept: bool) {
+    let Either::Async(it) = conversation else { return };
+    for drop_after in [drop_after.unwrap_or(ALL), ALL, ALL, ALL] {
+        if matches!(polled(it.run(turn, |_| {}), drop_after), Some(Ok(_))) {
+            return;
         }
     }
-
-    /// Runs a turn that is kept, dropped at first and then as often as it takes; of a blocking one
-    /// nothing is dropped. If it goes on without a checkpoint nobody else may know of it, so its
-    /// owner ends it.
-    fn run_kept(&self, turn: &mut Turn, drop_after: Option<usize>, is_unkept: bool) {
-        let Self::Async(it) = self else { return };
-        let drops = [drop_after.unwrap_or(ALL), ALL, ALL, ALL];
-        for drop_after in drops {
-            if matches!(polled(it.run(turn, |_| {}), drop_after), Some(Ok(_))) {
-                return;
-            }
-        }
-        if is_unkept {
-            let kept = std::mem::replace(turn, Turn::from(""));
-            *turn = kept.on_conflict(OnConflict::Behind);
-            turn.interrupt(OnInterrupt::Keep);
-            drop(polled(it.run(turn, |_| {}), ALL));
-        }
-    }
-
-    fn steer(&self, text: &str) -> bool {
-        match self {
-            Self::Blocking(it) => it.steer(text).is_ok(),
-            Self::Async(it) => it.steer(text).is_ok(),
-        }
-    }
-
-    fn recover(&self) -> Result<usize> {
-        match self {
-            Self::Blocking(it) => it.recover(Duration::ZERO),
-            Self::Async(it) => polled(it.recover(Duration::ZERO), ALL).unwrap(),
-        }
-    }
-
-    fn decide(&self, waiting: &Waiting, yes: bool) -> Result<Done> {
-        match (self, yes) {
-            (Self::Blocking(it), true) => it.approve(waiting),
-            (Self::Blocking(it), false) => it.refuse(waiting, "No."),
-            (Self::Async(it), true) => polled(it.approve(waiting), ALL).unwrap(),
-            (Self::Async(it), false) => polled(it.refuse(waiting, "No."), ALL).unwrap(),
-        }
-    }
-
-    fn stopper(&self) -> Stopper {
-        match self {
-            Self::Blocking(it) => it.stopper(),
-            Self::Async(it) => it.stopper(),
-        }
-    }
-
-    fn run(&self, turn: &mut Turn) -> Result<Done> {
-        match self {
-            Self::Blocking(it) => it.run(turn, |_| {}),
-            Self::Async(it) => polled(it.run(turn, |_| {}), ALL).unwrap(),
-        }
+    if is_unkept {
+        let kept = std::mem::replace(turn, Turn::from(""));
+        *turn = kept.on_conflict(OnConflict::Behind);
+        turn.interrupt(OnInterrupt::Keep);
+        drop(polled(it.run(turn, |_| {}), ALL));
     }
 }
 
@@ -780,27 +682,28 @@ counted! {
         let conversation = Arc::new(conversation);
         world.0.lock().unwrap().stopper = Some(conversation.stopper());
         let own = Arc::downgrade(&conversation);
-        let steer = move |text: &str| own.upgrade().is_some_and(|it| it.steer(text));
+        let steer = move |text: &str| own.upgrade().is_some_and(|it| it.steer(text).is_ok());
         world.0.lock().unwrap().steer = Some(Arc::new(steer));
         for (number, plan) in plans.iter().enumerate() {
+            let (rounds, on_conflict, approval) = &plan.settings;
             {
                 let mut state = world.0.lock().unwrap();
                 state.steps = plan.steps.iter().cloned().collect();
-                (state.approval, state.was_cleared) = (plan.approval.clone(), false);
+                (state.approval, state.was_cleared) = (Some(approval.clone()), false);
                 state.added.clear();
             }
             let question = format!("question {number}");
-            let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
+            let turn = Turn::from(question.as_str()).max_rounds(*rounds).on_conflict(*on_conflict);
             // What is not kept may be denied, so it is not begun.
             let turn = if is_unkept { turn } else { turn.on_no_checkpoint(OnNoCheckpoint::Fail) };
             let turn = if has_id { turn.with_id(question.as_str()) } else { turn };
             *world.2.lock().unwrap() = plan.fails;
             let is_kept = plan.is_kept && matches!(*conversation, Either::Async(_));
             let said = if is_kept {
-                conversation.run_kept(&mut { turn }, plan.drop_after, is_unkept);
+                run_kept(&conversation, &mut { turn }, plan.drop_after, is_unkept);
                 None
             } else {
-                conversation.say(turn, plan.drop_after)
+                say(&conversation, turn, plan.drop_after)
             };
             let has_failed = world.2.lock().unwrap().times < plan.fails.times;
             *world.2.lock().unwrap() = Fails::default();
@@ -860,7 +763,7 @@ counted! {
             {
                 world.0.lock().unwrap().asked = None;
                 let again = Turn::from(question.as_str()).with_id(question.as_str());
-                let again = conversation.say(again, None).unwrap().unwrap();
+                let again = conversation.say(again).unwrap();
                 prop_assert!(world.0.lock().unwrap().asked.is_none());
                 prop_assert_eq!(again.ended, Ended::Adopted);
                 prop_assert_eq!((&again.positions, again.text()), (&done.positions, done.text()));
@@ -868,10 +771,10 @@ counted! {
             }
 
             // What others know of calls that were begun, the next model is told.
-            world.0.lock().unwrap().approval = Approval::Later;
+            world.0.lock().unwrap().approval = None;
             let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::calls).collect();
-            let next = conversation.say(Turn::from(format!("next {number}")), None);
-            prop_assert_eq!(next.unwrap().unwrap().text(), "fine");
+            let next = conversation.say(format!("next {number}"));
+            prop_assert_eq!(next.unwrap().text(), "fine");
             let asked = world.0.lock().unwrap().asked.take().unwrap();
             let told: Vec<_> = asked.iter().map(|it| it.text().into_owned()).collect();
             for call in begun {
@@ -880,9 +783,9 @@ counted! {
             }
 
             if plan.goes_on && plan.recovers {
-                conversation.recover().unwrap();
+                conversation.recover(Duration::ZERO).unwrap();
                 for waiting in world.prompt().waiting().unwrap() {
-                    let decided = conversation.decide(&waiting, plan.approval == Approval::Yes);
+                    let decided = conversation.decide(&waiting, *approval == Approval::Yes);
                     let kind = decided.as_ref().map_err(Error::kind).err();
                     prop_assert!(!matches!(kind, Some(ErrorKind::Busy { .. })), "{decided:?}");
                 }
@@ -892,7 +795,7 @@ counted! {
                 for unfinished in world.prompt().unfinished().unwrap() {
                     let mut turn = world.prompt().adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
                     for call in unfinished.calls().into_iter().filter(|it| it.needs_approval) {
-                        if plan.approval == Approval::Yes {
+                        if *approval == Approval::Yes {
                             turn.approve(&call.call_id).unwrap();
                         } else {
                             turn.error(&call.call_id, "nobody approved").unwrap();

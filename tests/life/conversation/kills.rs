@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use memory_prompt::{
     ChatMemory, ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore, Tool, ToolCall,
 };
 
+use crate::again::again;
 use crate::counted::cases;
 use crate::folder::Folder;
 
@@ -59,8 +59,7 @@ fn talker() {
     }
     for i in first.parse::<u64>().unwrap().. {
         let turn = Turn::from(format!("question {i}")).with_id(format!("question {i}"));
-        let done = conversation.say(turn).unwrap();
-        assert_eq!(done.ended, Ended::Answered);
+        assert_eq!(conversation.say(turn).unwrap().ended, Ended::Answered);
         println!("answered");
     }
 }
@@ -72,10 +71,8 @@ fn whoever_goes_on_after_a_kill_books_nothing_twice() {
     let folder = Folder::new();
     let path = folder.file("chat.db").to_str().unwrap().to_owned();
     for i in 0..kills {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["conversation::kills::talker", "--exact", "--nocapture"])
+        let mut process = again("conversation::kills::talker")
             .env(TALK_TO, format!("{path} {}", i * 1_000_000))
-            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut output = BufReader::new(process.stdout.take().unwrap()).lines();

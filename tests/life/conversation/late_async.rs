@@ -16,7 +16,7 @@ use memory_prompt::{
 use serde_json::{Value, json};
 
 use crate::conversation::faults::{ALL, Slow, polled};
-use crate::conversation::texts;
+use crate::conversation::{called, texts};
 
 type Talk = Conversation<dyn AsyncChatMemory>;
 type Tasks = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
@@ -113,8 +113,8 @@ fn a_late_result_does_not_go_into_what_was_begun_anew() {
 #[test]
 fn a_finish_that_is_dropped_loses_nothing() {
     for drop_after in 0..60 {
-        let calls = [("c1", "pay"), ("c2", "book")].map(|(id, it)| ToolCall::new(id, it, "{}"));
-        let (memory, talk, may_end, tasks) = talk(Scripted::new().says(Message::ai_calls(calls)));
+        let model = Scripted::new().says(called([("c1", "pay"), ("c2", "book")]));
+        let (memory, talk, may_end, tasks) = talk(model);
         assert_eq!(say(&talk, "Pay and book.").ended, Ended::Parked);
         may_end.store(true, Ordering::Relaxed);
         run(&tasks);

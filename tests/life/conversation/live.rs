@@ -16,27 +16,15 @@ use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, M
 use memory_prompt::{Tool, ToolCall};
 use serde_json::{Value, json};
 
-use crate::conversation::approval::Either;
-use crate::conversation::faults::{Slow, polled};
-
-const BOTH: [bool; 2] = [false, true];
+use crate::conversation::either::{BOTH, Either, does};
+use crate::conversation::faults::polled;
 
 type Memory = Arc<DefaultChatMemory>;
 type Answer = Arc<dyn Fn(&Asking<'_>) -> Result<Reply, ModelError> + Send + Sync>;
 
 /// A conversation with a model that answers so.
 fn chat(is_async: bool, memory: &Memory, answer: Answer) -> Either {
-    let chat = if is_async {
-        let prompt = MemoryPrompt::new_async(Slow(Arc::clone(memory)));
-        let model = move |ask: Asking<'static>| {
-            let answer = answer(&ask);
-            async { answer }
-        };
-        Either::Async(Conversation::new_async(prompt, model))
-    } else {
-        let prompt = MemoryPrompt::new(Arc::clone(memory));
-        Either::Blocking(Conversation::new(prompt, move |ask: &Asking<'_>| answer(ask)))
-    };
+    let chat = Either::by(is_async, memory, move |ask| answer(ask));
     chat.tool(Tool::new("book", "Books."), |_| Ok("booked".to_owned()))
 }
 
@@ -51,18 +39,12 @@ fn tell(ask: &Asking<'_>, pieces: &[&str]) -> Result<String, ModelError> {
 
 impl Either {
     fn tell(&self, telling: Telling) -> Result<Done> {
-        match self {
-            Self::Blocking(it) => it.tell(telling),
-            Self::Async(it) => polled(it.tell(telling), 2_000).unwrap(),
-        }
+        does!(self, it => it.tell(telling))
     }
 
     fn follow(&self, live: &Live, of: &str, last: Option<&str>) -> Option<Follower> {
         let of = MemoryId::from(of);
-        match self {
-            Self::Blocking(it) => it.follow(live, &of, last).unwrap(),
-            Self::Async(it) => polled(it.follow(live, &of, last), 2_000).unwrap().unwrap(),
-        }
+        does!(self, it => it.follow(live, &of, last)).unwrap()
     }
 }
 

@@ -13,7 +13,7 @@ use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt};
 use memory_prompt::{Message, Tool, ToolCall};
 use serde_json::json;
 
-use crate::conversation::{LONG, held, nothing, shared, texts};
+use crate::conversation::{LONG, called, held, nothing, shared, texts};
 
 /// Something that panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -185,8 +185,8 @@ fn panics(_: serde_json::Value) -> Result<&'static str, ToolError> {
 }
 
 fn script() -> Scripted {
-    let calls = [("c1", "panic"), ("c2", "book")].map(|(id, it)| ToolCall::new(id, it, "{}"));
-    Scripted::new().says(Message::ai_calls(calls)).calls("panic", json!({})).says("Oh.")
+    let calls = called([("c1", "panic"), ("c2", "book")]);
+    Scripted::new().says(calls).calls("panic", json!({})).says("Oh.")
 }
 
 const PANICKED: &str = "the tool panicked; nobody knows how far it came";

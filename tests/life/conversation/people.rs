@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError};
+use memory_prompt::conversation::ModelError;
 use memory_prompt::turn::{Ask, Done, Ended, Next, OnInterrupt, Turn, Waiting};
 use memory_prompt::{
-    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Result, Tool, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
+    ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::conversation::faults::{Slow, polled};
+use crate::conversation::either::Either;
 use crate::counted::counted;
 use crate::odd::Odd;
 
@@ -77,38 +77,6 @@ struct Facts {
     fails: u32,
 }
 
-enum Either {
-    Blocking(Conversation),
-    Async(Conversation<dyn AsyncChatMemory>),
-}
-
-impl Either {
-    fn say(&self, turn: Turn) -> Result<Done> {
-        match self {
-            Self::Blocking(it) => it.say(turn),
-            Self::Async(it) => polled(it.say(turn), 5_000).unwrap(),
-        }
-    }
-
-    fn decide(&self, waiting: &Waiting, yes: bool) -> Result<Done> {
-        match (self, yes) {
-            (Self::Blocking(it), true) => it.approve(waiting),
-            (Self::Blocking(it), false) => it.refuse(waiting, "The user said no."),
-            (Self::Async(it), true) => polled(it.approve(waiting), 5_000).unwrap(),
-            (Self::Async(it), false) => {
-                polled(it.refuse(waiting, "The user said no."), 5_000).unwrap()
-            }
-        }
-    }
-
-    fn recover(&self) -> Result<usize> {
-        match self {
-            Self::Blocking(it) => it.recover(Duration::ZERO),
-            Self::Async(it) => polled(it.recover(Duration::ZERO), 5_000).unwrap(),
-        }
-    }
-}
-
 type Answer = Arc<dyn Fn(&Ask) -> std::result::Result<Message, ModelError> + Send + Sync>;
 
 struct World {
@@ -166,22 +134,10 @@ impl World {
                 Ok(format!("paid {n}"))
             }
         };
-        let looks = |_: serde_json::Value| Ok("seen");
         let [look, tool] = tools();
-        let conversation = if is_async {
-            let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
-            let model = move |ask: Asking<'static>| {
-                let answer = answer(&ask);
-                async move { answer }
-            };
-            let prompt = prompt.window(Window::all());
-            let conversation = Conversation::new_async(prompt, model);
-            Either::Async(conversation.tool(look, looks).tool(tool, pay))
-        } else {
-            let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
-            let model = move |ask: &Asking<'_>| answer(ask);
-            Either::Blocking(Conversation::new(prompt, model).tool(look, looks).tool(tool, pay))
-        };
+        let conversation = Either::by(is_async, &memory, move |ask| Ok(answer(ask)?.into()))
+            .tool(look, |_| Ok("seen".to_owned()))
+            .tool(tool, pay);
         let (pages, answer) = ([Vec::new(), Vec::new()], asked);
         let asked = Vec::new();
         Self { memory, facts, answer, conversation, pages, asked, has_lost_a_writer: false }
@@ -220,7 +176,7 @@ impl World {
             Event::ModelFails => self.facts.lock().unwrap().fails += 1,
             Event::Dies => self.die(),
             Event::DiesLooking => self.die_looking(),
-            Event::Recovers => _ = self.conversation.recover(),
+            Event::Recovers => _ = self.conversation.recover(Duration::ZERO),
             Event::AdoptsAndEnds => {
                 let prompt = self.prompt();
                 for unfinished in prompt.unfinished().unwrap_or_default() {
@@ -326,7 +282,7 @@ impl World {
         }
         self.facts.lock().unwrap().fails = 0;
         for _ in 0..10 {
-            self.conversation.recover().unwrap();
+            self.conversation.recover(Duration::ZERO).unwrap();
             for waiting in self.prompt().waiting().unwrap() {
                 let _ = self.conversation.decide(&waiting, true);
             }

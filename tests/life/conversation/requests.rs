@@ -10,10 +10,9 @@ use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
 };
 
-use crate::conversation::approval::{Either, pays};
+use crate::conversation::approval::pays;
+use crate::conversation::either::{BOTH, Either, paying};
 use crate::conversation::texts;
-
-const BOTH: [bool; 2] = [false, true];
 
 fn request(text: &str) -> Turn {
     Turn::from(text).with_id("request 4711")
@@ -37,9 +36,8 @@ fn begun(prompt: &MemoryPrompt) -> Turn {
 #[test]
 fn where_the_first_one_was_not_answered_the_retry_goes_on_behind_it() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).fails("overloaded").says("Paid.");
-        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let (memory, paid, conversation) = paying(is_async, model.clone());
         let parked = conversation.say(request("Pay.")).unwrap();
         let error = conversation.approve(&parked.waiting()[0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Model);
@@ -61,10 +59,9 @@ fn where_the_first_one_was_not_answered_the_retry_goes_on_behind_it() {
 #[test]
 fn a_retry_is_told_what_others_have_done_since() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).fails("overloaded");
         let model = model.says(pays(1)).says("Bob has it.").says("Both are paid.");
-        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let (_, _, conversation) = paying(is_async, model.clone());
         let parked = conversation.say(request("Pay Ann.")).unwrap();
         conversation.approve(&parked.waiting()[0]).unwrap_err();
         let other = conversation.say("Pay Bob.").unwrap();
@@ -110,9 +107,8 @@ fn what_an_adopter_has_answered_is_the_answer_of_the_request() {
 #[test]
 fn a_retry_of_a_request_that_waits_has_the_calls_that_wait() {
     for is_async in BOTH {
-        let (memory, paid) = (Arc::new(DefaultChatMemory::new()), Arc::default());
         let model = Scripted::new().says(pays(1)).says("Paid.");
-        let conversation = Either::new(is_async, &memory, model.clone(), &paid);
+        let (memory, paid, conversation) = paying(is_async, model.clone());
         let parked = conversation.say(request("Pay.")).unwrap();
         // Others say so much that the memory knows the id no more: the slot tells.
         for n in 0..100 {
@@ -236,8 +232,7 @@ fn another_question_under_an_id_is_an_error_where_the_first_one_goes_on() {
         let conversation = Either::new(is_async, &memory, model, &paid);
         let parked = conversation.say(request("Book.")).unwrap();
         for _ in 0..2 {
-            let error = conversation.say(request("Hi.")).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert_eq!(conversation.say(request("Hi.")).unwrap_err().kind(), ErrorKind::Invalid);
         }
         let again = conversation.say(request("Book.")).unwrap();
         assert_eq!((again.ended, again.waiting()), (Ended::Parked, parked.waiting()));

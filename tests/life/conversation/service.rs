@@ -11,10 +11,8 @@ use memory_prompt::turn::{Done, Ended, Turn};
 use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt};
 use memory_prompt::{Message, Result, Tool};
 
-use crate::conversation::approval::Either;
-use crate::conversation::faults::{Slow, polled};
-
-const BOTH: [bool; 2] = [false, true];
+use crate::conversation::either::{BOTH, Either, does};
+use crate::conversation::faults::Slow;
 
 /// A conversation whose model may book, on the branch that a page shows.
 fn chat(
@@ -38,24 +36,15 @@ fn chat(
 
 impl Either {
     fn stored_turn(&self, id: &str) -> Option<Done> {
-        match self {
-            Self::Blocking(it) => it.prompt().stored_turn(id).unwrap(),
-            Self::Async(it) => polled(it.prompt().stored_turn(id), 2_000).unwrap().unwrap(),
-        }
+        does!(self, it => it.prompt().stored_turn(id)).unwrap()
     }
 
     fn act(&self, action: Action) -> Result<Option<Turn>> {
-        match self {
-            Self::Blocking(it) => it.act(action),
-            Self::Async(it) => polled(it.act(action), 2_000).unwrap(),
-        }
+        does!(self, it => it.act(action))
     }
 
     fn page(&self) -> Page {
-        match self {
-            Self::Blocking(it) => it.page(None, 100).unwrap(),
-            Self::Async(it) => polled(it.page(None, 100), 2_000).unwrap().unwrap(),
-        }
+        does!(self, it => it.page(None, 100)).unwrap()
     }
 
     /// Does what a page asks for, and answers where that is to be answered; returns its id.

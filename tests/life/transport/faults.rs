@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_prompt::turn::{Ended, OnInterrupt};
+use memory_prompt::turn::{Done, Ended, OnInterrupt};
 use memory_prompt::wire::Event;
 use memory_prompt::{
     ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, Message, Provider, Tool, Transport, Window,
@@ -34,18 +34,11 @@ type Expected = fn(ErrorKind) -> bool;
 fn faults() -> Vec<(Fault, Comes, usize)> {
     use Comes::{Answered, Codec, Fails, Refused, Unanswered, Unfinished};
     let soon = || vec![("retry-after-ms", "20".to_owned())];
-    vec![
-        (Fault::Status(429, soon()), Refused(429), 3),
-        (Fault::Status(500, soon()), Refused(500), 3),
-        (Fault::Status(503, soon()), Refused(503), 3),
-        (Fault::Status(529, soon()), Refused(529), 3),
-        (Fault::Status(408, soon()), Refused(408), 3),
-        (Fault::Status(409, soon()), Refused(409), 3),
-        (Fault::Status(425, soon()), Refused(425), 3),
+    let passes = [429, 500, 503, 529, 408, 409, 425];
+    let passes = passes.map(|it| (Fault::Status(it, soon()), Refused(it), 3));
+    let stays = [400, 401, 404].map(|it| (Fault::Status(it, vec![]), Refused(it), 1));
+    let others = [
         (Fault::Status(504, soon()), Refused(504), 1),
-        (Fault::Status(400, vec![]), Refused(400), 1),
-        (Fault::Status(401, vec![]), Refused(401), 1),
-        (Fault::Status(404, vec![]), Refused(404), 1),
         (Fault::Status(429, vec![("retry-after", "3600".to_owned())]), Refused(429), 1),
         (Fault::Page(401), Refused(401), 1),
         (Fault::HugePage(404), Refused(404), 1),
@@ -78,7 +71,8 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
         (Fault::HeldOpen, Answered, 1),
         (Fault::CutAtEnd, Answered, 1),
         (Fault::NoStream, Answered, 1),
-    ]
+    ];
+    passes.into_iter().chain(stays).chain(others).collect()
 }
 
 /// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a
@@ -106,6 +100,17 @@ fn conversation(model: Transport, memory: &Arc<DefaultChatMemory>) -> Chat {
     over(prompt, model)
         .tool(look, |it: Value| Ok(format!("sunny in {}", it["city"])))
         .tool(Tool::new("book", "Books.").parameters(schema), |_: Value| Ok("booked"))
+}
+
+/// What is shown of the answer to a question, and what that comes to.
+fn streamed(chat: &Chat) -> (String, memory_prompt::Result<Done>) {
+    let mut shown = String::new();
+    let said = chat.stream("Question", |event| {
+        if let Event::Text(piece) = event {
+            shown += &piece;
+        }
+    });
+    (shown, said)
 }
 
 fn stored(memory: &Arc<DefaultChatMemory>) -> Vec<Message> {
@@ -223,13 +228,8 @@ fn a_broken_answer_is_kept_where_asked() {
             let memory = Arc::new(DefaultChatMemory::new());
             let chat = conversation(to(&stub, provider).keep_broken(), &memory);
             stub.then([fault]);
-            let mut shown = String::new();
-            let listen = |event| {
-                if let Event::Text(piece) = event {
-                    shown += &piece;
-                }
-            };
-            chat.stream("Question", listen).unwrap();
+            let (shown, said) = streamed(&chat);
+            said.unwrap();
             let stored = stored(&memory);
             assert!(!shown.is_empty() && stored[1].text() == shown, "{provider}: {shown:?}");
             assert!("This is what the model says.".starts_with(&shown));
@@ -257,12 +257,7 @@ fn a_stream_that_breaks_at_any_byte_is_whole_or_has_failed() {
             let model = to(&stub, provider).retries(0);
             let chat = conversation(if keeps { model.keep_broken() } else { model }, &memory);
             stub.then([Fault::CutAt(at)]);
-            let mut shown = String::new();
-            let said = chat.stream("Question", |event| {
-                if let Event::Text(piece) = event {
-                    shown += &piece;
-                }
-            });
+            let (shown, said) = streamed(&chat);
             let (case, stored) = (format!("{provider} at {at}: {shown:?}"), stored(&memory));
             assert!(whole.starts_with(&shown), "{case}");
             let ended = said.map(|done| done.ended);
@@ -300,12 +295,7 @@ fn what_was_said_before_an_error_event_is_kept_where_asked() {
         let model = to(&stub, Provider::Anthropic).retries(0);
         let chat = conversation(if keeps { model.keep_broken() } else { model }, &memory);
         stub.then([Fault::ErrorEvent(behind)]);
-        let mut shown = String::new();
-        let said = chat.stream("Question", |event| {
-            if let Event::Text(piece) = event {
-                shown += &piece;
-            }
-        });
+        let (shown, said) = streamed(&chat);
         assert_eq!(!shown.is_empty(), behind == 6, "{shown:?}");
         if keeps && behind == 6 {
             said.unwrap();
@@ -391,8 +381,7 @@ fn an_answer_is_stopped_while_nothing_comes() {
             (outcome, stopping.join().unwrap().elapsed())
         });
         assert!(took < Duration::from_secs(10), "{took:?}");
-        let said = outcome.map(|done| done.messages.len());
-        assert_eq!(said.unwrap() > 1, is_said);
+        assert_eq!(outcome.map(|done| done.messages.len()).unwrap() > 1, is_said);
         stub.then([Step::says("Yes.")]);
         assert_eq!(chat.say("Are you there?").unwrap().text(), "Yes.");
     }

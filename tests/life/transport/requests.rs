@@ -77,15 +77,13 @@ fn a_server_of_ones_own_needs_an_address_and_no_key() {
         "transport: our-ollama has no address of its own: set `base_url`"
     );
     stub.then([Step::says("Hello.")]);
-    let done = chat(model.base_url(&stub.url).unwrap()).say("hi").unwrap();
-    assert_eq!(done.text(), "Hello.");
+    assert_eq!(chat(model.base_url(&stub.url).unwrap()).say("hi").unwrap().text(), "Hello.");
 }
 
 #[test]
 fn providers_with_a_log_in_are_others_business() {
     for provider in [Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex, Provider::Vertex] {
-        let error = Transport::new(provider, "m").url().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(Transport::new(provider, "m").url().unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(Transport::from_env(provider, "m").unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }
@@ -120,8 +118,7 @@ fn a_key_is_shown_nowhere() {
 fn a_whole_request_is_checked_before_it_is_sent() {
     let stub = Stub::start();
     let model = to(&stub, Provider::OpenAi).shape(|it| it.extra("messages", json!([])));
-    let error = chat(model).say("hi").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(chat(model).say("hi").unwrap_err().kind(), ErrorKind::Invalid);
     assert!(stub.asked().is_empty());
 }
 

@@ -9,7 +9,9 @@ use memory_prompt::{
 };
 
 use crate::odd::Odd;
-use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
+use crate::turn::{
+    answered, ask, begun, booking, call, calling, calls, done, ok, runs, shared, texts, tools,
+};
 
 /// An approval of a tool that may run twice was not written down: while it ran its call was still
 /// listed, and somebody else could refuse it.
@@ -40,8 +42,7 @@ fn a_turn_of_a_later_version_is_not_passed_over() {
         let (memory, mut prompt) = shared();
         let later = Append::default().set_slot("turn:later", content, Expected::Absent);
         memory.append_with(&mut { later }).unwrap();
-        let mut own = booking(&mut prompt);
-        call(&mut own, &prompt);
+        let _own = begun(&mut prompt);
 
         let mut turn = prompt.turn(Message::user("Book it."));
         let note = ask(&mut turn, &prompt).prompt()[0].text().into_owned();
@@ -129,9 +130,8 @@ fn whatever_a_turn_has_taken_can_be_stored() {
         for is_interrupted in [false, true] {
             let memory = Odd::new(DefaultChatMemory::new().limits().with_batch(2_000));
             let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-            let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
-            ask(&mut turn, &prompt);
-            turn.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "book")])).unwrap();
+            let mut turn =
+                calling(&mut prompt, "Book.", [("c1", "look"), ("c2", "book"), ("c3", "book")]);
             assert_eq!(call(&mut turn, &prompt).len(), 3);
             turn.result("c1", Ok("x".repeat(size))).unwrap();
             if is_interrupted {
@@ -142,8 +142,7 @@ fn whatever_a_turn_has_taken_can_be_stored() {
                 assert!(!turn.messages()[3].text().is_empty());
                 ask(&mut turn, &prompt);
                 let before = turn.messages().len();
-                let error = turn.answer("a".repeat(2_000)).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Invalid);
+                assert_eq!(turn.answer("a".repeat(2_000)).unwrap_err().kind(), ErrorKind::Invalid);
                 assert_eq!(turn.messages().len(), before, "nothing of it is taken");
                 assert!(turn.steer("s".repeat(2_000)).is_err());
                 turn.answer("Booked.").unwrap();
@@ -194,17 +193,13 @@ fn without_limits_all_is_taken() {
 fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     let (memory, mut prompt) = shared();
     let mut first = booking(&mut prompt);
-    call(&mut first, &prompt);
-    first.result("c1", ok("ref 7XK")).unwrap();
+    runs(&mut first, &prompt, "c1", "ref 7XK");
     ask(&mut first, &prompt);
     let mut second = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
     second.interrupt(OnInterrupt::Keep);
     done(&mut second, &prompt);
     first.answer(calls([("c2", "look")])).unwrap();
-    call(&mut first, &prompt);
-    first.result("c2", ok("nothing")).unwrap();
-    ask(&mut first, &prompt);
-    first.answer("Booked.").unwrap();
-    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+    runs(&mut first, &prompt, "c2", "nothing");
+    assert_eq!(answered(&mut first, &prompt, "Booked.").ended, Ended::Adopted);
     assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK"]);
 }

@@ -12,7 +12,10 @@ use proptest::prelude::*;
 
 use crate::counted::counted;
 use crate::odd::Odd;
-use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
+use crate::turn::{
+    answered, ask, begun, booking, call, calling, calls, done, odd, ok, runs, shared, texts, tools,
+    unheard,
+};
 
 /// A turn as another process has it that was given the same.
 fn copy(turn: &Turn) -> Turn {
@@ -68,8 +71,7 @@ fn what_was_only_tried_is_not_taken_for_stored() {
         for was_tried in [true, false] {
             let memory = Odd::new(limits);
             let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-            let mut first = booking(&mut prompt);
-            call(&mut first, &prompt);
+            let mut first = begun(&mut prompt);
             let mut second = copy(&first);
             first.result("c1", ok("ref 7XK")).unwrap();
             first.interrupt(OnInterrupt::Keep);
@@ -95,13 +97,11 @@ fn what_was_stored_unheard_is_not_stored_once_more() {
         let memory = Odd::new(limits);
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
         let mut first = booking(&mut prompt);
-        call(&mut first, &prompt);
-        first.result("c1", ok("ref 7XK")).unwrap();
+        runs(&mut first, &prompt, "c1", "ref 7XK");
         ask(&mut first, &prompt);
         first.answer("Booked.").unwrap();
         let mut second = copy(&first);
-        memory.loses.store(true, Ordering::Relaxed);
-        assert!(first.next(&prompt).is_err());
+        unheard(&memory, &mut first, &prompt);
         for turn in [&mut first, &mut second] {
             let stored = done(turn, &prompt);
             assert_eq!((stored.ended, stored.positions), (Ended::Answered, 0..4));
@@ -115,9 +115,7 @@ fn what_was_stored_unheard_is_not_stored_once_more() {
 #[test]
 fn each_of_two_owners_appends_what_it_knows() {
     let (memory, mut prompt) = shared();
-    let mut first = prompt.turn(Message::user("Book both.")).tools(tools());
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
+    let mut first = calling(&mut prompt, "Book both.", [("c1", "book"), ("c2", "book")]);
     call(&mut first, &prompt);
     let mut second = copy(&first);
     call(&mut second, &prompt);
@@ -140,8 +138,7 @@ fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
     let (memory, mut prompt) = shared();
     let mut first = booking(&mut prompt);
     let mut second = copy(&first);
-    call(&mut second, &prompt);
-    second.result("c1", ok("ref 7XK")).unwrap();
+    runs(&mut second, &prompt, "c1", "ref 7XK");
     let unfinished = prompt.unfinished().unwrap().remove(0);
     let mut third = prompt.adopt(&unfinished).unwrap();
     assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
@@ -159,8 +156,7 @@ fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
 #[test]
 fn two_owners_store_a_result_that_each_may_have_once() {
     for before in 2..5 {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let look = || [Tool::new("look", "Looks.").repeatable(), Tool::new("book", "Books.")];
         let mut first = prompt.turn(Message::user("Look and book.")).tools(look());
         ask(&mut first, &prompt);
@@ -201,16 +197,12 @@ fn behind_appends(memory: &Arc<Odd>, appends: usize, act: impl FnOnce() + Send +
 /// under the same id, and was taken for the first.
 #[test]
 fn a_second_late_result_is_no_repetition_of_the_first() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    let mut first = prompt.turn(Message::user("Book both.")).tools(tools());
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
+    let (memory, mut prompt) = odd();
+    let mut first = calling(&mut prompt, "Book both.", [("c1", "book"), ("c2", "book")]);
     call(&mut first, &prompt);
     end_all(&prompt);
     first.result("c1", ok("one")).unwrap();
-    memory.loses.store(true, Ordering::Relaxed);
-    assert!(first.next(&prompt).is_err());
+    unheard(&memory, &mut first, &prompt);
     first.result("c2", ok("two")).unwrap();
     assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
@@ -250,8 +242,7 @@ fn a_late_result_finds_its_call_however_much_was_appended_since() {
     for n in [0, 1, 255, 256, 257, 300, 2_000] {
         let (memory, mut prompt) = shared();
         memory.add_all((0..300).map(|i| Message::user(format!("before {i}")))).unwrap();
-        let mut first = booking(&mut prompt);
-        call(&mut first, &prompt);
+        let mut first = begun(&mut prompt);
         memory.add_all((0..n).map(|i| Message::user(format!("tab {i}")))).unwrap();
         end_all(&prompt);
         memory.add_all((0..n).map(|i| Message::user(format!("tab {i}")))).unwrap();
@@ -266,8 +257,7 @@ fn a_late_result_finds_its_call_however_much_was_appended_since() {
 #[test]
 fn a_late_result_of_a_call_that_was_evicted_is_not_stored() {
     let (memory, mut prompt) = shared();
-    let mut first = booking(&mut prompt);
-    call(&mut first, &prompt);
+    let mut first = begun(&mut prompt);
     end_all(&prompt);
     memory.add(Message::user("tab")).unwrap();
     memory.evict(3).unwrap();
@@ -282,10 +272,8 @@ fn a_late_result_of_a_call_that_was_evicted_is_not_stored() {
 /// again: the result went into a conversation that knew nothing of the call.
 #[test]
 fn a_late_result_does_not_go_into_another_conversation() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    let mut first = booking(&mut prompt);
-    call(&mut first, &prompt);
+    let (memory, mut prompt) = odd();
+    let mut first = begun(&mut prompt);
     end_all(&prompt);
     first.result("c1", ok("ref 7XK")).unwrap();
     let other = Arc::clone(&memory);
@@ -322,11 +310,8 @@ fn a_call_whose_note_may_have_been_there_is_not_handed_out_anew() {
         let handed_out = call(&mut first, &prompt).remove(0);
         assert_eq!(handed_out.may_have_run(), is_adopted);
         first.outcome_unknown("c1", "").unwrap();
-        ask(&mut first, &prompt);
-        first.answer("Well.").unwrap();
-        let ended = done(&mut first, &prompt);
-        let expected = if is_adopted { Ended::Adopted } else { Ended::Answered };
-        assert_eq!(ended.ended, expected);
+        let ended = answered(&mut first, &prompt, "Well.");
+        assert_eq!(ended.ended, if is_adopted { Ended::Adopted } else { Ended::Answered });
         let questions = texts(&*memory).iter().filter(|it| *it == "Book it.").count();
         assert_eq!(questions, 1);
     }
@@ -337,11 +322,9 @@ fn a_call_whose_note_may_have_been_there_is_not_handed_out_anew() {
 #[test]
 fn a_call_whose_note_was_forgotten_is_not_handed_out_anew() {
     for tab in [1, 70, 700] {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let mut first = booking(&mut prompt);
-        memory.loses.store(true, Ordering::Relaxed);
-        assert!(first.next(&prompt).is_err());
+        unheard(&memory, &mut first, &prompt);
         end_all(&prompt);
         append_as_others(&*memory, tab);
         match first.next(&prompt).unwrap() {
@@ -361,8 +344,7 @@ fn an_old_copy_is_not_handed_out_what_was_stored() {
         let (memory, mut prompt) = shared();
         let mut first = booking(&mut prompt);
         let mut second = copy(&first);
-        call(&mut first, &prompt);
-        first.result("c1", ok("ref 7XK")).unwrap();
+        runs(&mut first, &prompt, "c1", "ref 7XK");
         first.interrupt(OnInterrupt::Keep);
         done(&mut first, &prompt);
         append_as_others(&*memory, tab);

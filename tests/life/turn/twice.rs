@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::error::Remains;
-use memory_prompt::memory::{Append, MemoryId};
+use memory_prompt::memory::Append;
 use memory_prompt::message::ToolMessage;
-use memory_prompt::record::Snapshot;
 use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
@@ -19,8 +18,12 @@ use memory_prompt::{
 use proptest::prelude::*;
 
 use crate::counted::counted;
+use crate::inside::inside;
 use crate::odd::Odd;
-use crate::turn::{ask, booking, call, calls, done, ok, shared, texts, tools};
+use crate::turn::{
+    adopted, answered, ask, begun, booking, call, calling, calls, copy, done, odd, ok, runs,
+    shared, texts, tools, unheard,
+};
 
 fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
     ask(turn, prompt);
@@ -32,14 +35,11 @@ fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
 #[test]
 fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     for (goes_on, adopter_runs) in [(true, true), (true, false), (false, true), (false, false)] {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let mut first = booking(&mut prompt);
-        memory.loses.store(true, Ordering::Relaxed);
-        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+        unheard(&memory, &mut first, &prompt);
 
-        let unfinished = prompt.unfinished().unwrap().remove(0);
-        let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+        let mut second = adopted(&prompt);
         assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
         if adopter_runs {
             assert!(call(&mut second, &prompt)[0].may_have_run());
@@ -64,17 +64,14 @@ fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
 #[test]
 fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
     for (has_ended, sees_it) in [(true, true), (true, false), (false, true), (false, false)] {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = odd();
         let mut first = booking(&mut prompt);
-        memory.loses.store(true, Ordering::Relaxed);
-        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+        unheard(&memory, &mut first, &prompt);
         first.interrupt(OnInterrupt::Forget);
 
         let adopt = move |memory: &Arc<Odd>| {
             let prompt = MemoryPrompt::new(Arc::clone(memory));
-            let unfinished = prompt.unfinished().unwrap().remove(0);
-            let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+            let mut second = adopted(&prompt);
             if has_ended {
                 second.interrupt(OnInterrupt::Keep);
                 assert_eq!(done(&mut second, &prompt).positions, 0..3);
@@ -99,8 +96,7 @@ fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
 /// booking of a turn that nobody had was under way for ever.
 #[test]
 fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, mut prompt) = odd();
     let mut turn = booking(&mut prompt);
     memory.delays.store(true, Ordering::Relaxed);
     assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
@@ -117,11 +113,8 @@ fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
 #[test]
 fn a_result_that_comes_twice_is_that_of_one_call() {
     let (_, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Book both.")).tools(tools());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
-    call(&mut turn, &prompt);
-    turn.result("1", ok("Booked.")).unwrap();
+    let mut turn = calling(&mut prompt, "Book both.", [("1", "book"), ("1", "book")]);
+    runs(&mut turn, &prompt, "1", "Booked.");
     assert_eq!(turn.result("1", ok("Booked.")).unwrap_err().kind(), ErrorKind::Invalid);
     turn.result("1_2", ok("Booked too.")).unwrap();
     // Nor is it that of a call in a later answer.
@@ -139,10 +132,8 @@ fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
     let (memory, mut prompt) = shared();
     let mut first = booking(&mut prompt);
     let queue = serde_json::to_string(&first).unwrap();
-    call(&mut first, &prompt);
-    first.result("c1", ok("ref 7XK")).unwrap();
-    answer(&mut first, &prompt);
-    assert_eq!(done(&mut first, &prompt).positions, 0..4);
+    runs(&mut first, &prompt, "c1", "ref 7XK");
+    assert_eq!(answered(&mut first, &prompt, "Booked.").positions, 0..4);
 
     let mut second = serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
     let ended = done(&mut second, &prompt);
@@ -155,8 +146,7 @@ fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
 /// answered, and nothing was stored.
 #[test]
 fn a_note_of_the_first_request_is_not_the_second_one() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, prompt) = odd();
     let request = || Turn::from("Book.").with_id("request 9").tools(tools());
     let mut first = request();
     ask(&mut first, &prompt);
@@ -178,8 +168,7 @@ fn a_request_that_comes_twice_books_once() {
     for fails_behind_the_tool in [true, false] {
         let (memory, mut prompt) = shared();
         let mut first = booking(&mut prompt).with_id("request 9");
-        call(&mut first, &prompt);
-        first.result("c1", ok("ref 7XK")).unwrap();
+        runs(&mut first, &prompt, "c1", "ref 7XK");
         if fails_behind_the_tool {
             first.interrupt(OnInterrupt::Keep);
         } else {
@@ -189,8 +178,7 @@ fn a_request_that_comes_twice_books_once() {
         let mut again = booking(&mut prompt).with_id("request 9");
         if fails_behind_the_tool {
             // It goes on behind the booking that is stored.
-            let sent = ask(&mut again, &prompt);
-            assert_eq!(sent.prompt().iter().last().unwrap().text(), "ref 7XK");
+            assert_eq!(ask(&mut again, &prompt).prompt().iter().last().unwrap().text(), "ref 7XK");
             again.answer("Booked.").unwrap();
             let ended = done(&mut again, &prompt);
             assert_eq!((ended.ended, ended.positions), (Ended::Answered, 3..4));
@@ -211,8 +199,7 @@ fn a_request_that_comes_twice_books_once() {
     let error = again.next(&prompt).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Busy { since: Some(_) }), "{error:?}");
     first.result("c1", ok("ref 7XK")).unwrap();
-    answer(&mut first, &prompt);
-    assert_eq!(done(&mut first, &prompt).positions, 0..4);
+    assert_eq!(answered(&mut first, &prompt, "Booked.").positions, 0..4);
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
@@ -244,14 +231,11 @@ fn an_id_that_is_none_is_refused_before_anything_happens() {
 fn a_request_that_comes_again_has_its_first_answer() {
     let (memory, mut prompt) = shared();
     let mut first = booking(&mut prompt).with_id("request 9");
-    call(&mut first, &prompt);
-    first.result("c1", ok("ref 7XK")).unwrap();
-    answer(&mut first, &prompt);
-    let first = done(&mut first, &prompt);
+    runs(&mut first, &prompt, "c1", "ref 7XK");
+    let first = answered(&mut first, &prompt, "Booked.");
     assert_eq!(first.positions, 0..4);
     let mut plain = Turn::from("Hi.").with_id("request 10");
-    answer(&mut plain, &prompt);
-    let plain = done(&mut plain, &prompt);
+    let plain = answered(&mut plain, &prompt, "Booked.");
     for (id, first) in [("request 9", &first), ("request 10", &plain)] {
         let question = first.messages[0].text().into_owned();
         let again = done(&mut Turn::from(question).with_id(id), &prompt);
@@ -307,8 +291,7 @@ fn a_refusal_of_a_former_owner_is_no_result() {
 #[test]
 fn a_turn_is_adopted_once() {
     let (_, mut prompt) = shared();
-    let mut first = booking(&mut prompt);
-    call(&mut first, &prompt);
+    let _first = begun(&mut prompt);
     let unfinished = prompt.unfinished().unwrap().remove(0);
     prompt.adopt(&unfinished).unwrap();
     assert_eq!(prompt.adopt(&unfinished).unwrap_err().kind(), ErrorKind::SlotConflict);
@@ -322,19 +305,16 @@ fn a_turn_is_adopted_once() {
 fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     let (memory, mut prompt) = shared();
     let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    turn.result("c1", ok("one")).unwrap();
+    runs(&mut turn, &prompt, "c1", "one");
     ask(&mut turn, &prompt);
-    let copy = serde_json::to_string(&turn).unwrap();
-    let mut other = serde_json::from_str::<Turn>(&copy).unwrap().tools(tools());
+    let mut other = copy(&turn).tools(tools());
 
     turn.answer(calls([("c2", "book")])).unwrap();
     call(&mut turn, &prompt);
     other.answer(calls([("c3", "book")])).unwrap();
     assert_eq!(other.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
     turn.result("c2", ok("two")).unwrap();
-    answer(&mut turn, &prompt);
-    assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    assert_eq!(answered(&mut turn, &prompt, "Booked.").positions, 0..6);
     let Next::Done(ended) = other.next(&prompt).unwrap() else { panic!("it is over") };
     assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..0));
     assert_eq!(memory.next_position().unwrap(), 6);
@@ -344,15 +324,12 @@ fn a_copy_that_went_another_way_does_not_take_the_note_over() {
 /// turn and ended it: what the first owner found out is a late result all the same.
 #[test]
 fn a_note_that_was_settled_is_as_good_as_any() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, mut prompt) = odd();
     let mut first = booking(&mut prompt);
-    memory.loses.store(true, Ordering::Relaxed);
-    assert!(first.next(&prompt).is_err());
+    unheard(&memory, &mut first, &prompt);
     assert!(!call(&mut first, &prompt)[0].may_have_run());
 
-    let unfinished = prompt.unfinished().unwrap().remove(0);
-    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+    let mut second = adopted(&prompt);
     call(&mut second, &prompt);
     second.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut second, &prompt).positions, 0..3);
@@ -707,11 +684,9 @@ fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
 /// request could never be asked again under its id.
 #[test]
 fn a_request_that_was_forgotten_is_asked_again() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, mut prompt) = odd();
     let mut turn = booking(&mut prompt).with_id("request 9");
-    memory.loses.store(true, Ordering::Relaxed);
-    assert!(turn.next(&prompt).is_err());
+    unheard(&memory, &mut turn, &prompt);
     turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).positions, 0..0);
     let mut again = Turn::from("Book it.").with_id("request 9").tools(tools());
@@ -719,8 +694,7 @@ fn a_request_that_was_forgotten_is_asked_again() {
     again.answer(calls([("c1", "book")])).unwrap();
     assert!(!call(&mut again, &prompt)[0].may_have_run());
     again.result("c1", ok("ref 7XK")).unwrap();
-    answer(&mut again, &prompt);
-    assert_eq!(done(&mut again, &prompt).positions, 0..4);
+    assert_eq!(answered(&mut again, &prompt, "Booked.").positions, 0..4);
 }
 
 /// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of
@@ -737,8 +711,7 @@ fn only_the_newest_refusal_is_put_in_doubt() {
     ask(&mut first, &prompt);
     first.answer(calls([("call_0", "book")])).unwrap();
     let newest = call(&mut first, &prompt)[0].id().to_owned();
-    let copy = serde_json::to_string(&first).unwrap();
-    let mut second = serde_json::from_str::<Turn>(&copy).unwrap().tools(approved());
+    let mut second = copy(&first).tools(approved());
     second.approve(&newest).unwrap();
     call(&mut second, &prompt); // it runs, and its process dies
     first.error(&newest, "Nor that one.").unwrap();
@@ -760,8 +733,7 @@ fn an_approval_that_comes_twice_approves_of_one_call() {
     turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
     call(&mut turn, &prompt);
     turn.approve("1").unwrap();
-    call(&mut turn, &prompt);
-    turn.result("1", ok("Booked.")).unwrap();
+    runs(&mut turn, &prompt, "1", "Booked.");
     call(&mut turn, &prompt);
     assert_eq!(turn.approve("1").unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(turn.error("1", "No.").unwrap_err().kind(), ErrorKind::Invalid);
@@ -774,9 +746,7 @@ fn an_approval_that_comes_twice_approves_of_one_call() {
 struct Five(DefaultChatMemory, AtomicBool, AtomicBool);
 
 impl ChatMemory for Five {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
+    inside!(0: id read evict clear);
 
     fn append(
         &self,
@@ -792,18 +762,6 @@ impl ChatMemory for Five {
         }
         Ok(appended)
     }
-
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
-        self.0.read(before, n)
-    }
-
-    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-        self.0.evict(before)
-    }
-
-    fn clear(&self) -> memory_prompt::Result<()> {
-        self.0.clear()
-    }
 }
 
 /// A turn that was kept as JSON over a memory of five methods asked for a slot that no such memory
@@ -811,10 +769,7 @@ impl ChatMemory for Five {
 #[test]
 fn a_kept_turn_goes_on_over_a_memory_without_slots() {
     let mut prompt = MemoryPrompt::new(Five::default());
-    let mut turn = booking(&mut prompt);
-    call(&mut turn, &prompt);
-    let kept = serde_json::to_string(&turn).unwrap();
-    let mut turn = serde_json::from_str::<Turn>(&kept).unwrap();
+    let mut turn = copy(&begun(&mut prompt));
     turn.result("c1", ok("Booked.")).unwrap();
     turn.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut turn, &prompt).positions, 0..3);

@@ -123,20 +123,21 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
 
 /// On one node, which takes half a minute to start again, hardly anything was written between two
 /// troubles: 648 batches in two minutes. Of three one may be gone, and the others go on.
-#[test]
-#[ignore = "needs Apache Cassandra"]
-fn soak() {
+async fn soak() {
     let Some(time) = soak::time() else { return };
     let nodes = Node::start_three();
-    wait(async {
-        all_are_there(&nodes).await;
-        let options = options().timeout(Duration::from_secs(3));
-        let store = options.open(addresses(&nodes)).await.unwrap();
-        let figures = store.clone();
-        let connections = async || Some(figures.figures().connections as u64);
-        let servers = nodes.each_ref().map(|node| &node.server);
-        let trouble = async |round| soak::kill_or_freeze(&servers, round).await;
-        let most = soak::soak(Arc::new(store), trouble, time, connections).await;
-        assert!(most <= 3, "{most} nodes");
-    });
+    all_are_there(&nodes).await;
+    let options = options().timeout(Duration::from_secs(3));
+    let store = options.open(addresses(&nodes)).await.unwrap();
+    let figures = store.clone();
+    let connections = async || Some(figures.figures().connections as u64);
+    let servers = nodes.each_ref().map(|node| &node.server);
+    let trouble = async |round| soak::kill_or_freeze(&servers, round).await;
+    let most = soak::soak(Arc::new(store), trouble, time, connections).await;
+    assert!(most <= 3, "{most} nodes");
+}
+
+crate::tests! { wait:
+    #[ignore = "needs Apache Cassandra"]
+    soak;
 }

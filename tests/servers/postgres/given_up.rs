@@ -10,100 +10,92 @@ async fn connections(watching: &Client, name: &str) -> i64 {
 
 /// While somebody held a lock, each append that was given up kept its connection on the server and
 /// got a new one: `max_connections(5)` led to 300, and to "too many clients" for everybody.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn what_is_given_up_keeps_no_connections_beyond_the_most() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let name = format!("given up {schema}");
-        let address = format!("{}?application_name={}", SHARED.address(), name.replace(' ', "%20"));
-        let options = options(&schema).max_connections(5);
-        let store = options.open(&address).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
+async fn what_is_given_up_keeps_no_connections_beyond_the_most() {
+    let schema = format!("s{}", MemoryId::random());
+    let name = format!("given up {schema}");
+    let address = format!("{}?application_name={}", SHARED.address(), name.replace(' ', "%20"));
+    let options = options(&schema).max_connections(5);
+    let store = options.open(&address).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
 
-        let mut somebody = connect(&SHARED.address()).await;
-        let lock = somebody.transaction().await.unwrap();
-        let rows = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
-        lock.batch_execute(&rows).await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let watcher = tokio::spawn({
-            let (stop, name) = (Arc::clone(&stop), name.clone());
-            async move {
-                let watching = connect(&SHARED.address()).await;
-                let mut most = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    most = most.max(connections(&watching, &name).await);
-                }
-                most
+    let mut somebody = connect(&SHARED.address()).await;
+    let lock = somebody.transaction().await.unwrap();
+    let rows = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
+    lock.batch_execute(&rows).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let watcher = tokio::spawn({
+        let (stop, name) = (Arc::clone(&stop), name.clone());
+        async move {
+            let watching = connect(&SHARED.address()).await;
+            let mut most = 0;
+            while !stop.load(Ordering::Relaxed) {
+                most = most.max(connections(&watching, &name).await);
             }
-        });
-        let callers: Vec<_> = (0..20)
-            .map(|_| {
-                let memory = memory.clone();
-                tokio::spawn(async move {
-                    for _ in 0..10 {
-                        // By the caller's own clock.
-                        let append = memory.add(Message::user("given up"));
-                        let late = tokio::time::timeout(Duration::from_millis(100), append).await;
-                        assert!(late.is_err(), "{late:?}");
-                    }
-                })
-            })
-            .collect();
-        for caller in callers {
-            caller.await.unwrap();
+            most
         }
-        assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
-        stop.store(true, Ordering::Relaxed);
-        let most = watcher.await.unwrap();
-        println!("200 appends given up: {most} connections at most");
-        assert!((1..=5).contains(&most), "{most}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        lock.rollback().await.unwrap();
-        // Nobody goes on with what was cancelled.
-        memory.add(Message::user("after")).await.unwrap();
-        assert_eq!(all_texts(&memory).await, ["before", "after"]);
     });
+    let callers: Vec<_> = (0..20)
+        .map(|_| {
+            let memory = memory.clone();
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    // By the caller's own clock.
+                    let append = memory.add(Message::user("given up"));
+                    let late = tokio::time::timeout(Duration::from_millis(100), append).await;
+                    assert!(late.is_err(), "{late:?}");
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+    stop.store(true, Ordering::Relaxed);
+    let most = watcher.await.unwrap();
+    println!("200 appends given up: {most} connections at most");
+    assert!((1..=5).contains(&most), "{most}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    lock.rollback().await.unwrap();
+    // Nobody goes on with what was cancelled.
+    memory.add(Message::user("after")).await.unwrap();
+    assert_eq!(all_texts(&memory).await, ["before", "after"]);
 }
 
 /// What the server is done with in a moment is given up without a trace: its connection is used
 /// again.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_connection_of_what_is_given_up_is_used_again() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let name = format!("used again {schema}");
-        let address = format!("{}?application_name={}", SHARED.address(), name.replace(' ', "%20"));
-        let store = options(&schema).max_connections(1).open(&address).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        let watching = connect(&SHARED.address()).await;
-        let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = $1";
-        let (mut last, mut fewest) = (0, i32::MAX);
-        // On a machine that is busy with others a moment may be too short; a connection that is
-        // never used again is so each time.
-        for _ in 0..5 {
-            let (mut new, mut given_up) = (0, 0);
-            while given_up < 20 {
-                {
-                    // It is asked, and nobody waits for the answer, unless that is there already.
-                    let mut read = memory.read(None, 10);
-                    let waits = std::future::poll_fn(|context| {
-                        std::task::Poll::Ready(read.as_mut().poll(context).is_pending())
-                    });
-                    given_up += i32::from(waits.await);
-                }
-                memory.read(None, 10).await.unwrap();
-                let session: i32 = watching.query_one(sessions, &[&name]).await.unwrap().get(0);
-                new += i32::from(session != last);
-                last = session;
+async fn a_connection_of_what_is_given_up_is_used_again() {
+    let schema = format!("s{}", MemoryId::random());
+    let name = format!("used again {schema}");
+    let address = format!("{}?application_name={}", SHARED.address(), name.replace(' ', "%20"));
+    let store = options(&schema).max_connections(1).open(&address).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    let watching = connect(&SHARED.address()).await;
+    let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = $1";
+    let (mut last, mut fewest) = (0, i32::MAX);
+    // On a machine that is busy with others a moment may be too short; a connection that is
+    // never used again is so each time.
+    for _ in 0..5 {
+        let (mut new, mut given_up) = (0, 0);
+        while given_up < 20 {
+            {
+                // It is asked, and nobody waits for the answer, unless that is there already.
+                let mut read = memory.read(None, 10);
+                let waits = std::future::poll_fn(|context| {
+                    std::task::Poll::Ready(read.as_mut().poll(context).is_pending())
+                });
+                given_up += i32::from(waits.await);
             }
-            fewest = fewest.min(new);
+            memory.read(None, 10).await.unwrap();
+            let session: i32 = watching.query_one(sessions, &[&name]).await.unwrap().get(0);
+            new += i32::from(session != last);
+            last = session;
         }
-        assert!(fewest < 4, "{fewest} connections for 20 reads that were given up");
-    });
+        fewest = fewest.min(new);
+    }
+    assert!(fewest < 4, "{fewest} connections for 20 reads that were given up");
 }
 
 /// A store that was opened where no runtime is used to panic.
@@ -120,4 +112,10 @@ fn a_store_is_opened_on_a_runtime() {
         error.to_string(),
         "open: postgres: a store is opened on a tokio runtime, with timers and I/O enabled"
     );
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    what_is_given_up_keeps_no_connections_beyond_the_most,
+    a_connection_of_what_is_given_up_is_used_again;
 }

@@ -5,71 +5,60 @@ use super::*;
 /// Everything took its own time: to wait for a connection did not make the time shorter for which a
 /// change waited for a lock. So the client gave up before the server did, and what was not done was
 /// [`ErrorKind::Unacknowledged`].
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn what_waits_twice_is_not_done_in_one_time() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let time = Duration::from_secs(5);
-        let options = options(&schema).max_connections(1).timeout(time);
-        let store = options.open(SHARED.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        let mut somebody = connect(&SHARED.address()).await;
-        let lock = somebody.transaction().await.unwrap();
-        let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
-        lock.batch_execute(&select).await.unwrap();
-        // The first one has the connection; the second one gets it when the first one's wait is
-        // over, and the third one never.
-        let waiting: Vec<_> = [0, 1_250, 2_500]
-            .map(|after| {
-                let memory = memory.clone();
-                tokio::spawn(async move {
-                    tokio::time::sleep(Duration::from_millis(after)).await;
-                    let began = Instant::now();
-                    let mut batch = vec![Message::user("waits")];
-                    let error = match after {
-                        1_250 => memory.clear().await.unwrap_err(),
-                        _ => memory.append(&mut batch, None).await.unwrap_err(),
-                    };
-                    (error, began.elapsed())
-                })
+async fn what_waits_twice_is_not_done_in_one_time() {
+    let schema = format!("s{}", MemoryId::random());
+    let time = Duration::from_secs(5);
+    let options = options(&schema).max_connections(1).timeout(time);
+    let memory = options.open(SHARED.address()).await.unwrap().memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    let mut somebody = connect(&SHARED.address()).await;
+    let lock = locked(&mut somebody, &schema).await;
+    // The first one has the connection; the second one gets it when the first one's wait is
+    // over, and the third one never.
+    let waiting: Vec<_> = [0, 1_250, 2_500]
+        .map(|after| {
+            let memory = memory.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(after)).await;
+                let began = Instant::now();
+                let mut batch = vec![Message::user("waits")];
+                let error = match after {
+                    1_250 => memory.clear().await.unwrap_err(),
+                    _ => memory.append(&mut batch, None).await.unwrap_err(),
+                };
+                (error, began.elapsed())
             })
-            .into();
-        for waiting in waiting {
-            let (error, took) = waiting.await.unwrap();
-            println!("{took:?}: {error}");
-            assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
-            assert!(took < time + time / 4, "{took:?}");
-        }
-        lock.rollback().await.unwrap();
-        assert_eq!(all_texts(&memory).await, ["before"]);
-    });
+        })
+        .into();
+    for waiting in waiting {
+        let (error, took) = waiting.await.unwrap();
+        println!("{took:?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+        assert!(took < time + time / 4, "{took:?}");
+    }
+    lock.rollback().await.unwrap();
+    assert_eq!(all_texts(&memory).await, ["before"]);
 }
 
 /// To delete what takes longer than there is time for was unacknowledged; now the server says that
 /// it did not do it.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn what_takes_too_long_is_not_done() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let options = options(&schema).timeout(Duration::from_secs(6));
-        let store = options.open(SHARED.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        slow(&schema, "pg_sleep(60)").await;
-        for error in [
-            memory.evict(1).await.unwrap_err(),
-            memory.clear().await.unwrap_err(),
-            store.delete(&"a".into()).await.unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
-            let text = error.to_string();
-            assert!(text.ends_with(": postgres: it was cancelled, or took too long"), "{text}");
-        }
-        assert_eq!(all_texts(&memory).await, ["before"]);
-    });
+async fn what_takes_too_long_is_not_done() {
+    let schema = format!("s{}", MemoryId::random());
+    let options = options(&schema).timeout(Duration::from_secs(6));
+    let store = options.open(SHARED.address()).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    slow(&schema, "pg_sleep(60)").await;
+    for error in [
+        memory.evict(1).await.unwrap_err(),
+        memory.clear().await.unwrap_err(),
+        store.delete(&"a".into()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+        let text = error.to_string();
+        assert!(text.ends_with(": postgres: it was cancelled, or took too long"), "{text}");
+    }
+    assert_eq!(all_texts(&memory).await, ["before"]);
 }
 
 /// Makes the server take so long for each message that it deletes.
@@ -85,85 +74,79 @@ async fn slow(schema: &str, sleep: &str) {
 
 /// A purge deleted many conversations in one transaction, however long they were: if that took
 /// longer than the timeout none was ever purged. And it waited for whoever had locked one of them.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_purge_gets_on_however_long_the_conversations_are() {
-    block_on(async {
-        let schema = format!("s{}", MemoryId::random());
-        let options = options(&schema).timeout(Duration::from_secs(3));
-        let store = options.open(SHARED.address()).await.unwrap();
-        let fill = async |prefix: &str| {
-            for i in 0..64 {
-                let memory = store.memory(format!("{prefix}:{i}")).unwrap();
-                memory.add_all([Message::user("old")]).await.unwrap();
-            }
-        };
-        fill("purged").await;
-        let held = store.memory("held").unwrap();
-        held.add(Message::user("old")).await.unwrap();
-        slow(&schema, "pg_sleep(0.075)").await; // 4.8 seconds for all of them
+async fn a_purge_gets_on_however_long_the_conversations_are() {
+    let schema = format!("s{}", MemoryId::random());
+    let options = options(&schema).timeout(Duration::from_secs(3));
+    let store = options.open(SHARED.address()).await.unwrap();
+    let fill = async |prefix: &str| {
+        for i in 0..64 {
+            let memory = store.memory(format!("{prefix}:{i}")).unwrap();
+            memory.add_all([Message::user("old")]).await.unwrap();
+        }
+    };
+    fill("purged").await;
+    let held = store.memory("held").unwrap();
+    held.add(Message::user("old")).await.unwrap();
+    slow(&schema, "pg_sleep(0.075)").await; // 4.8 seconds for all of them
 
-        let mut somebody = connect(&SHARED.address()).await;
-        let lock = somebody.transaction().await.unwrap();
-        let select =
-            format!("SELECT FROM \"{schema}\".conversation WHERE id = 'held'::bytea FOR UPDATE");
-        lock.batch_execute(&select).await.unwrap();
-        let tomorrow = SystemTime::now() + Duration::from_hours(24);
-        let began = Instant::now();
-        assert_eq!(store.purge_inactive(tomorrow).await.unwrap(), 64);
-        println!(
-            "64 conversations that take too long at once were purged in {:?}",
-            began.elapsed()
-        );
-        assert_eq!(store.ids(None, 100).await.unwrap(), ["held".into()]);
-        lock.rollback().await.unwrap();
-        assert_eq!(store.purge_inactive(tomorrow).await.unwrap(), 1);
+    let mut somebody = connect(&SHARED.address()).await;
+    let lock = somebody.transaction().await.unwrap();
+    let select =
+        format!("SELECT FROM \"{schema}\".conversation WHERE id = 'held'::bytea FOR UPDATE");
+    lock.batch_execute(&select).await.unwrap();
+    let tomorrow = SystemTime::now() + Duration::from_hours(24);
+    let began = Instant::now();
+    assert_eq!(store.purge_inactive(tomorrow).await.unwrap(), 64);
+    println!("64 conversations that take too long at once were purged in {:?}", began.elapsed());
+    assert_eq!(store.ids(None, 100).await.unwrap(), ["held".into()]);
+    lock.rollback().await.unwrap();
+    assert_eq!(store.purge_inactive(tomorrow).await.unwrap(), 1);
 
-        fill("deleted").await;
-        assert_eq!(store.delete_prefix("deleted:").await.unwrap(), 64);
-        // One that takes too long alone is told at the end, and holds nobody up.
-        let (long, n) = (store.memory("long").unwrap(), 64);
-        long.add_all((0..n).map(|i| Message::user(i.to_string()))).await.unwrap();
-        fill("beside").await;
-        let error = store.purge_inactive(tomorrow).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "purge_inactive: postgres: it was cancelled, or took too long"
-        );
-        assert_eq!(store.ids(None, 100).await.unwrap(), ["long".into()]);
-        assert_eq!(long.all().await.unwrap().len(), n);
-    });
+    fill("deleted").await;
+    assert_eq!(store.delete_prefix("deleted:").await.unwrap(), 64);
+    // One that takes too long alone is told at the end, and holds nobody up.
+    let (long, n) = (store.memory("long").unwrap(), 64);
+    long.add_all((0..n).map(|i| Message::user(i.to_string()))).await.unwrap();
+    fill("beside").await;
+    let error = store.purge_inactive(tomorrow).await.unwrap_err();
+    assert_eq!(error.to_string(), "purge_inactive: postgres: it was cancelled, or took too long");
+    assert_eq!(store.ids(None, 100).await.unwrap(), ["long".into()]);
+    assert_eq!(long.all().await.unwrap().len(), n);
 }
 
 /// An append that did not find the end that it expected asked where it was then; if somebody had
 /// appended meanwhile the error said that the conversation "ends at 5, not at 5".
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_conflict_is_never_with_the_end_that_was_expected() {
-    block_on(async {
-        let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
-        let (memory, mut conflicts, mut done) = (store.memory("a").unwrap(), 0, 0);
-        let mut rounds = 0;
-        // Until one of them had the luck to be second.
-        while rounds < 400 || (done == 0 && rounds < 20_000) {
-            rounds += 1;
-            let end = memory.next_position().await.unwrap();
-            let other = memory.clone();
-            let other = tokio::spawn(async move { other.add(Message::user("first")).await });
-            let mut batch = vec![Message::user("second")];
-            match memory.append(&mut batch, Some(end + 1)).await {
-                Ok(_) => done += 1,
-                Err(error) => {
-                    let ErrorKind::Conflict { expected, actual } = error.kind() else {
-                        panic!("{error}")
-                    };
-                    assert_ne!(expected, actual, "{error}");
-                    conflicts += 1;
-                }
+async fn a_conflict_is_never_with_the_end_that_was_expected() {
+    let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
+    let (memory, mut conflicts, mut done) = (store.memory("a").unwrap(), 0, 0);
+    let mut rounds = 0;
+    // Until one of them had the luck to be second.
+    while rounds < 400 || (done == 0 && rounds < 20_000) {
+        rounds += 1;
+        let end = memory.next_position().await.unwrap();
+        let other = memory.clone();
+        let other = tokio::spawn(async move { other.add(Message::user("first")).await });
+        let mut batch = vec![Message::user("second")];
+        match memory.append(&mut batch, Some(end + 1)).await {
+            Ok(_) => done += 1,
+            Err(error) => {
+                let ErrorKind::Conflict { expected, actual } = error.kind() else {
+                    panic!("{error}")
+                };
+                assert_ne!(expected, actual, "{error}");
+                conflicts += 1;
             }
-            other.await.unwrap().unwrap();
         }
-        println!("{done} appends done behind another one, {conflicts} before it");
-        assert!(done > 0, "there was no race");
-    });
+        other.await.unwrap().unwrap();
+    }
+    println!("{done} appends done behind another one, {conflicts} before it");
+    assert!(done > 0, "there was no race");
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    what_waits_twice_is_not_done_in_one_time,
+    what_takes_too_long_is_not_done,
+    a_purge_gets_on_however_long_the_conversations_are,
+    a_conflict_is_never_with_the_end_that_was_expected;
 }

@@ -8,6 +8,7 @@ use memory_prompt::message::{Media, Part, Source};
 use memory_prompt::record::Snapshot;
 
 use super::*;
+use crate::again::again;
 
 /// A picture of 30 KB, another one for each number.
 fn picture(number: u64) -> Part {
@@ -38,8 +39,7 @@ struct Kept {
 
 impl Kept {
     async fn new() -> Self {
-        let schema = format!("s{}", MemoryId::random());
-        let store = options(&schema).open(SHARED.address()).await.unwrap();
+        let (schema, store) = opened().await;
         Self { schema, store, somebody: connect(&SHARED.address()).await }
     }
 
@@ -49,72 +49,60 @@ impl Kept {
     }
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn the_same_picture_is_kept_once_a_conversation() {
-    block_on(async {
-        let kept = Kept::new().await;
-        for id in ["a", "b"] {
-            let memory = kept.store.memory(id).unwrap();
-            memory.add(Message::user([picture(1), picture(1)])).await.unwrap();
-            memory.add_all([with_picture(1), with_picture(2)]).await.unwrap();
-        }
-        assert_eq!(kept.sizes().await, [30_003; 4]);
+async fn the_same_picture_is_kept_once_a_conversation() {
+    let kept = Kept::new().await;
+    for id in ["a", "b"] {
+        let memory = kept.store.memory(id).unwrap();
+        memory.add(Message::user([picture(1), picture(1)])).await.unwrap();
+        memory.add_all([with_picture(1), with_picture(2)]).await.unwrap();
+    }
+    assert_eq!(kept.sizes().await, [30_003; 4]);
 
-        // What is there already is not written again.
-        let memory = kept.store.memory("large").unwrap();
-        let large = || Part::Image(Media::base64("image/png", "iVBO".repeat(200_000)));
-        for _ in 0..20 {
-            memory.add(Message::user([large()])).await.unwrap();
-        }
-        let size = format!("SELECT pg_total_relation_size('\"{}\".media')", kept.schema);
-        let size: i64 = kept.somebody.query_one(&size, &[]).await.unwrap().get(0);
-        assert!((720_000..900_000).contains(&size), "{size}");
-    });
+    // What is there already is not written again.
+    let memory = kept.store.memory("large").unwrap();
+    let large = || Part::Image(Media::base64("image/png", "iVBO".repeat(200_000)));
+    for _ in 0..20 {
+        memory.add(Message::user([large()])).await.unwrap();
+    }
+    let size = format!("SELECT pg_total_relation_size('\"{}\".media')", kept.schema);
+    let size: i64 = kept.somebody.query_one(&size, &[]).await.unwrap().get(0);
+    assert!((720_000..900_000).contains(&size), "{size}");
 }
 
 /// Media go with the last record that refers to them, however it goes.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn nothing_is_left_without_its_record() {
-    block_on(async {
-        let kept = Kept::new().await;
-        let memory = kept.store.memory("a").unwrap();
-        memory.add_all([1, 2, 1].map(with_picture)).await.unwrap();
-        assert_eq!(memory.evict(1).await.unwrap(), 1);
+async fn nothing_is_left_without_its_record() {
+    let kept = Kept::new().await;
+    let memory = kept.store.memory("a").unwrap();
+    memory.add_all([1, 2, 1].map(with_picture)).await.unwrap();
+    assert_eq!(memory.evict(1).await.unwrap(), 1);
+    assert_eq!(kept.sizes().await.len(), 2);
+    assert_eq!(memory.evict(2).await.unwrap(), 1);
+    assert_eq!(kept.sizes().await.len(), 1);
+    assert_eq!(is_whole(&memory.read(None, 9).await.unwrap()), 1);
+    memory.clear().await.unwrap();
+    assert_eq!(kept.sizes().await.len(), 0);
+    for way in 0..4 {
+        memory.add_all([1, 2].map(with_picture)).await.unwrap();
         assert_eq!(kept.sizes().await.len(), 2);
-        assert_eq!(memory.evict(2).await.unwrap(), 1);
-        assert_eq!(kept.sizes().await.len(), 1);
-        assert_eq!(is_whole(&memory.read(None, 9).await.unwrap()), 1);
-        memory.clear().await.unwrap();
-        assert_eq!(kept.sizes().await.len(), 0);
-        for way in 0..4 {
-            memory.add_all([1, 2].map(with_picture)).await.unwrap();
-            assert_eq!(kept.sizes().await.len(), 2);
-            let tomorrow = SystemTime::now() + Duration::from_secs(86400);
-            match way {
-                0 => assert!(kept.store.delete(&"a".into()).await.unwrap()),
-                1 => assert_eq!(kept.store.delete_prefix("a").await.unwrap(), 1),
-                2 => assert_eq!(kept.store.purge_inactive(tomorrow).await.unwrap(), 1),
-                _ => assert_eq!(memory.evict(u64::MAX).await.unwrap(), 2),
-            }
-            assert_eq!(kept.sizes().await.len(), 0, "{way}");
+        let tomorrow = SystemTime::now() + Duration::from_secs(86400);
+        match way {
+            0 => assert!(kept.store.delete(&"a".into()).await.unwrap()),
+            1 => assert_eq!(kept.store.delete_prefix("a").await.unwrap(), 1),
+            2 => assert_eq!(kept.store.purge_inactive(tomorrow).await.unwrap(), 1),
+            _ => assert_eq!(memory.evict(u64::MAX).await.unwrap(), 2),
         }
-    });
+        assert_eq!(kept.sizes().await.len(), 0, "{way}");
+    }
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_store_may_keep_media_within_their_messages() {
-    block_on(async {
-        let kept = Kept::new().await;
-        let options = options(&kept.schema).media_beside(usize::MAX);
-        let memory = options.open(SHARED.address()).await.unwrap().memory("a").unwrap();
-        memory.add(with_picture(1)).await.unwrap();
-        let references = Wanted::newest(1).references();
-        assert_eq!(is_whole(&memory.read_with(&references).await.unwrap()), 1);
-        assert_eq!(kept.sizes().await.len(), 0);
-    });
+async fn a_store_may_keep_media_within_their_messages() {
+    let kept = Kept::new().await;
+    let options = options(&kept.schema).media_beside(usize::MAX);
+    let memory = options.open(SHARED.address()).await.unwrap().memory("a").unwrap();
+    memory.add(with_picture(1)).await.unwrap();
+    let references = Wanted::newest(1).references();
+    assert_eq!(is_whole(&memory.read_with(&references).await.unwrap()), 1);
+    assert_eq!(kept.sizes().await.len(), 0);
 }
 
 #[test]
@@ -124,104 +112,92 @@ fn options_say_where_media_are_kept() {
 }
 
 /// Media cost a read one round trip more, and nobody else.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn only_a_read_of_media_is_two_round_trips() {
-    block_on(async {
-        let between = Between::before(SHARED.port);
-        let options = options(&new_schema()).max_connections(1).media_beside(1);
-        let store = options.open(address(between.port)).await.unwrap();
-        let small = || Message::user([Part::Image(Media::base64("image/png", "iVBORw0K"))]);
-        let mut fewest = [u64::MAX; 6];
-        for number in 0..5 {
-            let memory = store.memory(format!("a{number}")).unwrap();
-            let references = Wanted::newest(9).references();
-            let of_one = Wanted::newest(0).positions([1]);
-            let found = [
-                between.turns_of(memory.add_all([small(), small()])).await,
-                between.turns_of(memory.read_with(&references)).await,
-                between.turns_of(memory.read(None, 9)).await,
-                between.turns_of(memory.read_with(&of_one)).await,
-                between.turns_of(memory.evict(1)).await,
-                between.turns_of(memory.clear()).await,
-            ];
-            fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
-        }
-        assert_eq!(fewest, [1, 1, 2, 2, 1, 1]);
-    });
+async fn only_a_read_of_media_is_two_round_trips() {
+    let between = Between::before(SHARED.port);
+    let options = options(&new_schema()).max_connections(1).media_beside(1);
+    let store = options.open(address(between.port)).await.unwrap();
+    let small = || Message::user([Part::Image(Media::base64("image/png", "iVBORw0K"))]);
+    let mut fewest = [u64::MAX; 6];
+    for number in 0..5 {
+        let memory = store.memory(format!("a{number}")).unwrap();
+        let references = Wanted::newest(9).references();
+        let of_one = Wanted::newest(0).positions([1]);
+        let found = [
+            between.turns_of(memory.add_all([small(), small()])).await,
+            between.turns_of(memory.read_with(&references)).await,
+            between.turns_of(memory.read(None, 9)).await,
+            between.turns_of(memory.read_with(&of_one)).await,
+            between.turns_of(memory.evict(1)).await,
+            between.turns_of(memory.clear()).await,
+        ];
+        fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+    }
+    assert_eq!(fewest, [1, 1, 2, 2, 1, 1]);
 }
 
 /// The bytes are read behind their records, and an eviction may come between. It comes here while
 /// the second statement waits for the table.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn what_is_evicted_between_the_two_statements_is_read_again() {
-    block_on(async {
-        let mut kept = Kept::new().await;
-        let memory = kept.store.memory("a").unwrap();
-        memory.add_all([1, 2, 3].map(with_picture)).await.unwrap();
-        let schema = kept.schema.clone();
-        let lock = kept.somebody.transaction().await.unwrap();
-        lock.batch_execute(&format!("LOCK TABLE \"{schema}\".media")).await.unwrap();
-        let read = Wanted::newest(2).positions([0, 1]);
-        let reading = tokio::spawn(async move { memory.read_with(&read).await });
-        let waits = format!(
-            "SELECT FROM pg_locks WHERE NOT granted AND relation = '\"{schema}\".media'::regclass"
-        );
-        while lock.query(&waits, &[]).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let evict = format!(
-            "UPDATE \"{schema}\".conversation SET start = 2;
-             DELETE FROM \"{schema}\".message WHERE position < 2;
-             DELETE FROM \"{schema}\".media WHERE last < 2"
-        );
-        lock.batch_execute(&evict).await.unwrap();
-        lock.commit().await.unwrap();
-        let read = reading.await.unwrap().unwrap();
-        assert_eq!(is_whole(&read), 1);
-        assert_eq!((read.start, read.picked().len()), (2, 0));
-    });
+async fn what_is_evicted_between_the_two_statements_is_read_again() {
+    let mut kept = Kept::new().await;
+    let memory = kept.store.memory("a").unwrap();
+    memory.add_all([1, 2, 3].map(with_picture)).await.unwrap();
+    let schema = kept.schema.clone();
+    let lock = kept.somebody.transaction().await.unwrap();
+    lock.batch_execute(&format!("LOCK TABLE \"{schema}\".media")).await.unwrap();
+    let read = Wanted::newest(2).positions([0, 1]);
+    let reading = tokio::spawn(async move { memory.read_with(&read).await });
+    let waits = format!(
+        "SELECT FROM pg_locks WHERE NOT granted AND relation = '\"{schema}\".media'::regclass"
+    );
+    while lock.query(&waits, &[]).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let evict = format!(
+        "UPDATE \"{schema}\".conversation SET start = 2;
+         DELETE FROM \"{schema}\".message WHERE position < 2;
+         DELETE FROM \"{schema}\".media WHERE last < 2"
+    );
+    lock.batch_execute(&evict).await.unwrap();
+    lock.commit().await.unwrap();
+    let read = reading.await.unwrap().unwrap();
+    assert_eq!(is_whole(&read), 1);
+    assert_eq!((read.start, read.picked().len()), (2, 0));
 }
 
 /// Pictures come, are evicted, cleared and deleted, and come again, while others read all of them.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_read_is_whole_though_media_are_evicted_meanwhile() {
-    block_on(async {
-        let kept = Kept::new().await;
-        let stop = Arc::new(AtomicBool::new(false));
-        let readers: Vec<_> = (0..2)
-            .map(|_| {
-                let (memory, stop) = (kept.store.memory("a").unwrap(), Arc::clone(&stop));
-                tokio::spawn(async move {
-                    let mut found = 0;
-                    while !stop.load(Ordering::Relaxed) {
-                        let read = memory.read(None, usize::MAX).await.unwrap();
-                        found += is_whole(&read);
-                        let positions = Wanted::newest(2).positions(read.start..read.end);
-                        is_whole(&memory.read_with(&positions).await.unwrap());
-                    }
-                    found
-                })
+async fn a_read_is_whole_though_media_are_evicted_meanwhile() {
+    let kept = Kept::new().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (memory, stop) = (kept.store.memory("a").unwrap(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut found = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let read = memory.read(None, usize::MAX).await.unwrap();
+                    found += is_whole(&read);
+                    let positions = Wanted::newest(2).positions(read.start..read.end);
+                    is_whole(&memory.read_with(&positions).await.unwrap());
+                }
+                found
             })
-            .collect();
-        let memory = kept.store.memory("a").unwrap();
-        for round in 0..200_u64 {
-            let batch = [round, round + 1, round + 4].map(|it| with_picture(it % 6));
-            let end = memory.add_all(batch).await.unwrap().end;
-            match round % 50 {
-                17 => memory.clear().await.unwrap(),
-                34 => drop(kept.store.delete(&"a".into()).await.unwrap()),
-                _ => drop(memory.evict(end.saturating_sub(1 + round % 4)).await.unwrap()),
-            }
+        })
+        .collect();
+    let memory = kept.store.memory("a").unwrap();
+    for round in 0..200_u64 {
+        let batch = [round, round + 1, round + 4].map(|it| with_picture(it % 6));
+        let end = memory.add_all(batch).await.unwrap().end;
+        match round % 50 {
+            17 => memory.clear().await.unwrap(),
+            34 => drop(kept.store.delete(&"a".into()).await.unwrap()),
+            _ => drop(memory.evict(end.saturating_sub(1 + round % 4)).await.unwrap()),
         }
-        stop.store(true, Ordering::Relaxed);
-        for reader in readers {
-            let found = reader.await.unwrap();
-            assert!(found > 50, "{found}");
-        }
-    });
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        let found = reader.await.unwrap();
+        assert!(found > 50, "{found}");
+    }
 }
 
 // ---- processes that are killed ------------------------------------------------------------------
@@ -272,13 +248,10 @@ fn a_kill_leaves_each_record_its_media_and_no_media_without_a_record() {
     let mut ends = BTreeSet::new();
     block_on(async {
         let somebody = connect(&SHARED.address()).await;
-        let store = options(SCHEMA).open(SHARED.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
+        let memory = options(SCHEMA).open(SHARED.address()).await.unwrap().memory("a").unwrap();
         for i in 0..60_u64 {
-            let mut process = Command::new(std::env::current_exe().unwrap())
-                .args(["postgres::media::painter", "--exact", "--nocapture"])
+            let mut process = again("postgres::media::painter")
                 .env(ROUND, format!("{address} {i}"))
-                .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
             let mut output = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -299,4 +272,14 @@ fn a_kill_leaves_each_record_its_media_and_no_media_without_a_record() {
     });
     println!("60 kills, at {} places: {ends:?}", ends.len());
     assert!(ends.len() >= 30, "{ends:?}");
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    the_same_picture_is_kept_once_a_conversation,
+    nothing_is_left_without_its_record,
+    a_store_may_keep_media_within_their_messages,
+    only_a_read_of_media_is_two_round_trips,
+    what_is_evicted_between_the_two_statements_is_read_again,
+    a_read_is_whole_though_media_are_evicted_meanwhile;
 }

@@ -45,42 +45,34 @@ async fn converse(store: &PostgresStore, turns: u64) {
 
 /// Every statement was planned again for each time it was asked, which takes a server more than to
 /// do it.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn statements_are_prepared_once_a_connection() {
-    block_on(async {
-        let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
-        let pool = Pool::builder(manager).max_size(1).build().unwrap();
-        let schema = new_schema();
-        let store = options(&schema).over(pool.clone()).await.unwrap();
-        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
-        let memory = store.memory("a").unwrap();
-        for _ in 0..5 {
-            memory.add(Message::user("hi")).await.unwrap();
-            memory.read(None, 10).await.unwrap();
-        }
-        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 2);
-        converse(&store, 9).await;
-        let all = prepared(&pool.get().await.unwrap()).await.len();
-        assert_eq!(all, 3, "appends, and two kinds of reads");
-        // A pool of the caller's may do what it likes with its sessions.
-        pool.get().await.unwrap().batch_execute("DEALLOCATE ALL").await.unwrap();
-        memory.add(Message::user("after")).await.unwrap();
+async fn statements_are_prepared_once_a_connection() {
+    let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
+    let pool = Pool::builder(manager).max_size(1).build().unwrap();
+    let schema = new_schema();
+    let store = options(&schema).over(pool.clone()).await.unwrap();
+    assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
+    let memory = store.memory("a").unwrap();
+    for _ in 0..5 {
+        memory.add(Message::user("hi")).await.unwrap();
         memory.read(None, 10).await.unwrap();
-        assert_eq!(all_texts(&memory).await, ["hi", "hi", "hi", "hi", "hi", "after"]);
-    });
+    }
+    assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 2);
+    converse(&store, 9).await;
+    let all = prepared(&pool.get().await.unwrap()).await.len();
+    assert_eq!(all, 3, "appends, and two kinds of reads");
+    // A pool of the caller's may do what it likes with its sessions.
+    pool.get().await.unwrap().batch_execute("DEALLOCATE ALL").await.unwrap();
+    memory.add(Message::user("after")).await.unwrap();
+    memory.read(None, 10).await.unwrap();
+    assert_eq!(all_texts(&memory).await, ["hi", "hi", "hi", "hi", "hi", "after"]);
 }
 
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn nothing_is_prepared_where_that_is_not_wanted() {
-    block_on(async {
-        let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
-        let pool = Pool::builder(manager).max_size(1).build().unwrap();
-        let store = options(&new_schema()).prepare(false).over(pool.clone()).await.unwrap();
-        converse(&store, 4).await;
-        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
-    });
+async fn nothing_is_prepared_where_that_is_not_wanted() {
+    let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
+    let pool = Pool::builder(manager).max_size(1).build().unwrap();
+    let store = options(&new_schema()).prepare(false).over(pool.clone()).await.unwrap();
+    converse(&store, 4).await;
+    assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
 }
 
 /// Returns the names of what is prepared in the three sessions behind a pooler, after two stores
@@ -120,9 +112,7 @@ fn nothing_is_prepared_behind_a_pooler_that_can_not() {
 
 /// A newer pgbouncer than Debian's, which knows prepared statements unless they are switched off,
 /// may be named in the environment.
-#[test]
-#[ignore = "needs PostgreSQL and pgbouncer"]
-fn statements_are_prepared_behind_a_pooler_that_can() {
+async fn statements_are_prepared_behind_a_pooler_that_can() {
     let named = std::env::var_os("MEMORY_PROMPT_PGBOUNCER");
     let program = named.map_or_else(|| PGBOUNCER.into(), PathBuf::from);
     if pgbouncer_version(&program) < KNOWS {
@@ -130,9 +120,15 @@ fn statements_are_prepared_behind_a_pooler_that_can() {
         return;
     }
     let (_with, port) = pooler_with(&program, "pgbouncer-with", SHARED.port, Some(200));
-    block_on(async {
-        let found = behind(port, true).await;
-        assert!(found.len() >= 2 * 3, "{found:?}");
-        assert!(found.iter().all(|name| name.starts_with("PGBOUNCER_")), "{found:?}");
-    });
+    let found = behind(port, true).await;
+    assert!(found.len() >= 2 * 3, "{found:?}");
+    assert!(found.iter().all(|name| name.starts_with("PGBOUNCER_")), "{found:?}");
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    statements_are_prepared_once_a_connection,
+    nothing_is_prepared_where_that_is_not_wanted;
+    #[ignore = "needs PostgreSQL and pgbouncer"]
+    statements_are_prepared_behind_a_pooler_that_can;
 }

@@ -4,82 +4,80 @@ use super::*;
 
 /// While a server was restarted, each caller got an error at once, and the next one, and the next:
 /// 2,726 of them. Now those who wait for a connection wait until it is back.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_restart_is_waited_for() {
+async fn a_restart_is_waited_for() {
     let postgres = Postgres::start("postgres-waited-for");
-    block_on(async {
-        let options = PostgresStore::options().timeout(Duration::from_mins(1));
-        let store = options.open(postgres.address()).await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let callers: Vec<_> = (0..8)
-            .map(|caller| {
-                let memory = store.memory(format!("caller {caller}")).unwrap();
-                let stop = Arc::clone(&stop);
-                tokio::spawn(async move {
-                    let (mut acknowledged, mut unknown) = (Vec::new(), 0);
-                    for number in 0_u64.. {
-                        if stop.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-                        match memory.add_all(batch).await {
-                            Ok(_) => acknowledged.push(number),
-                            Err(error) => {
-                                assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
-                                unknown += 1;
-                            }
-                        }
-                        memory.read(None, 10).await.unwrap();
+    let options = PostgresStore::options().timeout(Duration::from_mins(1));
+    let store = options.open(postgres.address()).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let memory = store.memory(format!("caller {caller}")).unwrap();
+            let stop = Arc::clone(&stop);
+            tokio::spawn(async move {
+                let (mut acknowledged, mut unknown) = (Vec::new(), 0);
+                for number in 0_u64.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
                     }
-                    let there = laws::numbers(&memory).await;
-                    assert!(acknowledged.iter().all(|number| there.contains(number)));
-                    (acknowledged.len(), unknown)
-                })
+                    let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
+                    match memory.add_all(batch).await {
+                        Ok(_) => acknowledged.push(number),
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+                            unknown += 1;
+                        }
+                    }
+                    memory.read(None, 10).await.unwrap();
+                }
+                let there = laws::numbers(&memory).await;
+                assert!(acknowledged.iter().all(|number| there.contains(number)));
+                (acknowledged.len(), unknown)
             })
-            .collect();
-        let restarts = 3;
-        for _ in 0..restarts {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            tokio::task::block_in_place(|| {
-                postgres.server.kill();
-                thread::sleep(Duration::from_millis(700));
-                postgres.server.restart();
-            });
-        }
+        })
+        .collect();
+    let restarts = 3;
+    for _ in 0..restarts {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        stop.store(true, Ordering::Relaxed);
-        let (mut all, mut unknown) = (0, 0);
-        for caller in callers {
-            let (acknowledged, lost) = caller.await.unwrap();
-            all += acknowledged;
-            unknown += lost;
-        }
-        println!("{restarts} restarts, 8 callers: {all} appends acknowledged, {unknown} unknown");
-        assert!(all > 8 && unknown <= 8 * restarts, "{all} {unknown}");
-    });
+        tokio::task::block_in_place(|| {
+            postgres.server.kill();
+            thread::sleep(Duration::from_millis(700));
+            postgres.server.restart();
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stop.store(true, Ordering::Relaxed);
+    let (mut all, mut unknown) = (0, 0);
+    for caller in callers {
+        let (acknowledged, lost) = caller.await.unwrap();
+        all += acknowledged;
+        unknown += lost;
+    }
+    println!("{restarts} restarts, 8 callers: {all} appends acknowledged, {unknown} unknown");
+    assert!(all > 8 && unknown <= 8 * restarts, "{all} {unknown}");
 }
 
 /// A server that does not come back is an error when the time is up, of something not done.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn a_server_that_is_gone_is_an_error_when_the_time_is_up() {
+async fn a_server_that_is_gone_is_an_error_when_the_time_is_up() {
     let postgres = Postgres::start("postgres-gone");
-    block_on(async {
-        let time = Duration::from_secs(5);
-        let store = PostgresStore::options().timeout(time).open(postgres.address()).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        tokio::task::block_in_place(|| postgres.server.kill());
-        // Until the client has seen that: what is sent before may be done.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let began = Instant::now();
-        let mut batch = vec![Message::user("lost")];
-        let error = memory.append(&mut batch, None).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        assert!(error.to_string().contains("Connection refused"), "{error}");
-        assert_eq!(texts(&batch), ["lost"]);
-        let took = began.elapsed();
-        assert!(took > time / 2 && took < 3 * time, "{took:?}");
-    });
+    let time = Duration::from_secs(5);
+    let store = PostgresStore::options().timeout(time).open(postgres.address()).await.unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("before")).await.unwrap();
+    tokio::task::block_in_place(|| postgres.server.kill());
+    // Until the client has seen that: what is sent before may be done.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    let mut batch = vec![Message::user("lost")];
+    let error = memory.append(&mut batch, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    assert!(error.to_string().contains("Connection refused"), "{error}");
+    assert_eq!(texts(&batch), ["lost"]);
+    let took = began.elapsed();
+    assert!(took > time / 2 && took < 3 * time, "{took:?}");
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    a_restart_is_waited_for,
+    a_server_that_is_gone_is_an_error_when_the_time_is_up;
 }

@@ -37,55 +37,51 @@ fn either(primary: &Postgres, standby: &Postgres) -> String {
 
 /// What is acknowledged is on both: so nothing is while the standby is away, and when the primary
 /// dies for ever the standby has all of it, takes its place, and the same store goes on there.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
+async fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
     const WRITERS: u64 = 4;
     let primary = Postgres::start("postgres-primary");
     let standby = primary.standby("postgres-standby");
-    block_on(async {
-        synchronous(&primary).await;
-        let options = PostgresStore::options().timeout(Duration::from_secs(2));
-        let store = options.open(either(&primary, &standby)).await.unwrap();
-        let memory = |i: u64| store.memory(format!("writer {i}")).unwrap();
-        let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|i| {
-                let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
-                tokio::spawn(write_and_count(Arc::new(memory(i)), stop, acknowledged))
-            })
-            .collect();
-        goes_on(&acknowledged, 100).await;
+    synchronous(&primary).await;
+    let options = PostgresStore::options().timeout(Duration::from_secs(2));
+    let store = options.open(either(&primary, &standby)).await.unwrap();
+    let memory = |i: u64| store.memory(format!("writer {i}")).unwrap();
+    let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|i| {
+            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
+            tokio::spawn(write_and_count(Arc::new(memory(i)), stop, acknowledged))
+        })
+        .collect();
+    goes_on(&acknowledged, 100).await;
 
-        tokio::task::block_in_place(|| standby.server.kill());
-        // An answer may be on its way still, for as long as the machine likes.
-        let mut left = 3;
-        loop {
-            let before = acknowledged.load(Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            if acknowledged.load(Ordering::SeqCst) == before {
-                break;
-            }
-            left -= 1;
-            assert!(left > 0, "acknowledged, and on one machine alone");
+    tokio::task::block_in_place(|| standby.server.kill());
+    // An answer may be on its way still, for as long as the machine likes.
+    let mut left = 3;
+    loop {
+        let before = acknowledged.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        if acknowledged.load(Ordering::SeqCst) == before {
+            break;
         }
-        tokio::task::block_in_place(|| standby.server.restart());
-        let back = goes_on(&acknowledged, 100).await;
+        left -= 1;
+        assert!(left > 0, "acknowledged, and on one machine alone");
+    }
+    tokio::task::block_in_place(|| standby.server.restart());
+    let back = goes_on(&acknowledged, 100).await;
 
-        tokio::task::block_in_place(|| primary.server.kill());
-        let there = connect(&standby.address()).await;
-        there.execute("SELECT pg_promote()", &[]).await.unwrap();
-        let over = goes_on(&acknowledged, 100).await;
-        stop.store(true, Ordering::SeqCst);
-        for (i, writer) in (0..).zip(writers) {
-            writer.await.unwrap().check(&numbers(&memory(i)).await);
-        }
-        println!(
-            "{} batches acknowledged, and on the standby when the primary was gone; it went on {back:?} \
-             after the standby was back, and {over:?} after it was promoted",
-            acknowledged.load(Ordering::SeqCst)
-        );
-    });
+    tokio::task::block_in_place(|| primary.server.kill());
+    let there = connect(&standby.address()).await;
+    there.execute("SELECT pg_promote()", &[]).await.unwrap();
+    let over = goes_on(&acknowledged, 100).await;
+    stop.store(true, Ordering::SeqCst);
+    for (i, writer) in (0..).zip(writers) {
+        writer.await.unwrap().check(&numbers(&memory(i)).await);
+    }
+    println!(
+        "{} batches acknowledged, and on the standby when the primary was gone; it went on {back:?} \
+         after the standby was back, and {over:?} after it was promoted",
+        acknowledged.load(Ordering::SeqCst)
+    );
 }
 
 /// An append that was given up while it waited for the standby stood on the primary, where its
@@ -96,64 +92,66 @@ fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
 /// Beside it, on the same machines: a connection that was made to a standby outlives the failover
 /// in which its address moved to the new primary, and every change was an error for as long as it
 /// lived.
-#[test]
-#[ignore = "needs PostgreSQL"]
-fn what_is_repeated_waits_for_the_standby_as_the_first_time_did() {
+async fn what_is_repeated_waits_for_the_standby_as_the_first_time_did() {
     let primary = Postgres::start("postgres-repeated");
     let standby = primary.standby("postgres-repeated-standby");
-    block_on(async {
-        let options = PostgresStore::options().timeout(Duration::from_secs(3));
-        let store = options.clone().open(either(&primary, &standby)).await.unwrap();
-        let (memory, gone) = (store.memory("a").unwrap(), MemoryId::from("b"));
-        memory.add(Message::user("before")).await.unwrap();
-        store.memory(gone.clone()).unwrap().add(Message::user("gone")).await.unwrap();
-        synchronous(&primary).await;
+    let options = PostgresStore::options().timeout(Duration::from_secs(3));
+    let store = options.clone().open(either(&primary, &standby)).await.unwrap();
+    let (memory, gone) = (store.memory("a").unwrap(), MemoryId::from("b"));
+    memory.add(Message::user("before")).await.unwrap();
+    store.memory(gone.clone()).unwrap().add(Message::user("gone")).await.unwrap();
+    synchronous(&primary).await;
 
-        // The address of a machine that takes no writes, at which another one answers later.
-        let moved = Between::before(standby.port);
-        let there = loop {
-            // Until the standby has the tables.
-            if let Ok(elsewhere) = options.clone().open(address(moved.port)).await {
-                break elsewhere.memory("a").unwrap();
-            }
-        };
-        there.read(None, 1).await.unwrap();
-        let error = there.add(Message::user("too early")).await.unwrap_err();
-        assert_eq!(error.to_string(), "append: postgres: the database is read-only");
-        moved.server.store(primary.port, Ordering::SeqCst);
-        there.add(Message::user("moved")).await.unwrap();
-
-        tokio::task::block_in_place(|| standby.server.kill());
-        let append = || Append::new([Message::user("said")]).with_id("once");
-        for round in 0..2 {
-            let error = memory.append_with(&mut append()).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "append {round}: {error}");
-            let error = store.delete(&gone).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "delete {round}: {error}");
+    // The address of a machine that takes no writes, at which another one answers later.
+    let moved = Between::before(standby.port);
+    let there = loop {
+        // Until the standby has the tables.
+        if let Ok(elsewhere) = options.clone().open(address(moved.port)).await {
+            break elsewhere.memory("a").unwrap();
         }
-        tokio::task::block_in_place(|| standby.server.restart());
-        let again = async || loop {
-            match memory.append_with(&mut append()).await {
-                Ok(appended) => break appended,
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}"),
-            }
-        };
-        let appended = again().await;
-        assert!(appended.repeated);
-        assert_eq!(appended.positions, 2..3);
-        store.delete(&gone).await.unwrap();
+    };
+    there.read(None, 1).await.unwrap();
+    let error = there.add(Message::user("too early")).await.unwrap_err();
+    assert_eq!(error.to_string(), "append: postgres: the database is read-only");
+    moved.server.store(primary.port, Ordering::SeqCst);
+    there.add(Message::user("moved")).await.unwrap();
 
-        tokio::task::block_in_place(|| primary.server.kill());
-        let promoting = connect(&standby.address()).await;
-        promoting.execute("SELECT pg_promote()", &[]).await.unwrap();
-        let expected = ["before", "moved", "said"];
-        let there = loop {
-            match memory.all().await {
-                Ok(there) => break there,
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Storage, "{error}"),
-            }
-        };
-        assert!(there.messages().map(|message| message.text().into_owned()).eq(expected));
-        assert_eq!(store.ids(None, 10).await.unwrap(), ["a".into()]);
-    });
+    tokio::task::block_in_place(|| standby.server.kill());
+    let append = || Append::new([Message::user("said")]).with_id("once");
+    for round in 0..2 {
+        let error = memory.append_with(&mut append()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged, "append {round}: {error}");
+        let error = store.delete(&gone).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged, "delete {round}: {error}");
+    }
+    tokio::task::block_in_place(|| standby.server.restart());
+    let again = async || loop {
+        match memory.append_with(&mut append()).await {
+            Ok(appended) => break appended,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}"),
+        }
+    };
+    let appended = again().await;
+    assert!(appended.repeated);
+    assert_eq!(appended.positions, 2..3);
+    store.delete(&gone).await.unwrap();
+
+    tokio::task::block_in_place(|| primary.server.kill());
+    let promoting = connect(&standby.address()).await;
+    promoting.execute("SELECT pg_promote()", &[]).await.unwrap();
+    let expected = ["before", "moved", "said"];
+    let there = loop {
+        match memory.all().await {
+            Ok(there) => break there,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Storage, "{error}"),
+        }
+    };
+    assert!(there.messages().map(|message| message.text().into_owned()).eq(expected));
+    assert_eq!(store.ids(None, 10).await.unwrap(), ["a".into()]);
+}
+
+crate::tests! { block_on:
+    #[ignore = "needs PostgreSQL"]
+    the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing,
+    what_is_repeated_waits_for_the_standby_as_the_first_time_did;
 }

@@ -1,36 +1,7 @@
 //! A server that wants TLS, with an authority that nobody knows.
 
 use super::*;
-
-fn openssl(folder: &Path, args: &str) {
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(folder).args(args.split(' '));
-    run(openssl);
-}
-
-/// The certificate of an authority, and those that it signed for a server and a client.
-fn certificates(folder: &Path) {
-    openssl(
-        folder,
-        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2",
-    );
-    fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1").unwrap();
-    for (name, subject) in [("server", "localhost"), ("client", "client")] {
-        openssl(
-            folder,
-            &format!(
-                "req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={subject}"
-            ),
-        );
-        openssl(
-            folder,
-            &format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out {name}.pem \
-                 -days 2 -extfile names"
-            ),
-        );
-    }
-}
+use crate::process::certificates;
 
 #[test]
 #[ignore = "needs PostgreSQL and openssl"]
@@ -78,8 +49,7 @@ fn a_server_that_wants_tls() {
 
         for address in [&plain, &asked, &asked.replace("127.0.0.1", "localhost")] {
             let with = options("tls").max_connections(1).authority(authority.clone());
-            let store = with.open(address).await.unwrap();
-            let memory = store.memory(address.as_str()).unwrap();
+            let memory = with.open(address).await.unwrap().memory(address.as_str()).unwrap();
             for _ in 0..3 {
                 memory.add(Message::user("hi")).await.unwrap();
             }
@@ -103,8 +73,7 @@ fn a_server_that_wants_tls() {
         admin.batch_execute(grant).await.unwrap();
         let certified = plain.replace("test@", "certified@");
         let with = options("tls").authority(authority);
-        let error = with.clone().open(&certified).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(with.clone().open(&certified).await.unwrap_err().kind(), ErrorKind::Storage);
         let with = with.certificate(certificate, key);
         let store = with.clone().open(&certified).await.unwrap();
         assert_eq!(all_texts(&store.memory(plain.as_str()).unwrap()).await, ["hi"; 3]);

@@ -182,55 +182,29 @@ fixture!(Wounded, "redis cluster, after a master died", WOUNDED);
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
-    healthy: Healthy,
-    [
-        memory,
-        store,
-        ids,
-        slots,
-        times,
-        media,
-        moving,
-        shared,
-        shared_slots,
-        damage,
-        asynchronous,
-        asynchronous_ids
+    healthy: Healthy, [
+        memory, store, ids, slots, times, media, moving, shared, shared_slots, damage,
+        asynchronous, asynchronous_ids
     ]
 );
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
-    wounded: Wounded,
-    [
-        memory,
-        store,
-        ids,
-        slots,
-        times,
-        media,
-        moving,
-        shared,
-        shared_slots,
-        damage,
-        asynchronous,
-        asynchronous_ids
+    wounded: Wounded, [
+        memory, store, ids, slots, times, media, moving, shared, shared_slots, damage,
+        asynchronous, asynchronous_ids
     ]
 );
 
 /// A node that accepts and never answers does not keep the client from the others.
-#[test]
-#[ignore = "needs redis-server"]
-fn a_silent_node_is_gone_around() {
-    run(async {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let silent = address(silent.local_addr().unwrap().port());
-        let mut addresses = tokio::task::block_in_place(|| HEALTHY.addresses());
-        addresses.truncate(1);
-        addresses.insert(0, silent);
-        let store = options().open_cluster(&addresses).await.unwrap();
-        store.memory("a:b:c").unwrap().add(Message::user("hi")).await.unwrap();
-    });
+async fn a_silent_node_is_gone_around() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = address(silent.local_addr().unwrap().port());
+    let mut addresses = tokio::task::block_in_place(|| HEALTHY.addresses());
+    addresses.truncate(1);
+    addresses.insert(0, silent);
+    let store = options().open_cluster(&addresses).await.unwrap();
+    store.memory("a:b:c").unwrap().add(Message::user("hi")).await.unwrap();
 }
 
 /// The same client goes on when a replica takes over, and what replicas had confirmed is there.
@@ -305,61 +279,56 @@ fn a_master_that_falls_silent_is_a_pause() {
 }
 
 /// Slots move from master to master while four writers append, and nobody notices.
-#[test]
-#[ignore = "needs redis-server"]
-fn slots_move_under_the_writers() {
-    run(async {
-        let cluster = tokio::task::block_in_place(Cluster::start);
-        let options = options().timeout(Duration::from_secs(15));
-        let store = options.open_cluster(&cluster.addresses()).await.unwrap();
-        let end = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..4)
-            .map(|writer| {
-                let (store, end) = (store.clone(), Arc::clone(&end));
-                tokio::spawn(async move {
-                    let mut rounds = 0;
-                    while !end.load(Ordering::Relaxed) {
-                        for i in 0..32 {
-                            let memory = store.memory(format!("{writer} {i}")).unwrap();
-                            let mut turn = vec![Message::user("hi"), Message::ai("hello")];
-                            let positions =
-                                memory.append(&mut turn, Some(rounds * 2)).await.unwrap();
-                            let read = memory.read(None, 3).await.unwrap();
-                            assert_eq!((read.start, read.end), (0, positions.end));
-                            assert_eq!(read.records.len() as u64, positions.end.min(3));
-                            assert!(read.unreadable.is_empty());
-                        }
-                        rounds += 1;
+async fn slots_move_under_the_writers() {
+    let cluster = tokio::task::block_in_place(Cluster::start);
+    let options = options().timeout(Duration::from_secs(15));
+    let store = options.open_cluster(&cluster.addresses()).await.unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (store, end) = (store.clone(), Arc::clone(&end));
+            tokio::spawn(async move {
+                let mut rounds = 0;
+                while !end.load(Ordering::Relaxed) {
+                    for i in 0..32 {
+                        let memory = store.memory(format!("{writer} {i}")).unwrap();
+                        let mut turn = vec![Message::user("hi"), Message::ai("hello")];
+                        let positions = memory.append(&mut turn, Some(rounds * 2)).await.unwrap();
+                        let read = memory.read(None, 3).await.unwrap();
+                        assert_eq!((read.start, read.end), (0, positions.end));
+                        assert_eq!(read.records.len() as u64, positions.end.min(3));
+                        assert!(read.unreadable.is_empty());
                     }
-                    rounds
-                })
+                    rounds += 1;
+                }
+                rounds
             })
-            .collect();
-        let moved = tokio::task::block_in_place(|| {
-            let place = format!("127.0.0.1:{}", cluster.ports()[0]);
-            let first = cli(cluster.ports()[0], &["cluster", "myid"]);
-            let mut reshard = Command::new("redis-cli");
-            reshard.args(["--cluster", "reshard", &place, "--cluster-from", "all"]);
-            reshard.args([
-                "--cluster-to",
-                first.trim(),
-                "--cluster-slots",
-                "3000",
-                "--cluster-yes",
-            ]);
-            reshard.output().unwrap()
-        });
-        assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stdout));
-        end.store(true, Ordering::Relaxed);
-        for (writer, handle) in writers.into_iter().enumerate() {
-            let rounds = handle.await.unwrap();
-            assert!(rounds > 0);
-            println!("writer {writer}: {rounds} rounds");
-            for i in 0..32 {
-                let memory = store.memory(format!("{writer} {i}")).unwrap();
-                assert_eq!(memory.all().await.unwrap().len() as u64, rounds * 2);
-            }
-        }
-        assert_eq!(store.ids(None, 1000).await.unwrap().len(), 128);
+        })
+        .collect();
+    let moved = tokio::task::block_in_place(|| {
+        let place = format!("127.0.0.1:{}", cluster.ports()[0]);
+        let first = cli(cluster.ports()[0], &["cluster", "myid"]);
+        let mut reshard = Command::new("redis-cli");
+        reshard.args(["--cluster", "reshard", &place, "--cluster-from", "all"]);
+        reshard.args(["--cluster-to", first.trim(), "--cluster-slots", "3000", "--cluster-yes"]);
+        reshard.output().unwrap()
     });
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stdout));
+    end.store(true, Ordering::Relaxed);
+    for (writer, handle) in writers.into_iter().enumerate() {
+        let rounds = handle.await.unwrap();
+        assert!(rounds > 0);
+        println!("writer {writer}: {rounds} rounds");
+        for i in 0..32 {
+            let memory = store.memory(format!("{writer} {i}")).unwrap();
+            assert_eq!(memory.all().await.unwrap().len() as u64, rounds * 2);
+        }
+    }
+    assert_eq!(store.ids(None, 1000).await.unwrap().len(), 128);
+}
+
+crate::tests! { run:
+    #[ignore = "needs redis-server"]
+    a_silent_node_is_gone_around,
+    slots_move_under_the_writers;
 }

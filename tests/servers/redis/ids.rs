@@ -67,56 +67,57 @@ async fn write(memory: RedisMemory, turns: u64, cut: Arc<AtomicBool>, tally: Arc
 
 /// Each append is stored once, though it is repeated over cut answers, dropped futures and a server
 /// that is killed. `MEMORY_PROMPT_CASES` says how many.
-#[test]
-#[ignore = "needs redis-server"]
-fn repeated_appends_are_stored_once() {
+async fn repeated_appends_are_stored_once() {
     let cases = std::env::var("MEMORY_PROMPT_CASES").ok().and_then(|n| n.parse().ok());
     let turns = cases.unwrap_or(600_u64) / WRITERS;
-    run(async move {
-        let (server, own) =
-            server("redis-repeated", &["--appendonly", "yes", "--appendfsync", "always"]);
-        let (port, cut) = breaking(own);
-        // Short enough for the client to give up while the server is away.
-        let direct = options();
-        let hasty = direct.clone().timeout(Duration::from_millis(150));
-        let store = hasty.open(&address(port)).await.unwrap();
-        let tally = Arc::new(Tally::default());
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let memory = store.memory(format!("repeated {writer}")).unwrap();
-                tokio::spawn(write(memory, turns, Arc::clone(&cut), Arc::clone(&tally)))
-            })
-            .collect();
-        let mut kills = 0;
-        while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
-            tokio::time::sleep(Duration::from_millis(400)).await;
-            // A machine that is slow to start it again gets little done in between.
-            if kills < 20 {
-                tokio::task::block_in_place(|| {
-                    server.kill();
-                    std::thread::sleep(Duration::from_millis(200));
-                    server.restart();
-                });
-                kills += 1;
-            }
-        }
-        for handle in writers {
-            handle.await.unwrap();
-        }
-        let store = direct.open(&address(own)).await.unwrap();
-        for writer in 0..WRITERS {
+    let (server, own) =
+        server("redis-repeated", &["--appendonly", "yes", "--appendfsync", "always"]);
+    let (port, cut) = breaking(own);
+    // Short enough for the client to give up while the server is away.
+    let direct = options();
+    let hasty = direct.clone().timeout(Duration::from_millis(150));
+    let store = hasty.open(&address(port)).await.unwrap();
+    let tally = Arc::new(Tally::default());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
             let memory = store.memory(format!("repeated {writer}")).unwrap();
-            let all = memory.all().await.unwrap();
-            let texts = all.messages().map(|message| message.text().into_owned());
-            assert!(texts.eq((0..turns * 2).map(|i| format!("{} {}", i / 2, i % 2))));
-            let last = memory.slot("last").await.unwrap().unwrap();
-            assert_eq!(last.text(), Some((turns - 1).to_string().as_str()));
+            tokio::spawn(write(memory, turns, Arc::clone(&cut), Arc::clone(&tally)))
+        })
+        .collect();
+    let mut kills = 0;
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        // A machine that is slow to start it again gets little done in between.
+        if kills < 20 {
+            tokio::task::block_in_place(|| {
+                server.kill();
+                std::thread::sleep(Duration::from_millis(200));
+                server.restart();
+            });
+            kills += 1;
         }
-        let Tally { done, repeated, dropped, failed } = &*tally;
-        println!(
-            "{} appends stored once: {done:?} answers, {repeated:?} of them that it was known; {dropped:?} \
-             futures dropped, {failed:?} errors, {kills} kills",
-            turns * WRITERS
-        );
-    });
+    }
+    for handle in writers {
+        handle.await.unwrap();
+    }
+    let store = direct.open(&address(own)).await.unwrap();
+    for writer in 0..WRITERS {
+        let memory = store.memory(format!("repeated {writer}")).unwrap();
+        let all = memory.all().await.unwrap();
+        let texts = all.messages().map(|message| message.text().into_owned());
+        assert!(texts.eq((0..turns * 2).map(|i| format!("{} {}", i / 2, i % 2))));
+        let last = memory.slot("last").await.unwrap().unwrap();
+        assert_eq!(last.text(), Some((turns - 1).to_string().as_str()));
+    }
+    let Tally { done, repeated, dropped, failed } = &*tally;
+    println!(
+        "{} appends stored once: {done:?} answers, {repeated:?} of them that it was known; {dropped:?} \
+         futures dropped, {failed:?} errors, {kills} kills",
+        turns * WRITERS
+    );
+}
+
+crate::tests! { run:
+    #[ignore = "needs redis-server"]
+    repeated_appends_are_stored_once;
 }

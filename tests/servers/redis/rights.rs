@@ -14,6 +14,7 @@ use memory_prompt::{
 
 use super::media::picture;
 use super::{address, ask, run, server};
+use crate::laws::failed;
 use crate::process::{Server, folder, free_port};
 
 /// The rights as they stand in the documentation of the module.
@@ -24,35 +25,31 @@ fn rights() -> Vec<String> {
     listed.replace("//!", " ").split_whitespace().map(str::to_owned).collect()
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn the_rights_that_are_documented_are_enough_and_each_is_needed() {
-    run(async {
-        let (_server, port) = server("redis-rights", &[]);
-        let grant = |rights: Vec<String>| async move {
-            let mut all = cmd("ACL");
-            all.arg("SETUSER").arg("chat").arg("reset");
-            all.arg(&rights[3..]);
-            ask::<()>(port, &all).await;
-        };
-        grant(rights()).await;
-        let address = format!("redis://chat:password@127.0.0.1:{port}");
-        live(&address).await.unwrap();
-        // `ping` is the operator's, and the version is marked once.
-        for right in rights().iter().filter(|right| right.starts_with('+')) {
-            ask::<()>(port, &cmd("FLUSHALL")).await;
-            ask::<()>(port, cmd("SCRIPT").arg("FLUSH")).await;
-            grant(rights().into_iter().filter(|one| one != right).collect()).await;
-            let error = live(&address).await.expect_err(right);
-            assert_eq!(error.kind(), ErrorKind::Storage, "{right}: {error}");
-            assert!(!error.to_string().contains("my secret"), "{error}");
-        }
-        // Keys of others are none of its business.
-        grant(rights()).await;
-        let other = RedisStore::options().prefix("another").open(&address).await.unwrap_err();
-        assert_eq!(other.kind(), ErrorKind::Storage);
-        assert!(other.to_string().to_lowercase().contains("permission"), "{other}");
-    });
+async fn the_rights_that_are_documented_are_enough_and_each_is_needed() {
+    let (_server, port) = server("redis-rights", &[]);
+    let grant = |rights: Vec<String>| async move {
+        let mut all = cmd("ACL");
+        all.arg("SETUSER").arg("chat").arg("reset");
+        all.arg(&rights[3..]);
+        ask::<()>(port, &all).await;
+    };
+    grant(rights()).await;
+    let address = format!("redis://chat:password@127.0.0.1:{port}");
+    live(&address).await.unwrap();
+    // `ping` is the operator's, and the version is marked once.
+    for right in rights().iter().filter(|right| right.starts_with('+')) {
+        ask::<()>(port, &cmd("FLUSHALL")).await;
+        ask::<()>(port, cmd("SCRIPT").arg("FLUSH")).await;
+        grant(rights().into_iter().filter(|one| one != right).collect()).await;
+        let error = live(&address).await.expect_err(right);
+        assert_eq!(error.kind(), ErrorKind::Storage, "{right}: {error}");
+        assert!(!error.to_string().contains("my secret"), "{error}");
+    }
+    // Keys of others are none of its business.
+    grant(rights()).await;
+    let other = RedisStore::options().prefix("another").open(&address).await.unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::Storage);
+    assert!(other.to_string().to_lowercase().contains("permission"), "{other}");
 }
 
 /// All that a store does.
@@ -86,26 +83,27 @@ async fn live(address: &str) -> memory_prompt::Result<()> {
     store.purge_inactive(SystemTime::now() + Duration::from_secs(60)).await.map(drop)
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn a_sentinel_is_refused_with_a_word_that_says_so() {
-    run(async {
-        let (place, port) = (folder("redis-sentinel"), free_port());
-        fs::write(place.join("sentinel.conf"), format!("port {port}\nbind 127.0.0.1\n")).unwrap();
-        let home = place.clone();
-        let command = move || {
-            let mut sentinel = Command::new("redis-server");
-            sentinel.arg(home.join("sentinel.conf")).arg("--sentinel");
-            sentinel
-        };
-        let ready = move || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        let _sentinel = Server::start(place, command, ready);
-        let error = RedisStore::open(&address(port)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        let expected = format!(
-            "open: redis: 127.0.0.1:{port} is a Redis Sentinel, or something else that keeps no data: \
-             name the master"
-        );
-        assert_eq!(error.to_string(), expected);
-    });
+async fn a_sentinel_is_refused_with_a_word_that_says_so() {
+    let (place, port) = (folder("redis-sentinel"), free_port());
+    fs::write(place.join("sentinel.conf"), format!("port {port}\nbind 127.0.0.1\n")).unwrap();
+    let home = place.clone();
+    let command = move || {
+        let mut sentinel = Command::new("redis-server");
+        sentinel.arg(home.join("sentinel.conf")).arg("--sentinel");
+        sentinel
+    };
+    let ready = move || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let _sentinel = Server::start(place, command, ready);
+    let error = RedisStore::open(&address(port)).await.unwrap_err();
+    let expected = format!(
+        "open: redis: 127.0.0.1:{port} is a Redis Sentinel, or something else that keeps no data: \
+         name the master"
+    );
+    failed(&error, &expected);
+}
+
+crate::tests! { run:
+    #[ignore = "needs redis-server"]
+    the_rights_that_are_documented_are_enough_and_each_is_needed,
+    a_sentinel_is_refused_with_a_word_that_says_so;
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use memory_prompt::memory::MemoryId;
 use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message, RedisStore};
+use memory_prompt::{AsyncChatMemoryExt, RedisStore};
 
 use super::faults::moving;
 use super::{address, ask, options, run, server};
-use crate::laws::{Told, goes_on, numbers};
+use crate::laws::{Told, goes_on, numbers, write_and_count};
 use crate::process::Server;
 use crate::soak::{self, Trouble};
 
@@ -20,7 +20,7 @@ const WRITERS: u64 = 16;
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
-    writers: Vec<tokio::task::JoinHandle<(Told, Duration)>>,
+    writers: Vec<tokio::task::JoinHandle<Told>>,
 }
 
 impl Load {
@@ -28,7 +28,7 @@ impl Load {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let writers = (0..WRITERS).map(|i| {
             let memory = store.memory(MemoryId::from(format!("writer {i}"))).unwrap();
-            tokio::spawn(write(Arc::new(memory), Arc::clone(&stop), Arc::clone(&done)))
+            tokio::spawn(write_and_count(Arc::new(memory), Arc::clone(&stop), Arc::clone(&done)))
         });
         Self { writers: writers.collect(), stop, done }
     }
@@ -39,42 +39,13 @@ impl Load {
         self.stop.store(true, Ordering::Relaxed);
         let mut longest = Duration::ZERO;
         for (i, writer) in self.writers.into_iter().enumerate() {
-            let (told, took) = writer.await.unwrap();
+            let told = writer.await.unwrap();
             let memory = patient.memory(format!("writer {i}")).unwrap();
             told.check(&numbers(&memory).await);
-            longest = longest.max(took);
+            longest = longest.max(told.longest);
         }
         longest
     }
-}
-
-async fn write(
-    memory: Arc<dyn AsyncChatMemory>,
-    stop: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
-) -> (Told, Duration) {
-    let (mut told, mut longest) = (Told::default(), Duration::ZERO);
-    for number in 0.. {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let began = Instant::now();
-        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-        let answer = memory.add_all(batch).await;
-        longest = longest.max(began.elapsed());
-        match answer {
-            Ok(positions) => {
-                told.done(number, positions);
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(error) if error.kind() == ErrorKind::Unacknowledged => told.unknown(number),
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
-                told.undone(number);
-            }
-        }
-    }
-    (told, longest)
 }
 
 async fn connections(port: u16) -> usize {
@@ -121,121 +92,115 @@ async fn joined(chain: &[(Server, u16)]) {
 
 /// The master dies or falls silent, its replica takes its address, and it comes back behind the
 /// others: again and again.
-#[test]
-#[ignore = "needs redis-server"]
-fn soak() {
+async fn soak() {
     let Some(time) = soak::time() else { return };
-    run(async {
-        let mut chain = chain();
-        let (port, target) = moving(chain[0].1);
-        let options =
-            options().timeout(Duration::from_secs(3)).replicas(1, Duration::from_millis(500));
-        let store = Arc::new(options.open(&address(port)).await.unwrap());
-        let connections = async || {
-            let master = target.load(Ordering::SeqCst);
-            let asked = tokio::time::timeout(Duration::from_secs(1), connections(master));
-            asked.await.ok().map(|count| count as u64)
-        };
-        let trouble = async |round: u64| {
-            joined(&chain).await;
-            let dies = round.is_multiple_of(3);
-            let (old, old_port) = &chain[0];
-            if dies {
-                tokio::task::block_in_place(|| old.kill());
-            } else {
-                old.freeze();
-            }
-            tokio::time::sleep(Duration::from_millis(round * 104_729 % 4_000)).await;
-            follow(chain[1].1, None).await;
-            target.store(chain[1].1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(round * 7_919 % 3_000)).await;
-            if dies {
-                tokio::task::block_in_place(|| old.restart());
-            } else {
-                old.thaw();
-            }
-            follow(*old_port, Some(chain[2].1)).await;
-            chain.rotate_left(1);
-            if dies { Trouble::Kill } else { Trouble::Freeze }
-        };
-        let most = soak::soak(store, trouble, time, connections).await;
-        // Nine are the store's, one is ours, one the replica's; the others were left for new ones.
-        assert!(most <= 22, "{most} connections");
-    });
+    let mut chain = chain();
+    let (port, target) = moving(chain[0].1);
+    let options = options().timeout(Duration::from_secs(3)).replicas(1, Duration::from_millis(500));
+    let store = Arc::new(options.open(&address(port)).await.unwrap());
+    let connections = async || {
+        let master = target.load(Ordering::SeqCst);
+        let asked = tokio::time::timeout(Duration::from_secs(1), connections(master));
+        asked.await.ok().map(|count| count as u64)
+    };
+    let trouble = async |round: u64| {
+        joined(&chain).await;
+        let dies = round.is_multiple_of(3);
+        let (old, old_port) = &chain[0];
+        if dies {
+            tokio::task::block_in_place(|| old.kill());
+        } else {
+            old.freeze();
+        }
+        tokio::time::sleep(Duration::from_millis(round * 104_729 % 4_000)).await;
+        follow(chain[1].1, None).await;
+        target.store(chain[1].1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(round * 7_919 % 3_000)).await;
+        if dies {
+            tokio::task::block_in_place(|| old.restart());
+        } else {
+            old.thaw();
+        }
+        follow(*old_port, Some(chain[2].1)).await;
+        chain.rotate_left(1);
+        if dies { Trouble::Kill } else { Trouble::Freeze }
+    };
+    let most = soak::soak(store, trouble, time, connections).await;
+    // Nine are the store's, one is ours, one the replica's; the others were left for new ones.
+    assert!(most <= 22, "{most} connections");
 }
 
 /// Each append is an error in time, what it says is so, and when the master goes on everybody does,
 /// over as many connections as before.
-#[test]
-#[ignore = "needs redis-server"]
-fn a_master_that_is_silent_for_a_while_is_an_error_in_time_for_everybody() {
+async fn a_master_that_is_silent_for_a_while_is_an_error_in_time_for_everybody() {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    run(async {
-        let (master, port) = server("redis-silent", &[]);
-        let options = options();
-        let patient = options.clone().open(&address(port)).await.unwrap();
-        let store = options.timeout(TIMEOUT).open(&address(port)).await.unwrap();
-        let load = Load::begin(&store);
-        goes_on(&load.done, 200).await;
-        for silent in [TIMEOUT / 2, TIMEOUT * 5 / 2] {
-            master.freeze();
-            tokio::time::sleep(silent).await;
-            master.thaw();
-            let slow = goes_on(&load.done, 200).await;
-            println!("after {silent:?} of silence 200 more batches in {slow:?}");
-            // One is the store's, one the patient one's, one is ours, and one may be on its way
-            // out; more of those go when the machine gets to it.
-            let began = Instant::now();
-            loop {
-                let most = connections(port).await;
-                if most <= 4 {
-                    break;
-                }
-                assert!(began.elapsed() < Duration::from_secs(30), "{most} connections");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+    let (master, port) = server("redis-silent", &[]);
+    let options = options();
+    let patient = options.clone().open(&address(port)).await.unwrap();
+    let store = options.timeout(TIMEOUT).open(&address(port)).await.unwrap();
+    let load = Load::begin(&store);
+    goes_on(&load.done, 200).await;
+    for silent in [TIMEOUT / 2, TIMEOUT * 5 / 2] {
+        master.freeze();
+        tokio::time::sleep(silent).await;
+        master.thaw();
+        let slow = goes_on(&load.done, 200).await;
+        println!("after {silent:?} of silence 200 more batches in {slow:?}");
+        // One is the store's, one the patient one's, one is ours, and one may be on its way
+        // out; more of those go when the machine gets to it.
+        let began = Instant::now();
+        loop {
+            let most = connections(port).await;
+            if most <= 4 {
+                break;
             }
+            assert!(began.elapsed() < Duration::from_secs(30), "{most} connections");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let longest = load.end(&patient).await;
-        println!("the longest append took {longest:?}");
-        assert!(longest < TIMEOUT * 3, "{longest:?}");
-    });
+    }
+    let longest = load.end(&patient).await;
+    println!("the longest append took {longest:?}");
+    assert!(longest < TIMEOUT * 3, "{longest:?}");
 }
 
 /// The connections to a master that was frozen did not break when its replica took its address:
 /// each operation of the store waited there until its time was up, until the process was started
 /// again. What was confirmed by the replica is there, and what the old master does when it goes on
 /// concerns nobody.
-#[test]
-#[ignore = "needs redis-server"]
-fn a_master_that_is_silent_is_left_for_the_one_that_takes_its_address() {
+async fn a_master_that_is_silent_is_left_for_the_one_that_takes_its_address() {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    run(async {
-        let chain = chain();
-        let [(old, first), (_, second), _] = &chain;
-        let (port, target) = moving(*first);
-        let options = options().timeout(TIMEOUT);
-        let confirmed = options.clone().replicas(1, Duration::from_millis(500));
-        let store = confirmed.open(&address(port)).await.unwrap();
-        let patient = options.clone().timeout(Duration::from_secs(60));
-        let reader = options.open(&address(port)).await.unwrap().memory("writer 0").unwrap();
-        let load = Load::begin(&store);
-        goes_on(&load.done, 200).await;
-        joined(&chain).await;
-        // As long as they take on this machine, and beside the others on it.
-        let usual = goes_on(&load.done, 200).await;
-        old.freeze();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        follow(*second, None).await;
-        target.store(*second, Ordering::SeqCst);
-        let slow = goes_on(&load.done, 200).await;
-        println!("200 more batches at the new master after {slow:?}, else {usual:?}");
-        assert!(slow < TIMEOUT * 3 + usual * 3, "{slow:?}, else {usual:?}");
-        old.thaw();
-        goes_on(&load.done, 200).await;
-        assert!(reader.next_position().await.unwrap() > 0);
-        let patient = patient.open(&address(port)).await.unwrap();
-        let longest = load.end(&patient).await;
-        println!("the longest append took {longest:?}");
-        assert!(longest < TIMEOUT * 2, "{longest:?}");
-    });
+    let chain = chain();
+    let [(old, first), (_, second), _] = &chain;
+    let (port, target) = moving(*first);
+    let options = options().timeout(TIMEOUT);
+    let confirmed = options.clone().replicas(1, Duration::from_millis(500));
+    let store = confirmed.open(&address(port)).await.unwrap();
+    let patient = options.clone().timeout(Duration::from_secs(60));
+    let reader = options.open(&address(port)).await.unwrap().memory("writer 0").unwrap();
+    let load = Load::begin(&store);
+    goes_on(&load.done, 200).await;
+    joined(&chain).await;
+    // As long as they take on this machine, and beside the others on it.
+    let usual = goes_on(&load.done, 200).await;
+    old.freeze();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    follow(*second, None).await;
+    target.store(*second, Ordering::SeqCst);
+    let slow = goes_on(&load.done, 200).await;
+    println!("200 more batches at the new master after {slow:?}, else {usual:?}");
+    assert!(slow < TIMEOUT * 3 + usual * 3, "{slow:?}, else {usual:?}");
+    old.thaw();
+    goes_on(&load.done, 200).await;
+    assert!(reader.next_position().await.unwrap() > 0);
+    let patient = patient.open(&address(port)).await.unwrap();
+    let longest = load.end(&patient).await;
+    println!("the longest append took {longest:?}");
+    assert!(longest < TIMEOUT * 2, "{longest:?}");
+}
+
+crate::tests! { run:
+    #[ignore = "needs redis-server"]
+    soak,
+    a_master_that_is_silent_for_a_while_is_an_error_in_time_for_everybody,
+    a_master_that_is_silent_is_left_for_the_one_that_takes_its_address;
 }

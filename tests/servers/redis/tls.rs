@@ -1,66 +1,48 @@
 //! Redis behind TLS, with an authority that nobody knows.
 
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Command;
 
 use memory_prompt::store::redis::driver::TlsCertificates;
 use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::{options, run};
-use crate::process::{Server, folder, free_port};
+use crate::process::{Server, certificates, folder, free_port};
 
-fn openssl(folder: &Path, args: &str) {
-    let output =
-        Command::new("openssl").current_dir(folder).args(args.split(' ')).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+async fn a_server_behind_tls() {
+    let (folder, port) = (folder("redis-tls"), free_port());
+    certificates(&folder);
+    let authority = std::fs::read(folder.join("ca.pem")).unwrap();
+    let place = folder.clone();
+    let command = move || {
+        let mut command = Command::new("redis-server");
+        command.current_dir(&place).args(["--port", "0", "--tls-port", &port.to_string()]);
+        command.args(["--save", "", "--bind", "127.0.0.1", "--tls-auth-clients", "no"]);
+        command.args(["--tls-cert-file", "server.pem", "--tls-key-file", "server.key"]);
+        command.args(["--tls-ca-cert-file", "ca.pem"]);
+        command
+    };
+    let ready = move || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let _server = Server::start(folder, command, ready);
+    let address = format!("rediss://localhost:{port}");
+
+    let error = options().open(&address).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    let text = error.to_string();
+    assert!(
+        text.starts_with(&format!("open: redis: no connection to localhost:{port}: ")),
+        "{text}"
+    );
+    assert!(text.contains("certificate"), "{text}");
+
+    let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority) };
+    let store = options().certificates(certificates).open(&address).await.unwrap();
+    let memory = store.memory("a:b:c").unwrap();
+    memory.add(Message::user("hi")).await.unwrap();
+    assert_eq!(memory.all().await.unwrap().len(), 1);
 }
 
-#[test]
-#[ignore = "needs redis-server and openssl"]
-fn a_server_behind_tls() {
-    run(async {
-        let (folder, port) = (folder("redis-tls"), free_port());
-        openssl(
-            &folder,
-            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=test -days 2",
-        );
-        openssl(
-            &folder,
-            "req -newkey rsa:2048 -nodes -keyout key.pem -out csr.pem -subj /CN=localhost",
-        );
-        std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost").unwrap();
-        openssl(
-            &folder,
-            "x509 -req -in csr.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names",
-        );
-        let authority = std::fs::read(folder.join("ca.pem")).unwrap();
-        let place = folder.clone();
-        let command = move || {
-            let mut command = Command::new("redis-server");
-            command.current_dir(&place).args(["--port", "0", "--tls-port", &port.to_string()]);
-            command.args(["--save", "", "--bind", "127.0.0.1", "--tls-auth-clients", "no"]);
-            command.args(["--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"]);
-            command.args(["--tls-ca-cert-file", "ca.pem"]);
-            command
-        };
-        let ready = move || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        let _server = Server::start(folder, command, ready);
-        let address = format!("rediss://localhost:{port}");
-
-        let error = options().open(&address).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage);
-        let text = error.to_string();
-        assert!(
-            text.starts_with(&format!("open: redis: no connection to localhost:{port}: ")),
-            "{text}"
-        );
-        assert!(text.contains("certificate"), "{text}");
-
-        let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority) };
-        let store = options().certificates(certificates).open(&address).await.unwrap();
-        let memory = store.memory("a:b:c").unwrap();
-        memory.add(Message::user("hi")).await.unwrap();
-        assert_eq!(memory.all().await.unwrap().len(), 1);
-    });
+crate::tests! { run:
+    #[ignore = "needs redis-server and openssl"]
+    a_server_behind_tls;
 }
