@@ -181,6 +181,7 @@ pub(super) fn place(id: &str) -> Option<(&str, usize)> {
 }
 
 impl Telling {
+    /// Follows the turn from its beginning.
     pub fn follow(&self) -> Follower {
         Follower { log: Arc::clone(&self.runs.log), next: 0 }
     }
