@@ -188,7 +188,7 @@ pub(super) fn place(id: &str) -> Option<(&str, usize)> {
 }
 
 impl Telling {
-    /// Returns a follower of this turn, from its beginning.
+    /// Follows the turn from its beginning.
     pub fn follow(&self) -> Follower {
         Follower { log: Arc::clone(&self.runs.log), next: 0 }
     }

@@ -35,6 +35,8 @@ pub(crate) use tests;
 mod again;
 #[path = "../common/booking.rs"]
 mod booking;
+#[cfg(any(feature = "postgres-tls", feature = "redis-tls"))]
+mod certificates;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 mod clients;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]

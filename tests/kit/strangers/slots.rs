@@ -32,8 +32,11 @@ fn versions(
             for (name, content) in written() {
                 it.slots.insert(name.clone(), Slot::new(name.as_str(), version, content));
             }
-            let known = it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0));
-            known.into_iter().for_each(|known| known.1.version = Some(version));
+            if let Some((_, known)) =
+                it.known.back_mut().filter(|it| append.id.as_ref() == Some(&it.0))
+            {
+                known.version = Some(version);
+            }
         });
         Ok(appended)
     })

@@ -1,7 +1,7 @@
 //! A server that wants TLS, with an authority that nobody knows.
 
 use super::*;
-use crate::process::certificates;
+use crate::certificates::certificates;
 
 #[test]
 #[ignore = "needs PostgreSQL and openssl"]

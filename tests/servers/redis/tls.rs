@@ -7,7 +7,8 @@ use memory_prompt::store::redis::driver::TlsCertificates;
 use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::{options, run};
-use crate::process::{Server, certificates, folder, free_port};
+use crate::certificates::certificates;
+use crate::process::{Server, folder, free_port};
 
 async fn a_server_behind_tls() {
     let (folder, port) = (folder("redis-tls"), free_port());
