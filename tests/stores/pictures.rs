@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -15,7 +14,7 @@ use crate::folder::Folder;
 use crate::inside::inside;
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, Scripted};
-use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::memory::{Append, Appended, Limits, Read};
 use memory_prompt::message::{Media, Part, Source};
 use memory_prompt::provider::Row;
 use memory_prompt::record::{SlotVersion, Snapshot};
