@@ -65,7 +65,7 @@ fn laws_find_strange_ids() {
         "memory::the_larger_forms_do_what_the_plain_ones_do",
     ])
     .find([answered("ids are said not to be recognised", |_, appended| {
-        appended.recognised = false
+        appended.recognised = false;
     })]);
 
     laws(["ids::the_same_id_again_changes_nothing"]).find([
@@ -109,7 +109,7 @@ fn laws_find_strange_ids() {
     ]);
 
     laws(["ids::the_newest_64_ids_are_recognised"]).find([knowing("63 ids are known", |it| {
-        drop(it.known.drain(..it.known.len().saturating_sub(63)))
+        drop(it.known.drain(..it.known.len().saturating_sub(63)));
     })]);
 
     laws(["ids::an_id_is_recognised_after_evict_and_clear"]).find([

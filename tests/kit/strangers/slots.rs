@@ -33,7 +33,9 @@ fn versions(
                 it.slots.insert(name.clone(), Slot::new(name.as_str(), version, content));
             }
             let known = it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0));
-            known.into_iter().for_each(|known| known.1.version = Some(version));
+            if let Some(known) = known {
+                known.1.version = Some(version);
+            }
         });
         Ok(appended)
     })
