@@ -323,9 +323,9 @@ macro_rules! over {
 
             /// Ends the turns of this conversation whose processes have died, and returns how many.
             /// A turn counts as dead if its slot was not written for longer than `silent_for`; pass
-            /// more time than a turn may take. What the dead turns have done is kept; the outcome of
-            /// what they had begun is unknown. A turn that only waits for approval is left alone. One
-            /// that had also begun a call is counted, and goes on waiting.
+            /// more time than a turn may take. What the dead turns have done is kept; the outcome
+            /// of what they had begun is unknown. A turn that only waits for approval is left
+            /// alone. One that had also begun a call is counted, and goes on waiting.
             ///
             /// # Errors
             ///

@@ -32,10 +32,9 @@ fn versions(
             for (name, content) in written() {
                 it.slots.insert(name.clone(), Slot::new(name.as_str(), version, content));
             }
-            if let Some((_, known)) =
-                it.known.back_mut().filter(|it| append.id.as_ref() == Some(&it.0))
-            {
-                known.version = Some(version);
+            let known = it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0));
+            if let Some(known) = known {
+                known.1.version = Some(version);
             }
         });
         Ok(appended)

@@ -100,7 +100,7 @@ fn a_new_answer_that_is_no_whole_one_does_not_become_current() {
         let done = chat
             .stream(anew, move |_| {
                 if why.is_none() {
-                    stopper.stop()
+                    stopper.stop();
                 }
             })
             .unwrap();

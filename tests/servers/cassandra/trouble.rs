@@ -1,5 +1,7 @@
 //! Servers that are killed, silent, full, or of another opinion about who may do what.
 
+#![allow(clippy::await_holding_lock)] // each test has a runtime of its own
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -161,7 +161,7 @@ where
     B: Send + 'static,
 {
     let mut somebody = connect(&SHARED.address()).await;
-    let lock = locked(&mut somebody, &schema).await;
+    let lock = locked(&mut somebody, schema).await;
     let (one, other) = (tokio::spawn(one), tokio::spawn(other));
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity

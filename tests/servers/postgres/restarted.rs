@@ -6,7 +6,7 @@ use super::*;
 /// 2,726 of them. Now those who wait for a connection wait until it is back.
 async fn a_restart_is_waited_for() {
     let postgres = Postgres::start("postgres-waited-for");
-    let options = PostgresStore::options().timeout(Duration::from_mins(1));
+    let options = PostgresStore::options().timeout(Duration::from_secs(60));
     let store = options.open(postgres.address()).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..8)

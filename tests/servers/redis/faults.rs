@@ -227,7 +227,7 @@ async fn a_server_that_can_not_write_refuses_and_loses_nothing() {
     };
     let expected =
         "append: redis: the server can't write to its disk and refuses changes (MISCONF)";
-    failed(&error, &expected);
+    failed(&error, expected);
     let end = memory.next_position().await.unwrap();
     assert_eq!(memory.all().await.unwrap().len() as u64, end);
 }
@@ -261,7 +261,7 @@ async fn a_replica_takes_no_changes_and_a_password_is_asked_for() {
     assert_eq!(reader.all().await.unwrap().len(), 1);
     let error = reader.add(Message::user("hi")).await.unwrap_err();
     let expected = "append: redis: the server is a replica and takes no changes";
-    failed(&error, &expected);
+    failed(&error, expected);
 
     // Two there are not.
     let store = options.replicas(2, Duration::from_secs(5)).open(&right).await.unwrap();
