@@ -53,8 +53,6 @@
     allow(dead_code, reason = "each backend uses a part of what they share")
 )]
 
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
-mod answer;
 #[cfg(feature = "async")]
 mod asynchronous;
 #[cfg(feature = "cassandra")]
@@ -79,6 +77,8 @@ mod observe;
 mod payloads;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod read_rows;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]

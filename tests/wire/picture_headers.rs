@@ -7,7 +7,7 @@ use crate::counted::counted;
 use crate::picture_header::{any, base64};
 use crate::setups::{PROVIDERS, prompt_for};
 use memory_prompt::Message;
-use memory_prompt::message::{Media, Part, Picture, PictureType};
+use memory_prompt::message::{Media, Part, Picture, PictureType, Source};
 use memory_prompt::wire::Request;
 use proptest::bool::ANY as ANY_BOOL;
 use proptest::collection::vec;
@@ -86,16 +86,25 @@ fn a_large_picture_is_not_decoded() {
 fn what_is_sent_of_a_picture_is_what_its_header_says() {
     let jpeg = b"\xff\xd8\xff\xc0\0\x11\x08\x03\0\x04\0\x03";
     assert_eq!(Picture::of(jpeg).map(|picture| (picture.width, picture.height)), Some((1024, 768)));
+    let (mut typed, mut bare) = (0, 0);
     for provider in PROVIDERS {
         let prompt = |data: String| {
             let picture = Part::Image(Media::base64("image/png", data));
             let prompt = prompt_for(provider, &[Message::user([Part::text("This?"), picture])]);
             serde_json::to_string(&Request::new(&prompt).model("m").max_tokens(9)).unwrap()
         };
-        let sent = prompt(base64(jpeg));
-        assert!(!sent.contains("image/png"), "{provider:?}: {sent}");
-        assert!(!prompt(String::new()).contains("image/png"), "{provider:?}");
+        let placeholder = "[image: not supported by this format]";
+        let (sent, empty) = (prompt(base64(jpeg)), prompt(String::new()));
+        for request in [&sent, &empty] {
+            assert!(!request.contains("image/png"), "{provider:?}: {request}");
+        }
+        assert!(empty.contains(placeholder), "{provider:?}: {empty}");
+        let (is_typed, is_sent) = (sent.contains("image/jpeg"), sent.contains(&base64(jpeg)));
+        assert_eq!(is_sent, !sent.contains(placeholder), "{provider:?}: {sent}");
+        (typed, bare) = (typed + usize::from(is_typed), bare + usize::from(is_sent && !is_typed));
     }
+    assert!(typed > PROVIDERS.len() / 2, "{typed}");
+    assert_eq!(bare, 2, "Ollama's two ask for no type");
 }
 
 /// Seeds with some of their bytes changed, and some behind them.
@@ -138,6 +147,6 @@ counted! {
         }
         let lines: Vec<_> = letters.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
         let media = Media::base64("image/png", lines.join("\r\n") + "\n");
-        prop_assert_eq!(media, Media::base64("image/png", standard));
+        prop_assert_eq!(media.source, Source::Base64(standard));
     }
 }

@@ -9,10 +9,10 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Slot, Snapshot};
-use crate::store::answer::Answer;
 use crate::store::common::{self, Rows, signed, unsigned};
 use crate::store::join::join_in_order;
 use crate::store::media::Found;
+use crate::store::read_rows::ReadRows;
 
 impl Conversation<'_> {
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
@@ -73,7 +73,7 @@ impl Conversation<'_> {
                     incarnation: Some(head.incarnation),
                     ..Snapshot::default()
                 };
-                let answer = Answer {
+                let answer = ReadRows {
                     snapshot,
                     newest: decoded(rows, [wanted]),
                     picked: decoded(single, stretches),

@@ -13,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
 use crate::message::Sha256;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::answer::{Answer, Search};
 use crate::store::common::{signed, slot_version, system, unsigned};
 use crate::store::media::Found;
+use crate::store::read_rows::{MediaSearch, ReadRows};
 use crate::store::retry::Retry;
 
 pub(super) async fn read(
@@ -41,7 +41,7 @@ pub(super) async fn read(
     } else {
         Query::often(format!("{newest} {}", extras(&connections.tables)), &parameters)
     };
-    let (mut time, mut search) = (connections.time(), Search::of(read));
+    let (mut time, mut search) = (connections.time(), MediaSearch::of(read));
     loop {
         let answer = answer(&connections.ask_within(&mut time, "read", &query).await?)?;
         let found = find_media(connections, &mut time, id, search.wanted(&answer)).await?;
@@ -102,8 +102,8 @@ fn extras(tables: &Tables) -> String {
     )
 }
 
-fn answer(rows: &[Row]) -> Result<Answer> {
-    let mut answer = Answer::default();
+fn answer(rows: &[Row]) -> Result<ReadRows> {
+    let mut answer = ReadRows::default();
     for row in rows {
         let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;

@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::{Message, Sha256};
 use crate::record::{Incarnation, SlotVersion, Snapshot};
-use crate::store::answer::Search;
 use crate::store::media::Found;
+use crate::store::read_rows::MediaSearch;
 
 /// How many media one command fetches, so that it does not block the server for long.
 const MEDIA_AT_ONCE: usize = 64;
@@ -68,7 +68,7 @@ impl RedisMemory {
     /// If some are lacking, records may have been evicted before: then all is read again, until
     /// that was not the reason.
     async fn snapshot(&self, read: &Read) -> Result<Snapshot> {
-        let mut search = Search::of(read);
+        let mut search = MediaSearch::of(read);
         loop {
             let answer = self.find(read).await?.decode(read)?;
             let found = self.media(search.wanted(&answer)).await?;

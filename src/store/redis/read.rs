@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::answer::Answer;
 use crate::store::common::{self, Rows};
+use crate::store::read_rows::ReadRows;
 
 /// The reply to a read, before messages are decoded.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Reply {
         Some(found)
     }
 
-    pub(super) fn decode(self, read: &Read) -> Result<Answer> {
+    pub(super) fn decode(self, read: &Read) -> Result<ReadRows> {
         let Self { start, end, incarnation, system, rows, slots, single } = self;
         let system = common::system("redis", system.map(|payload| codec::decode(&payload)))?;
         let last = read.before.unwrap_or(end).min(end).max(start);
@@ -81,7 +81,7 @@ impl Reply {
             add_rows(&mut picked, of_it.collect(), stretch.clone())?;
         }
         let snapshot = Snapshot { system, start, end, incarnation, ..Snapshot::default() };
-        Ok(Answer { snapshot, newest, picked, slots })
+        Ok(ReadRows { snapshot, newest, picked, slots })
     }
 }
 

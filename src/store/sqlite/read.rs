@@ -14,9 +14,9 @@ use crate::memory::{MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
-use crate::store::answer::Answer;
 use crate::store::common::{self, Rows, signed, unsigned};
 use crate::store::media;
+use crate::store::read_rows::ReadRows;
 
 /// The row of a conversation, without its system message.
 pub(super) struct Found {
@@ -77,7 +77,7 @@ pub(super) fn snapshot(
         incarnation: Some(found.incarnation()),
         ..Snapshot::default()
     };
-    let mut answer = Answer { snapshot, ..Answer::default() };
+    let mut answer = ReadRows { snapshot, ..ReadRows::default() };
     let before = read.before.map_or(found.end, signed).min(found.end);
     if read.n > 0 && before > found.start {
         add_rows(&mut answer.newest, connection, &found, found.start..before, read.n)?;

@@ -10,7 +10,7 @@ use crate::record::{Incarnation, Slot, Snapshot};
 
 /// The answer to a read, with references in the places of the media that are kept beside records.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(super) struct ReadRows {
     /// All but its rows and slots.
     pub(super) snapshot: Snapshot,
     pub(super) newest: Rows,
@@ -18,7 +18,7 @@ pub(super) struct Answer {
     pub(super) slots: Vec<Slot>,
 }
 
-impl Answer {
+impl ReadRows {
     /// Returns the hash of each reference, with the position of its record.
     fn references(&self) -> impl Iterator<Item = (u64, Sha256)> {
         let rows = self.newest.readable().chain(self.picked.readable());
@@ -50,20 +50,20 @@ impl Answer {
 }
 
 /// The media of a read, where their bytes are asked for after the records that refer to them.
-pub(super) struct Search<'a> {
+pub(super) struct MediaSearch<'a> {
     read: &'a Read,
     found: Found,
     /// What was not found behind the answer before.
     lacked: Vec<(Option<Incarnation>, u64, Sha256)>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> MediaSearch<'a> {
     pub(super) fn of(read: &'a Read) -> Self {
         Self { read, found: Found::new(), lacked: Vec::new() }
     }
 
     /// Returns the hashes of the media that are still to be found for this answer.
-    pub(super) fn wanted(&self, answer: &Answer) -> BTreeSet<Sha256> {
+    pub(super) fn wanted(&self, answer: &ReadRows) -> BTreeSet<Sha256> {
         answer.lacking(self.read, &self.found)
     }
 
@@ -71,7 +71,7 @@ impl<'a> Search<'a> {
     ///
     /// What lacks was evicted since they were read, with its record. If that is there still the
     /// next time, the bytes never were.
-    pub(super) fn end(&mut self, answer: Answer, found: Found) -> Option<Snapshot> {
+    pub(super) fn end(&mut self, answer: ReadRows, found: Found) -> Option<Snapshot> {
         self.found.extend(found);
         let wanted = self.wanted(&answer);
         let lack = answer.references().filter(|(_, hash)| wanted.contains(hash));
