@@ -108,7 +108,7 @@ async fn a_store_may_keep_media_within_their_messages() {
 #[test]
 fn options_say_where_media_are_kept() {
     let options = format!("{:?}", PostgresStore::options());
-    assert!(options.contains("codec: Json, media_beside: 16384, "), "{options}");
+    assert!(options.contains("codec: Json, media_beside: 16384"), "{options}");
 }
 
 /// Media cost a read one round trip more, and nobody else.
