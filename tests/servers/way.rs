@@ -51,7 +51,7 @@ pub(crate) fn way(
             ] {
                 let (fate, asks) = (Arc::clone(&fate), Arc::clone(&asks));
                 thread::spawn(move || {
-                    let mut buffer = [0; 8192];
+                    let mut buffer = [0; 4096];
                     while let Ok(n @ 1..) = from.read(&mut buffer) {
                         let bytes = &buffer[..n];
                         let is_turn = asks.swap(is_asked, Ordering::SeqCst) != is_asked;
