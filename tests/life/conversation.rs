@@ -27,7 +27,6 @@ mod panics;
 mod people;
 #[cfg(feature = "async")]
 mod requests;
-#[cfg(feature = "async")]
 mod seams;
 #[cfg(feature = "async")]
 mod service;

@@ -560,3 +560,32 @@ fn a_late_picture_of_another_branch_is_sent() {
         conversation.undo().unwrap();
     }
 }
+
+/// The first branch of a conversation is in the making: its turn reads the newest messages once
+/// more, for late results, and one had a picture.
+#[test]
+fn a_late_picture_is_sent_on_the_first_branch_in_the_making() {
+    let store = SqliteStore::options().media_beside(1).in_memory().unwrap();
+    let prompt =
+        MemoryPrompt::new(store.memory("a").unwrap()).window(Window::all()).with_branches();
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let model = Scripted::new().calls("draw", json!({})).says("Not yet.").says("Sunny.");
+    let model = model.says("Rainy.");
+    let conversation = Conversation::new(prompt, model.clone())
+        .call_timeout(Duration::from_millis(10))
+        .tool(Tool::new("draw", "Draws."), move |_: Value| {
+            let _ = wait.lock().unwrap().recv();
+            Ok([picture(1, 30_000)])
+        });
+    conversation.say("Draw a cat.").unwrap();
+    conversation.say("And the weather?").unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(Duration::from_secs(9)), 0);
+    conversation.say(conversation.prompt().regenerate().unwrap()).unwrap();
+    let asked = model.asked();
+    let sent = asked.last().unwrap();
+    let result = sent.iter().find(|message| message.is_tool()).unwrap();
+    let drawn = Source::Base64(png(1, 30_000));
+    assert!(result.media().map(|media| &media.source).eq([&drawn]));
+}

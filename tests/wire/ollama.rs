@@ -145,3 +145,14 @@ counted! {
         prop_assert_eq!(&twice, &once);
     }
 }
+
+/// A signature has no place in the format, so reasoning that is nothing else is lost.
+#[test]
+fn reasoning_that_is_a_signature_alone_is_a_loss() {
+    let signed = Reasoning::new("").with_signature("s");
+    for (thought, losses) in [(signed, 1), (Reasoning::new(""), 0)] {
+        let answer = AiMessage::from_parts([AiPart::from(thought), AiPart::from("Yes.")]);
+        let messages = [Message::user("Is it?"), answer.into()];
+        assert_eq!(Messages::of(&messages).losses().len(), losses);
+    }
+}
