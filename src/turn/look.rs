@@ -34,7 +34,7 @@ use crate::record::{Snapshot, places};
 #[derive(Clone)]
 pub(super) enum Look {
     No,
-    /// What earlier requests of its id have stored, after the parts that are already known.
+    /// What earlier requests of its id have stored: from its own part on, of which these are known.
     Request(Vec<Appended>),
     /// The slot, if a turn of its id was listed.
     Listed,
@@ -198,7 +198,8 @@ impl Turn {
         memory: &impl AnyMemory,
         mut parts: Vec<Appended>,
     ) -> Result<()> {
-        let mut part = self.state.part;
+        // The turn keeps its own part until it goes on: a copy of it knows nothing of this search.
+        let mut part = self.state.part + parts.len() as u32;
         loop {
             let first = self.find(memory, part, false).await?;
             let is_stored = !first.positions.is_empty();
@@ -242,11 +243,12 @@ impl Turn {
             let seen = Seen { end, ..Seen::of(&snapshot) };
             let seen = self.late_result_behind(memory, part, seen, snapshot.end).await?;
             self.state.asked_at = Some(first.positions.start);
+            self.state.part = part;
             self.go_on_behind(seen);
         } else {
+            self.state.part = part;
             self.begin_anew(); // the memory no longer has it
         }
-        self.state.part = part;
         Ok(())
     }
 
@@ -400,7 +402,6 @@ impl Turn {
             self.commit_id = Some(random_id());
             self.look = Look::No;
         } else {
-            self.state.part += 1;
             self.look = Look::Request(vec![stored]);
         }
         Ok(())

@@ -640,6 +640,20 @@ counted! {
     }
 }
 
+/// Two copies of a turn had its answer, and one of them stored it. The other saw that, and the
+/// answer to its search for more got lost: a copy of that one stored the turn once more.
+#[test]
+fn a_copy_of_a_turn_that_searches_stores_nothing() {
+    use Event::{Copied, Loses, Steps, Unreadable};
+    let mut world = World::new(Vec::new(), usize::MAX);
+    let sees_it = [Steps(0), Copied(0), Steps(1), Unreadable, Steps(0)];
+    for event in sees_it.into_iter().chain([Loses, Steps(0), Copied(0)]) {
+        world.happen(event).unwrap();
+    }
+    world.settle().unwrap();
+    world.check().unwrap();
+}
+
 /// A copy of a turn met the checkpoint of the first one. By the time that it went on, that one had
 /// ended, and the memory knew its id no more: the copy booked once more.
 #[test]
