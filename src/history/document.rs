@@ -242,20 +242,21 @@ impl Document {
     }
 
     /// Returns, for a position of the current branch, the messages that were said there on any
-    /// branch, in the order in which they were said.
-    pub(super) fn variants(&self, end: u64) -> impl Fn(u64) -> Vec<Variant> {
-        let mut told: Vec<_> = self.told(end).map(|(i, _, spans)| (i, spans)).collect();
+    /// branch of a conversation that holds these, in the order in which they were said.
+    pub(super) fn variants(&self, held: Range<u64>) -> impl Fn(u64) -> Vec<Variant> {
+        let mut told: Vec<_> = self.told(held.end).map(|(i, _, spans)| (i, spans)).collect();
         // Of those that have the same message the current one is taken, else the newest.
         let newest = |spans: &Spans| spans.0.last().map_or(0, Span::to);
         told.sort_by_key(|(i, spans)| (*i == self.current, newest(spans)));
-        let own = self.spans(self.current, end);
+        let own = self.spans(self.current, held.end);
         move |position| {
             let before = |it: &Spans| position.checked_sub(1).and_then(|at| it.to_conversation(at));
             let beside = told.iter().filter(|(_, spans)| before(spans) == before(&own));
             let found = beside.filter_map(|(i, spans)| {
                 let (record, branch) = (spans.to_conversation(position)?, self.id(*i)?);
                 let is_current = *i == self.current;
-                Some((record, Variant { position, branch, record, is_current }))
+                held.contains(&record)
+                    .then_some((record, Variant { position, branch, record, is_current }))
             });
             found.collect::<BTreeMap<_, _>>().into_values().collect()
         }

@@ -90,7 +90,7 @@ fn at_or_null<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> 
 pub(super) fn of_page(seen: &Snapshot, at: &Standing) -> Result<Page> {
     let summary = Summaries::of(seen)?.map(|it| it.current);
     let covers = summary.as_ref().map_or(0, |it| it.covers);
-    let variants = at.document.variants(at.end);
+    let variants = at.document.variants(at.start..at.end);
     let entries = seen.records.iter().rev().map(|record| {
         let position = record.position();
         let all = variants(position);

@@ -23,7 +23,8 @@ pub(super) struct Standing {
     pub(super) fork: Option<Line>,
     /// Where its messages lie.
     pub(super) spans: Spans,
-    /// The end of the conversation that holds all branches.
+    /// The positions at which the conversation that holds all branches begins and ends.
+    pub(super) start: u64,
     pub(super) end: u64,
     /// The system message that was set on it, as it is kept.
     pub(super) system: Option<Slot>,
@@ -60,7 +61,7 @@ impl Standing {
         }
         let line = line.unwrap_or(document.current);
         let spans = document.spans(line, end).before(fork.as_ref().map_or(FAR, |fork| fork.at));
-        Self { document, line, fork, spans, end, system: None }
+        Self { document, line, fork, spans, start: 0, end, system: None }
     }
 
     /// Returns the id of the branch.

@@ -126,6 +126,7 @@ impl<M: ?Sized> BranchView<M> {
             return Err(Error::new(ErrorKind::SlotConflict, "branches", text));
         }
         at.system = first.slot(&system_of(at.line)).cloned();
+        at.start = first.start;
         Ok(Some(at))
     }
 
@@ -247,7 +248,8 @@ macro_rules! over {
             }
 
             /// Returns what was said in the place of the message at this position, in the order in
-            /// which it was said; the message itself is among them. Empty where there is none.
+            /// which it was said; the message itself is among them. Empty where there is none. What
+            /// the memory has evicted is left out.
             ///
             /// # Errors
             ///
@@ -255,7 +257,7 @@ macro_rules! over {
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
                 check(&self.memory.limits())?;
                 let (_, at) = self.seen(&Read::newest(0))$($now)*?;
-                Ok(at.document.variants(at.end)(position))
+                Ok(at.document.variants(at.start..at.end)(position))
             }
 
             /// Returns the branches on which something was said, oldest first, and the current one.

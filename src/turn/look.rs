@@ -34,8 +34,8 @@ use crate::record::{Snapshot, places};
 #[derive(Clone)]
 pub(super) enum Look {
     No,
-    /// What earlier requests of its id have stored: from its own part on, of which these are known.
-    Request(Vec<Appended>),
+    /// What requests of its id have stored from its own part on, of which that part may be known.
+    Request(Option<Appended>),
     /// The slot, if a turn of its id was listed.
     Listed,
     /// The first checkpoint is not there.
@@ -57,10 +57,10 @@ impl Turn {
                 self.look_at_slot(memory).await?;
             }
             Look::No => return Ok(false),
-            Look::Request(parts) => self.look_for_request(memory, parts).await?,
+            Look::Request(known) => self.look_for_request(memory, known).await?,
             Look::Listed => {
                 if !self.is_in_slot(memory, None).await? {
-                    self.look = Look::Request(Vec::new());
+                    self.look = Look::Request(None);
                 }
             }
             Look::First => self.look_for_first_checkpoint(memory).await?,
@@ -129,7 +129,7 @@ impl Turn {
                 self.take_up(&it);
             }
             Some(it) if is_first && it.as_ref().is_none_or(|it| it.state.adoptions == 0) => {
-                self.look = Look::Request(Vec::new());
+                self.look = Look::Request(None);
                 return self.leave_to(it.as_ref());
             }
             Some(_) => {
@@ -140,7 +140,7 @@ impl Turn {
             // Another owner has written it, and ended the turn.
             None if matches!(self.state.written, Written::Lost(_)) => {
                 let recognises_ids = self.limits.recognises_ids();
-                let request = recognises_ids.then(|| Look::Request(Vec::new()));
+                let request = recognises_ids.then_some(Look::Request(None));
                 self.look = request.unwrap_or(Look::Ended(None, None));
             }
             None if is_forgetting => self.look = Look::Void,
@@ -191,15 +191,16 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks what requests of its id have stored, part by part after the known ones, and goes on
+    /// Looks what requests of its id have stored, part by part after the known one, and goes on
     /// from there.
     async fn look_for_request(
         &mut self,
         memory: &impl AnyMemory,
-        mut parts: Vec<Appended>,
+        known: Option<Appended>,
     ) -> Result<()> {
         // The turn keeps its own part until it goes on: a copy of it knows nothing of this search.
-        let mut part = self.state.part + parts.len() as u32;
+        let mut part = self.state.part + u32::from(known.is_some());
+        let mut parts = Vec::from_iter(known);
         loop {
             let first = self.find(memory, part, false).await?;
             let is_stored = !first.positions.is_empty();
@@ -402,7 +403,7 @@ impl Turn {
             self.commit_id = Some(random_id());
             self.look = Look::No;
         } else {
-            self.look = Look::Request(vec![stored]);
+            self.look = Look::Request(Some(stored));
         }
         Ok(())
     }

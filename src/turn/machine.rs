@@ -33,7 +33,7 @@ impl Turn {
         if self.may_have_come_before() {
             self.state.check_id()?;
             if self.limits.recognises_ids() {
-                self.look = Look::Request(Vec::new());
+                self.look = Look::Request(None);
             }
         }
         loop {
@@ -278,7 +278,7 @@ impl Turn {
         if !appended.repeated || is_forgetting {
             self.end_stored(appended);
         } else if appended.positions.is_empty() && !self.has_slot() {
-            self.look = Look::Request(Vec::new()); // a checkpoint of another request
+            self.look = Look::Request(None); // a checkpoint of another request
         } else {
             self.look = Look::Whole(appended);
         }

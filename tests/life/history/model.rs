@@ -314,13 +314,13 @@ impl Model {
         true
     }
 
-    /// How many messages were said in this place, and which one of them is here.
+    /// How many messages that are there were said in this place, and which one of them is here.
     fn variants(&self, place: usize) -> (usize, usize) {
         let own = &self.copies[self.current].messages;
         let before = |messages: &[(u64, bool)]| place.checked_sub(1).map(|it| messages[it].0);
         let others = self.copies.iter().map(|it| &it.messages).filter(|it| it.len() > place);
         let others = others.filter(|it| before(it) == before(own)).map(|it| it[place].0);
-        let others: BTreeSet<u64> = others.collect();
+        let others: BTreeSet<u64> = others.filter(|it| *it >= self.gone).collect();
         let rank = others.iter().position(|it| *it == own[place].0).unwrap();
         (rank + 1, others.len())
     }
