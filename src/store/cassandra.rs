@@ -59,7 +59,8 @@
 //!   and removing them from the head's partition. Two writers that do this at once copy the same
 //!   rows; if one dies, its copy is of no use but does no harm.
 //! - *A lost answer* does no harm: the same change is sent again. The version that it replaces
-//!   never comes back, so the change is made at most once. If the version is no longer the latest,
+//!   never comes back, so the change is made at most once (unless it begins the conversation, and
+//!   that is deleted in between). If the version is no longer the latest,
 //!   the append's id shows whether it was made, or the `attempt` of the first message of the batch.
 //!   Only if those are gone too, or if no server answers, is an append
 //!   [`Unacknowledged`](crate::ErrorKind::Unacknowledged): repeat it with the same id, and it is
@@ -90,8 +91,9 @@
 //!   retries. Different conversations are independent.
 //! - *The time of an append* comes from the coordinating node, both for its messages and for the
 //!   activity that `purge_inactive` uses, so a client with a wrong clock does no harm; unless the
-//!   append has [times](Append::times) of its own, as an import does. The clocks of the nodes must
-//!   be synchronised, which Cassandra needs anyway.
+//!   append has [times](Append::times) of its own, as an import does. A time of activity that lies
+//!   ahead, by the client's clock, stays. The clocks of the nodes must be synchronised, which
+//!   Cassandra needs anyway.
 //! - An append is two requests, with or without an id, slots and times. A read is one, or two
 //!   concurrent ones if it asks for slots or single messages, and one more for each bucket that it
 //!   needs. An id costs reading the newest 64 ids together with the head.
@@ -107,7 +109,8 @@
 //! - **A change that timed out or was dropped** is made before any change that is acknowledged
 //!   later, by any client, or never: it names the version of the head that it replaces, which never
 //!   comes back. So a late append, eviction, `clear` or delete removes nothing that came after it.
-//!   Until another change is made, it may still be made.
+//!   Until another change is made, it may still be made. The first append of a conversation replaces
+//!   no head, so it alone may still be made after a delete, and begins the conversation again.
 //!
 //! # The rights of an account
 //!

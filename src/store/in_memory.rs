@@ -10,7 +10,9 @@ use std::time::SystemTime;
 
 use super::{ChatMemoryStore, Info, exists};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
+use crate::memory::{
+    Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read, must_not_refer,
+};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use conversations::Conversations;
@@ -136,8 +138,8 @@ impl ChatMemory for InMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let begins = || !batch.is_empty() && expected.is_none_or(|expected| expected == 0);
-        self.to_append(begins).append(batch, expected)
+        let is_sound = expected.is_none_or(|it| it == 0) && must_not_refer(batch).is_ok();
+        self.to_append(|| is_sound && !batch.is_empty()).append(batch, expected)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -153,7 +155,11 @@ impl ChatMemory for InMemory {
     }
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        let is_sound = || append.check(&self.limits()).and_then(|()| append.check_on_nothing());
+        let is_sound = || {
+            append.check(&self.limits())?;
+            must_not_refer(&append.messages)?;
+            append.check_on_nothing()
+        };
         // Only an append that will succeed creates a conversation; the error itself comes from the
         // memory.
         self.to_append(|| append.creates() && is_sound().is_ok()).append_with(append)

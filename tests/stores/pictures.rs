@@ -132,6 +132,24 @@ fn a_store_may_keep_media_within_their_messages() {
     assert_eq!(File { folder, store }.kept().len(), 0);
 }
 
+/// A page hands on what it has read, with a reference in the place of its picture: that was refused,
+/// and the conversation was there all the same, so that nothing could be restored to its id.
+#[test]
+fn what_is_refused_begins_no_conversation() {
+    let file = File::new();
+    let from = file.store.memory("a").unwrap();
+    from.add(Message::user([picture(1, 30_000)])).unwrap();
+    let page = from.read_with(&Read::newest(1).references()).unwrap();
+    let message = page.records.messages().next().unwrap().clone();
+    let store = InMemoryStore::new();
+    let memory = store.memory("b").unwrap();
+    let plain = memory.append(&mut vec![message.clone()], None).unwrap_err();
+    let with = memory.append_with(&mut Append::new([message])).unwrap_err();
+    assert_eq!((plain.kind(), with.kind()), (ErrorKind::Invalid, ErrorKind::Invalid));
+    assert!(store.ids(None, 9).unwrap().is_empty());
+    store.restore(&"b".into(), 7, None).unwrap();
+}
+
 const WRITE_TO: &str = "MEMORY_PROMPT_PICTURES_TO";
 
 /// Not a test of its own: what the process does that the next test kills.

@@ -1185,6 +1185,12 @@ fn a_connection_of_ones_own_keeps_its_settings() {
          read_only: false, secure_delete: false, on_connect: false }"
     );
 
+    // It was rolled back with the first read.
+    let busy = Connection::open_in_memory().unwrap();
+    busy.execute_batch("BEGIN").unwrap();
+    let error = SqliteStore::options().over(busy).unwrap_err();
+    assert!(error.to_string().contains("in a transaction"), "{error}");
+
     let foreign = Connection::open_in_memory().unwrap();
     foreign.execute_batch("CREATE TABLE users (name)").unwrap();
     let error = SqliteStore::options().over(foreign).unwrap_err();

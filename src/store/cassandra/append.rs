@@ -1,6 +1,8 @@
 //! Appends messages, slots and an id in one conditional batch; also begins conversations that were
 //! kept elsewhere.
 
+use std::time::SystemTime;
+
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
@@ -144,7 +146,10 @@ impl Conversation<'_> {
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), consistency: Consistency::Serial }
                 }
-                _ => self.see(&places, Consistency::Serial).await?,
+                _ => {
+                    let seen = self.see(&places, Consistency::Serial).await;
+                    seen.map_err(|error| self.in_doubt_if(tried.is_some(), error))?
+                }
             };
         }
     }
@@ -187,6 +192,12 @@ impl Conversation<'_> {
         }
     }
 
+    /// Returns the error of a look: what it was to show stays unknown where an attempt may have been
+    /// made.
+    fn in_doubt_if(&self, is_in_doubt: bool, error: Error) -> Error {
+        if is_in_doubt { overtaken(self.operation).with_source(error) } else { error }
+    }
+
     /// Returns whether an attempt was made after all, although others have changed the conversation
     /// since.
     async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
@@ -201,7 +212,8 @@ impl Conversation<'_> {
                 return Ok(false);
             }
             let places = [tried.first];
-            let (_, rows) = self.look(&places, Consistency::Serial).await?;
+            let looked = self.look(&places, Consistency::Serial).await;
+            let (_, rows) = looked.map_err(|error| self.in_doubt_if(true, error))?;
             let first = rows.first().ok_or_else(|| overtaken(self.operation))?;
             return Ok(first.attempt == Some(tried.version));
         }
@@ -218,8 +230,12 @@ impl<'a> Conversation<'a> {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
-        let active = batch.with.active;
-        let active = active.map_or(Active::Now, |at| Active::At(CqlTimestamp(signed(millis(at)))));
+        let now = CqlTimestamp(signed(millis(SystemTime::now())));
+        let active = match batch.with.active {
+            Some(at) => Active::At(CqlTimestamp(signed(millis(at)))),
+            None if next.active > now => Active::Kept,
+            None => Active::Now,
+        };
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();

@@ -63,7 +63,8 @@ impl Conversation<'_> {
             // which a serial read of the head completes; or it is lost.
             let asked: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
             let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start)
-                && single.len() as u64 == asked;
+                && single.len() as u64 == asked
+                && (read.before.is_none() || self.is_same_life(&head).await?);
             if complete || seen == Some(head.version) {
                 let stretches = stretches.into_iter().map(|it| signed(it.start)..signed(it.end));
                 let snapshot = Snapshot {
@@ -84,6 +85,13 @@ impl Conversation<'_> {
             seen = self.head(Consistency::Serial).await?.map(|head| head.version);
             confirms = !confirming && seen == Some(head.version);
         }
+    }
+
+    /// Returns whether the conversation was not deleted and begun again since: another life has other
+    /// messages at the same positions.
+    async fn is_same_life(&self, head: &Head) -> Result<bool> {
+        let now = self.head(Consistency::Quorum).await?;
+        Ok(now.is_some_and(|now| now.log == head.log))
     }
 
     /// Returns the messages at these positions, in no order: the picked ones, if they are all

@@ -84,7 +84,7 @@ fn check_size(payloads: &Payloads, append: &Append) -> Result<()> {
     let beside = payloads.beside.len() * BESIDE_BYTES;
     if bytes + 8 * payloads.sizes(&append.slots).count() + beside > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
-        return Err(Error::new(ErrorKind::Storage, "append", text));
+        return Err(Error::invalid("append", text));
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ if given(append) then
   redis.call('LTRIM', known, -128, -1)
 end
 if new then redis.call('HSET', state, 'start', text(first), 'incarnation', incarnation) end
-if given(latest) then now = latest elseif active and active > tonumber(now) then now = text(active) end
+if given(latest) then now = latest elseif active and active > tonumber(now) then now = found[2] end
 redis.call('HSET', state, 'end', text(last), 'active', now)
 if system ~= '' then redis.call('HSET', state, 'system', system) end
 

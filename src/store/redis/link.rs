@@ -93,24 +93,32 @@ impl Link {
         let (value, confirmed) =
             self.request(operation, &Request::Change { script, keys, args }).await?;
         // A number means that nothing was done.
-        match (&value, self.replicas) {
-            (Value::BulkString(_), Some((replicas, time))) if confirmed < replicas => {
-                let text = format!(
-                    "redis: it is done, but only {confirmed} of {replicas} replicas have it after {time:?}"
-                );
-                Err(Error::new(ErrorKind::Unacknowledged, operation, text))
+        let (Value::BulkString(_), Some((replicas, time))) = (&value, self.replicas) else {
+            return Ok(value);
+        };
+        let unconfirmed = |why: String| {
+            let text = format!("redis: it is done, but {why}");
+            Error::new(ErrorKind::Unacknowledged, operation, text)
+        };
+        match confirmed {
+            Ok(confirmed) if confirmed >= replicas => Ok(value),
+            Ok(confirmed) => Err(unconfirmed(format!(
+                "only {confirmed} of {replicas} replicas have it after {time:?}"
+            ))),
+            Err(error) => {
+                let why = describe(&error, &self.place);
+                Err(unconfirmed(format!("it can't wait for replicas: {why}")).with_source(error))
             }
-            _ => Ok(value),
         }
     }
 
     /// Sends a request until it is answered, refused, or out of time. Returns the answer, and how
-    /// many replicas have it.
+    /// many replicas have it, or why that is not known.
     async fn request(
         &self,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<(Value, usize)> {
+    ) -> Result<(Value, RedisResult<usize>)> {
         in_runtime("redis", operation)?;
         let changes = matches!(request, Request::Change { .. });
         let mut retry = Retry::within(self.timeout);
@@ -188,9 +196,9 @@ impl Request<'_> {
         &self,
         replicas: Option<(usize, Duration)>,
         connection: &mut Connection,
-    ) -> RedisResult<(Value, usize)> {
+    ) -> RedisResult<(Value, RedisResult<usize>)> {
         match self {
-            Self::Command(command) => Ok((command.query_async(connection).await?, 0)),
+            Self::Command(command) => Ok((command.query_async(connection).await?, Ok(0))),
             Self::Read(wanted) => {
                 // A transaction is used instead of a script, because Lua converts each entry to
                 // tables and back, which takes five times as long as finding it.
@@ -203,7 +211,7 @@ impl Request<'_> {
                         let args: Vec<_> = args.iter().map(String::as_bytes).collect();
                         run(&READ, wanted.keys(), &args, None, connection).await
                     }
-                    result => Ok((result?, 0)),
+                    result => Ok((result?, Ok(0))),
                 }
             }
             Self::Change { script, keys, args } => {
@@ -220,7 +228,7 @@ async fn run(
     args: &[&[u8]],
     replicas: Option<(usize, Duration)>,
     connection: &mut Connection,
-) -> RedisResult<(Value, usize)> {
+) -> RedisResult<(Value, RedisResult<usize>)> {
     let run = |name: &str, what: &str| {
         let mut command = cmd(name);
         command.arg(what).arg(keys.len()).arg(keys).arg(args);
@@ -234,23 +242,25 @@ async fn run(
     }
 }
 
-/// Sends a change, and waits for replicas; returns how many have it.
+/// Sends a change, and waits for replicas; returns how many have it, or why it can't wait.
 async fn confirmed(
     command: Cmd,
     replicas: Option<(usize, Duration)>,
     connection: &mut Connection,
-) -> RedisResult<(Value, usize)> {
+) -> RedisResult<(Value, RedisResult<usize>)> {
     let Some((replicas, time)) = replicas else {
-        return Ok((command.query_async(connection).await?, 0));
+        return Ok((command.query_async(connection).await?, Ok(0)));
     };
     // Both use one connection: WAIT waits for what was sent before it there.
     let mut both = pipe();
     both.ignore_errors().add_command(command);
-    both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    // A server that has become a replica refuses both; the first error says so.
+    // It would wait for ever for 0 milliseconds.
+    let time = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+    both.cmd("WAIT").arg(replicas).arg(time);
+    // A server that has become a replica refuses both, and one that becomes it the second alone.
     let (result, confirmed): (RedisResult<Value>, RedisResult<usize>) =
         both.query_async(connection).await?;
-    Ok((result?, confirmed?))
+    Ok((result?, confirmed))
 }
 
 fn failed(

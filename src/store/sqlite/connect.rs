@@ -91,6 +91,10 @@ impl Connections {
         options: &SqliteOptions,
     ) -> Result<Self> {
         let mut prepare = || {
+            if !connection.is_autocommit() {
+                let text = "the connection is in a transaction, which the store would undo";
+                return Err(TxError::Refused(text.to_owned()));
+            }
             set_up(&mut connection, options)?;
             schema::prepare(&connection)?;
             delete_securely(&connection, options)

@@ -173,9 +173,27 @@ async fn who_waits_for_replicas_keeps_nobody_else() {
     assert!(on_replica >= 2, "what was confirmed is there");
 }
 
+/// An account may not wait for replicas: each change was made, and said to be not made. Repeated, it
+/// stood there twice.
+async fn what_was_made_and_can_not_wait_is_in_doubt() {
+    let (_server, port) = server("redis-wait", &[]);
+    let rights = ["on", ">password", "~*", "+@all", "-wait"];
+    ask::<()>(port, cmd("ACL").arg("SETUSER").arg("chat").arg(&rights)).await;
+    let chat = format!("redis://chat:password@127.0.0.1:{port}");
+    for (address, wait) in [(chat, Duration::from_secs(1)), (address(port), Duration::MAX)] {
+        let options = options().timeout(Duration::from_secs(2)).replicas(1, wait);
+        let store = options.open(&address).await.unwrap();
+        let memory = store.memory(format!("{wait:?}")).unwrap();
+        let error = memory.add(Message::user("hi")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+        assert_eq!(memory.next_position().await.unwrap(), 1);
+    }
+}
+
 crate::tests! { run:
     #[ignore = "needs redis-server"]
     what_was_dropped_stands_before_what_was_confirmed_afterwards,
     what_is_found_done_is_confirmed_like_what_is_done,
-    who_waits_for_replicas_keeps_nobody_else;
+    who_waits_for_replicas_keeps_nobody_else,
+    what_was_made_and_can_not_wait_is_in_doubt;
 }
