@@ -130,7 +130,6 @@
 //! long](Conversation::call_timeout) waits until any owner ends the turn, as long as the
 //! conversation value lives: if that is dropped while its turn waits for a person, the result is
 //! lost.
-//! conversation lives: one that is dropped while its turn waits for a person loses it.
 
 mod action;
 #[cfg(feature = "async")]
@@ -700,7 +699,9 @@ fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Res
         Ok(Next::Done(done)) if was_over => return Ok(done),
         // The owner who adopted it has stored it.
         Ok(Next::Done(done)) if done.ended == Ended::Adopted => Remains::Stored,
-        Ok(Next::Done(done)) if done.positions.is_empty() => Remains::Nothing,
+        Ok(Next::Done(done)) if done.positions.is_empty() && !turn.goes_on_behind_others() => {
+            Remains::Nothing
+        }
         Ok(Next::Done(_)) => Remains::Stored,
         Ok(_) => turn.remains(None),
         Err(failed) => turn.remains(Some(failed.kind())),

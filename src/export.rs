@@ -145,13 +145,13 @@ impl<M: ?Sized> Export<'_, M> {
             return Err(forgotten());
         }
         let at = own.map_or(0, |own| own.own.start).max(head.start);
-        self.begun += 1;
         let text = match self.form {
             ExportAs::JsonLines => lines::begin(id, &head, &self.branches)?,
-            ExportAs::Markdown => markdown::begin(id, &head, (&self.branches, self.begun))?,
-            ExportAs::Request(provider) => return request::line(head, provider),
+            ExportAs::Markdown => markdown::begin(id, &head, (&self.branches, self.begun + 1))?,
+            ExportAs::Request(provider) => request::line(head.clone(), provider)?,
         };
-        self.part = Some(Part { head, at });
+        self.begun += 1;
+        self.part = Some(Part { head, at }).filter(|_| !matches!(self.form, ExportAs::Request(_)));
         Ok(text)
     }
 

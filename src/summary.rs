@@ -182,9 +182,10 @@ impl Summaries {
         Ok([written(&Document { version: VERSION, current: Some(current) })?, held(earlier, most)?])
     }
 
-    /// Returns the content of the slot of the newest summary.
-    pub(crate) fn content(self) -> Result<Vec<u8>> {
-        written(&Document { version: VERSION, current: Some(self.current) })
+    /// Returns the contents of both slots, which have held as much before.
+    pub(crate) fn contents(self) -> Result<[Vec<u8>; 2]> {
+        let current = written(&Document { version: VERSION, current: Some(self.current) })?;
+        Ok([current, held(self.earlier, usize::MAX)?])
     }
 
     /// Returns the contents of both slots without the newest summary.

@@ -134,11 +134,6 @@ pub struct Turn {
     was_over: bool,
     /// The id of its append, if the derived one is already used by another append.
     commit_id: Option<String>,
-    /// True if the application gave it an id, and it is no copy: requests of this id may have come
-    /// before.
-    is_request: bool,
-    /// True if it answers the newest question anew, whichever that is.
-    is_anew: bool,
     /// The calls that wait for approval in an earlier request of the same id.
     waiting: Vec<Waiting>,
     /// The reason why the newest answer ended, if its provider gave one.
@@ -356,8 +351,6 @@ impl Turn {
             commits: 0,
             was_over: false,
             commit_id: None,
-            is_request: false,
-            is_anew: false,
             waiting: Vec::new(),
             stop: None,
             metadata: Box::default(),
@@ -396,8 +389,6 @@ impl Serialize for Turn {
 /// the second gets [`ErrorKind::Adopted`](crate::ErrorKind::Adopted). Once the first has ended, the
 /// second ends as [`Ended::Adopted`] before it is handed a call that the first was handed; late
 /// results of what it was handed before are stored.
-/// the first has ended, the second ends as [`Ended::Adopted`] before it is handed a call that the
-/// first was handed; of what it was handed before, late results are stored.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut state = State::deserialize(from)?;
@@ -408,7 +399,9 @@ impl<'de> Deserialize<'de> for Turn {
         if state.written == Written::Not && calls.any(|(_, call)| !state.is_repeatable(call)) {
             state.written = Written::InDoubt(None);
         }
-        Ok(Self { was_over: state.is_over(), ..Self::of(state) })
+        let (message, batch) = state.bounds.unwrap_or((usize::MAX, usize::MAX));
+        let limits = Limits::default().with_message(message).with_batch(batch);
+        Ok(Self { was_over: state.is_over(), limits, ..Self::of(state) })
     }
 }
 

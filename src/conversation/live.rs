@@ -11,7 +11,7 @@ use std::task::Waker;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::memory::MemoryId;
 use crate::message::Message;
 use crate::turn::{Done, Ended, Turn};
@@ -215,12 +215,38 @@ impl Runs {
         match done {
             Ok(done) => {
                 // A turn that waits for a person goes on after its text, under the same id.
-                let end = usize::from(done.ended != Ended::Parked);
+                let mut end = usize::from(done.ended != Ended::Parked);
+                if done.ended == Ended::Adopted {
+                    end += self.tell_stored(done);
+                }
                 self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
             }
-            Err(error) => self.log.tell(1, "error", error.to_string().into()),
+            Err(error) => {
+                // Who follows a request that came before its answer goes on with that.
+                let end = usize::from(!matches!(error.kind(), ErrorKind::Busy { .. }));
+                self.log.tell(end, "error", error.to_string().into());
+            }
         }
     }
+}
+
+impl Runs {
+    /// Tells what is stored in the place of this turn, unless its own text was told; returns how many
+    /// bytes more that is.
+    fn tell_stored(&self, done: &Done) -> usize {
+        let said = said(done);
+        let told = self.log.state.lock().bytes;
+        if told == 0 {
+            self.log.tell_text(said);
+            return 0;
+        }
+        said.len().saturating_sub(told)
+    }
+}
+
+/// Returns the text of the answers of a turn.
+fn said(done: &Done) -> String {
+    done.messages.iter().filter(|it| it.as_ai().is_some()).map(Message::text).collect()
 }
 
 impl Drop for Runs {
@@ -233,8 +259,7 @@ impl Drop for Runs {
 impl Follower {
     /// Follows a stored turn after so many bytes of its text.
     pub(super) fn of_stored(of: &MemoryId, turn: &str, seen: usize, stored: &Done) -> Option<Self> {
-        let answers = stored.messages.iter().filter(|it| it.as_ai().is_some());
-        let said: String = answers.map(Message::text).collect();
+        let said = said(stored);
         let log = Log::new(of.clone(), turn);
         log.change(|state| (state.bytes, state.is_over) = (seen, true));
         log.tell_text(said.get(seen..)?.to_owned());

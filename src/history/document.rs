@@ -198,17 +198,28 @@ impl Document {
     }
 
     /// Takes the newest step back: the newest turn, which begins with this question, or what was
-    /// done before it, if there is anything. A branch that this makes has the id.
-    pub(super) fn undo(&mut self, question: Option<u64>, id: Incarnation) {
+    /// done before it, if there is anything. Returns the branch that begins with it: one that has
+    /// this id, or one that was made by an earlier undo and on which nothing was said since.
+    pub(super) fn undo(&mut self, question: Option<u64>, id: Incarnation) -> Option<usize> {
         let floor = self.undo.last().and_then(|step| step.floor).unwrap_or(0);
         let left = self.current;
         if let Some(at) = question.filter(|at| *at >= floor) {
-            self.current = self.fork(left, Line { id: Some(id), at, ..Line::default() });
+            let line = self.fork(left, Line { id: Some(id), at, ..Line::default() });
+            let made = self.lines.get(line).cloned().unwrap_or_default();
+            let is_left = |line| self.undo.iter().chain(&self.redo).any(|step| step.line == line);
+            let is_same = |it: &Line| Line { id: made.id, ..it.clone() } == made;
+            let lines = self.lines.iter().enumerate();
+            let mut same = lines.filter(|(i, it)| is_same(it) && !is_left(*i));
+            self.current = same.next().map_or(line, |(i, _)| i);
+            self.lines.truncate(line.max(self.current + 1));
             self.redo.push(LeftLine { line: left, floor: None });
-        } else if let Some(step) = self.undo.pop() {
+            return Some(self.current);
+        }
+        if let Some(step) = self.undo.pop() {
             self.redo.push(LeftLine { line: left, floor: Some(floor) });
             self.current = step.line;
         }
+        None
     }
 
     /// Does what was undone last, if there is anything.

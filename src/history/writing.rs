@@ -63,20 +63,21 @@ impl Change<'_> {
         id: Incarnation,
     ) -> Result<Option<Writing>> {
         let mut document = Document::clone(&at.document);
-        let mut append = Append::default();
+        let (mut append, mut made) = (Append::default(), None);
         match self {
             Self::Append(append) => return Writing::of_append(append, seen, at).map(Some),
             Self::Edit(position, edit, within) => {
                 let place = place_in(seen, *position, *within)?;
                 let fork = Line { id: Some(id), at: place, ..Line::default() };
                 let line = document.fork(at.line, fork);
+                made = Some(line);
                 document.open(line, at.end);
                 document.make_current(line, place + 1);
                 append = (*edit).clone();
             }
             Self::Undo => {
                 let question = newest_question(seen);
-                document.undo(question.map(|(_, first)| first.position()), id);
+                made = document.undo(question.map(|(_, first)| first.position()), id);
             }
             Self::Redo => document.redo(),
             Self::Switch(id) => {
@@ -96,21 +97,21 @@ impl Change<'_> {
         append.since = Some(Since { incarnation: document.incarnation, newest: None });
         let drawn = document.spans(document.current, at.end).common(&at.spans);
         let positions = drawn..drawn + said(&append);
-        Writing::new(append, document, positions, (seen, at)).map(Some)
+        Writing::new(append, (document, made), positions, (seen, at)).map(Some)
     }
 }
 
 impl Writing {
-    /// Makes an append that leaves the branches so.
+    /// Makes an append that leaves the branches so, of which this one may begin here.
     fn new(
         mut append: Append,
-        document: Document,
+        (document, made): (Document, Option<usize>),
         positions: Range<u64>,
         (seen, at): (&Snapshot, &Standing),
     ) -> Result<Self> {
-        let new = at.document.lines.len();
-        if let Some(line) = document.lines.get(new) {
-            append = inheriting(append, (seen, at), (new, line.shares()))?;
+        if let Some((number, line)) = made.and_then(|made| Some((made, document.lines.get(made)?)))
+        {
+            append = inheriting(append, (seen, at), (number, line.shares()))?;
         }
         let is_changed = document != *at.document;
         if is_changed {
@@ -123,7 +124,7 @@ impl Writing {
 
     /// Makes what was appended to a branch an append to the conversation.
     fn of_append(append: &Append, seen: &Snapshot, at: &Standing) -> Result<Self> {
-        let mut made = Append { branch: None, since: None, ..append.clone() };
+        let mut appended = Append { branch: None, since: None, ..append.clone() };
         let (end, said) = (at.spans.len(), said(append));
         let positions = end..end + said;
         if let Some(refused) = refused(append, at) {
@@ -131,23 +132,27 @@ impl Writing {
             if append.id.is_none() {
                 return Err(refused);
             }
-            made.expected = Some(FAR);
-            return Ok(Self { append: made, document: None, positions, refused: Some(refused) });
+            appended.expected = Some(FAR);
+            return Ok(Self {
+                append: appended,
+                document: None,
+                positions,
+                refused: Some(refused),
+            });
         }
         if let Some(since) = append.since {
             let newest = since.newest.and_then(|it| at.spans.to_conversation(it));
-            made.since = Some(Since { incarnation: at.document.incarnation, newest });
+            appended.since = Some(Since { incarnation: at.document.incarnation, newest });
         }
-        let (mut document, mut line) = (Document::clone(&at.document), at.line);
+        let mut document = Document::clone(&at.document);
         let fork = at.fork.clone().filter(|_| !append.messages.is_empty() || append.writes_slots());
-        if let Some(fork) = fork {
-            line = document.fork(line, fork);
-        }
+        let made = fork.map(|fork| document.fork(at.line, fork));
+        let line = made.unwrap_or(at.line);
         let own = document.lines.get(line);
         let (awaits, kept) = own.map_or((false, 0), |line| (line.awaits, line.kept()));
         let has_branches = document.stored.is_some() || line != at.line;
-        made.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
-        made = parted(made, kept, has_branches.then_some(line))?;
+        appended.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
+        appended = parted(appended, kept, has_branches.then_some(line))?;
         let is_answer = awaits && is_answered(&append.messages);
         if said > kept && (is_answer || document.must_change(line)) {
             document.open(line, at.end);
@@ -156,12 +161,12 @@ impl Writing {
             document.make_current(line, end + kept + 1);
         }
         if has_branches {
-            document.note_late((at.end..).zip(&made.messages));
+            document.note_late((at.end..).zip(&appended.messages));
         }
         if said > kept || append.expected.is_some() {
-            made.expected = Some(at.end);
+            appended.expected = Some(at.end);
         }
-        Self::new(made, document, positions, (seen, at))
+        Self::new(appended, (document, made), positions, (seen, at))
     }
 }
 
@@ -248,15 +253,20 @@ fn inheriting(
     let slots = seen.slots().iter().cloned();
     let shared = Snapshot::new(0..shared, Records::default()).with_slots(slots);
     let system = standing.system.as_ref().map(|system| system.content().to_vec());
-    let summary = Summaries::of(&shared)?.map(Summaries::content).transpose()?;
+    let summaries = Summaries::of(&shared)?.map(Summaries::contents).transpose()?;
+    let [summary, earlier] = summaries.map_or([None, None], |both| both.map(Some));
     for (name, content) in [
         (system_of(line), system),
         (kept_as(pins::SLOT, line), Pins::of(&shared)?.content()?),
         (kept_as(summary::SLOT, line), summary),
+        (kept_as(summary::EARLIER_SLOT, line), earlier),
     ] {
-        if let Some(content) = content {
-            append = append.set_slot(name, content, Expected::Any);
-        }
+        append = match content {
+            Some(content) => append.set_slot(name, content, Expected::Any),
+            // It was set when a branch began there before.
+            None if line < standing.document.lines.len() => append.remove_slot(name, Expected::Any),
+            None => append,
+        };
     }
     Ok(append)
 }

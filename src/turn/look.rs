@@ -98,9 +98,32 @@ impl Turn {
         Ok(stored)
     }
 
-    async fn read_slot(&self, memory: &impl AnyMemory, beside: Option<u64>) -> Result<Snapshot> {
+    async fn read_slot(
+        &self,
+        memory: &impl AnyMemory,
+        asked: Option<&Appended>,
+    ) -> Result<Snapshot> {
         let slot = Some(self.state.slot()).filter(|_| self.limits.has_slots());
-        self.read(memory, Read::newest(0).slots(slot).positions(beside)).await
+        let read = Read::newest(0).slots(slot).positions(asked.map(|it| it.positions.start));
+        self.read_on(memory, read, asked.and_then(|it| it.branch)).await
+    }
+
+    /// Reads what requests of its id have appended on this branch: another one than its own may have
+    /// begun anywhere.
+    async fn read_on(
+        &self,
+        memory: &impl AnyMemory,
+        read: Read,
+        branch: Option<On>,
+    ) -> Result<Snapshot> {
+        match branch {
+            Some(other) if self.is_elsewhere(other) => memory.look_up(&read.on(branch)).await,
+            _ => self.read(memory, read).await,
+        }
+    }
+
+    fn is_elsewhere(&self, branch: On) -> bool {
+        self.on().is_none_or(|own| own.id != branch.id)
     }
 
     async fn read_appended(
@@ -110,7 +133,7 @@ impl Turn {
     ) -> Result<(Snapshot, Vec<Message>)> {
         let at = &appended.positions;
         let read = Read::newest(places(at.end - at.start)).before(at.end);
-        let snapshot = self.read(memory, read).await?;
+        let snapshot = self.read_on(memory, read, appended.branch).await?;
         let records = snapshot.records.iter().filter(|it| at.contains(&it.position()));
         let messages = records.map(|it| it.message().clone()).collect();
         Ok((snapshot, messages))
@@ -124,7 +147,7 @@ impl Turn {
         match checkpoint {
             Some(Some(it))
                 if self.wrote_it(&it)
-                    || !is_forgetting && !self.is_request && self.goes_on_from(&it) =>
+                    || !is_forgetting && !self.state.is_request && self.goes_on_from(&it) =>
             {
                 self.take_up(&it);
             }
@@ -153,12 +176,16 @@ impl Turn {
     }
 
     /// Looks whether the slot holds a turn of the same id from another request; if so, leaves the
-    /// turn to that one. Its question may be stored at this position.
-    async fn is_in_slot(&mut self, memory: &impl AnyMemory, asked_at: Option<u64>) -> Result<bool> {
-        let snapshot = self.read_slot(memory, asked_at).await?;
+    /// turn to that one. Its question may be the first of what this append has stored.
+    async fn is_in_slot(
+        &mut self,
+        memory: &impl AnyMemory,
+        asked: Option<&Appended>,
+    ) -> Result<bool> {
+        let snapshot = self.read_slot(memory, asked).await?;
         let Some(slot) = snapshot.slot(&self.state.slot()) else { return Ok(false) };
         // If that turn goes on behind others of its id, its slot has no question.
-        let asked = asked_at.and_then(|at| snapshot.picked().find(at));
+        let asked = asked.and_then(|it| snapshot.picked().find(it.positions.start));
         self.must_be_asked_by(asked.map(|it| it.message()))?;
         self.leave_to(Unfinished::of(slot).ok().as_ref())?;
         Ok(true)
@@ -181,7 +208,7 @@ impl Turn {
     /// Returns an error if another question has the id.
     fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
         let other =
-            first.filter(|it| it.is_user() && !self.is_anew).zip(self.state.messages.first());
+            first.filter(|it| it.is_user() && !self.state.is_anew).zip(self.state.messages.first());
         let differs = |(it, own): (&Message, &Message)| {
             it.text() != own.text() || !it.media().eq(own.media())
         };
@@ -211,8 +238,7 @@ impl Turn {
                     break;
                 }
                 // It had a checkpoint.
-                let asked_at = parts.first().map(|it| it.positions.start);
-                if self.is_in_slot(memory, asked_at).await? {
+                if self.is_in_slot(memory, parts.first()).await? {
                     return Ok(());
                 }
                 whole = self.find(memory, part, true).await?; // or the turn was forgotten
@@ -237,14 +263,15 @@ impl Turn {
         let answer = messages.last().and_then(Message::as_ai);
         if is_whole && answer.is_some_and(|answer| !answer.has_tool_calls()) {
             self.look = Look::Ended(Some(newest.clone()), Some(messages));
-        } else if self.state.has_happened() || self.is_over() || !self.is_request {
+        } else if self.state.has_happened() || self.is_over() || !self.state.is_request {
             // Also if this is a copy of a turn that was ended.
             self.look = Look::Ended(Some(newest.clone()), None);
         } else if is_whole {
             let seen = Seen { end, ..Seen::of(&snapshot) };
-            let seen = self.late_result_behind(memory, part, seen, snapshot.end).await?;
+            let on = newest.branch.or(self.state.on);
+            let seen = self.late_result_behind(memory, (part, on), seen, snapshot.end).await?;
             self.state.asked_at = Some(first.positions.start);
-            self.state.part = part;
+            (self.state.part, self.state.on) = (part, on); // it makes no branch once more
             self.go_on_behind(seen);
         } else {
             self.state.part = part;
@@ -253,17 +280,14 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks what was appended under the id of a part. The turn goes on where that was, and makes
-    /// no branch once more.
+    /// Looks what was appended under the id of a part.
     async fn find(
-        &mut self,
+        &self,
         memory: &impl AnyMemory,
         part: u32,
         behind_checkpoint: bool,
     ) -> Result<Appended> {
-        let found = memory.put(&mut find(&self.state.id, part, behind_checkpoint)).await?;
-        self.state.on = found.branch.or(self.state.on);
-        Ok(found)
+        memory.put(&mut find(&self.state.id, part, behind_checkpoint)).await
     }
 
     /// Nothing of its id is stored, and no checkpoint either: the turn starts from the beginning.
@@ -295,15 +319,18 @@ impl Turn {
     async fn late_result_behind(
         &self,
         memory: &impl AnyMemory,
-        part: u32,
+        (part, on): (u32, Option<On>),
         seen: Seen,
         end: u64,
     ) -> Result<Seen> {
         if end <= seen.end {
             return Ok(seen);
         }
-        let on = self.state.on.or_else(|| seen.incarnation.map(On::branch));
-        let stored = self.read_all(memory, Stored::behind(Some(seen), on)).await?;
+        let on = on.or_else(|| seen.incarnation.map(On::branch));
+        let mut stored = Stored::behind(Some(seen), on);
+        while let Some(page) = stored.next() {
+            stored.add_page(&memory.look_up(&page).await?);
+        }
         let is_own = |tag: &str| {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))
@@ -390,6 +417,7 @@ impl Turn {
         let (snapshot, messages) = self.read_appended(memory, &stored).await?;
         // Evicted records can't be compared, and have no calls that could lack a result.
         let is_same = snapshot.start > stored.positions.start || messages == self.state.messages;
+        let is_same = is_same && !stored.branch.is_some_and(|branch| self.is_elsewhere(branch));
         // Only if an earlier append may have been made; else another owner was faster.
         if is_same && (self.commits > 1 || self.was_over) {
             self.end_stored(stored);
@@ -416,7 +444,10 @@ impl Turn {
         mut append: Option<Appended>,
         answer: Option<Vec<Message>>,
     ) -> Result<()> {
-        let mut stored = self.read_all(memory, self.stored()).await?;
+        let mut stored = self.stored();
+        if append.is_none() || !LateCall::unwritten(&self.state).is_empty() {
+            stored = self.read_all(memory, stored).await?;
+        }
         // The owner who has ended the turn has stored the newest call that its slot showed.
         let known = self.state.held().map_or(0, |held| held.messages);
         let written = self.state.messages.iter().take(known).rev();

@@ -8,11 +8,12 @@ use std::time::SystemTime;
 use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
+use super::room::is_unbounded;
 use super::state::{CallState, Doing, Held, Seen, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
 use crate::error::{Error, ErrorKind, Remains, Result};
-use crate::memory::{Append, Appended, Expected, On};
+use crate::memory::{Append, Appended, Expected, Limits, On};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
@@ -25,6 +26,8 @@ impl Turn {
     {
         let memory = prompt.memory();
         self.limits = memory.bounds();
+        let Limits { message, batch, .. } = self.limits;
+        self.state.bounds = (!is_unbounded(&self.limits)).then_some((message, batch));
         self.prompts.kept_free = prompt.kept_free();
         self.state.note_time(SystemTime::now());
         if let Some(tools) = prompt.composer().own_tools().filter(|_| self.tools.is_empty()) {
@@ -76,7 +79,7 @@ impl Turn {
 
     /// Returns true if requests of its id may have come before and it has not looked for them yet.
     fn may_have_come_before(&self) -> bool {
-        self.is_request
+        self.state.is_request
             && self.state.seen.is_none()
             && self.state.written == Written::Not
             && !self.is_over()
@@ -320,6 +323,8 @@ impl Turn {
         let is_forgetting = self.state.doing == Doing::Forgetting;
         let is_nothing = !may_be_written && self.commits == 0 && !self.state.has_happened();
         match why {
+            Some(ErrorKind::Busy { .. }) => Remains::Unfinished, // another request of its id
+            _ if is_nothing && self.goes_on_behind_others() => Remains::Stored,
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,
             Some(ErrorKind::Forgotten) => Remains::Unknown,
             // A turn that was to be forgotten is not stored if its slot is gone.
@@ -328,6 +333,11 @@ impl Turn {
             _ if is_nothing => Remains::Nothing,
             _ => Remains::Unknown,
         }
+    }
+
+    /// Returns true if earlier requests of its id have stored the question, and more.
+    pub(crate) fn goes_on_behind_others(&self) -> bool {
+        self.state.asked_at.is_some()
     }
 
     /// Moves the turn to the end of this conversation.

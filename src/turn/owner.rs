@@ -130,7 +130,7 @@ impl Turn {
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.state.id = id.into();
-        self.is_request = true;
+        self.state.is_request = true;
         self
     }
 

@@ -111,7 +111,7 @@ impl Turn {
         let mut slots = if self.limits.has_slots() { memory.list().await? } else { Vec::new() };
         slots.retain(|(name, _)| name.starts_with(PREFIX));
         let is_own_there = slots.iter().any(|(name, _)| *name == own);
-        if is_own_there && self.is_request && self.state.written == Written::Not {
+        if is_own_there && self.state.is_request && self.state.written == Written::Not {
             self.look = Look::Listed; // the memory has forgotten its id, but not the turn
             return Ok(());
         }
@@ -256,7 +256,8 @@ impl Turn {
         read.before = seen.map(|seen| seen.end);
         if self.limits.has_slots() {
             read = read.slots(composer.slots());
-            if seen.is_some() {
+            // The newest summary may cover more than what is read here.
+            if seen.is_some() || self.state.on.is_some() {
                 read = read.slots(composer.earlier_slots());
             }
         }

@@ -105,10 +105,14 @@ macro_rules! over {
                 let (memory, mut newest) = (self.memory(), None::<Appended>);
                 for part in 1.. {
                     let mut stored = memory.append_with(&mut find(id, part, false))$($now)*?;
+                    let had_checkpoint = stored.repeated;
                     if stored.positions.is_empty() {
                         stored = memory.append_with(&mut find(id, part, true))$($now)*?;
                     }
                     if stored.positions.is_empty() {
+                        if had_checkpoint {
+                            continue; // it was given up, and asked again under the next part
+                        }
                         break;
                     }
                     if newest.as_ref().is_none_or(|it| it.positions.start < stored.positions.start) {
@@ -136,7 +140,7 @@ macro_rules! over {
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
                 let (on, question) = self.view()?.regenerating()$($now)*?;
                 let mut turn = on_branch(question.into(), on);
-                turn.is_anew = true;
+                turn.state.is_anew = true;
                 Ok(turn)
             }
 

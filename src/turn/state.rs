@@ -153,6 +153,16 @@ pub(super) struct State {
     pub(super) needs_approval: BTreeSet<String>,
     #[serde(default)]
     pub(super) usage: Usage,
+    /// True if the application gave it an id, and it has not begun: requests of this id may have come
+    /// before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_request: bool,
+    /// True if it answers the newest question anew, whichever that is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_anew: bool,
+    /// The most bytes of a message and of a batch that its memory takes, if that has limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bounds: Option<(usize, usize)>,
 }
 
 /// What happens to a call that has no result.
@@ -262,6 +272,7 @@ impl State {
         }
         self.each(|it| if it.is_handed_out() { CallState::MayHaveRun } else { it });
         self.owner = random_id();
+        self.is_request &= self.seen.is_none() && self.written == Written::Not;
     }
 
     /// Adds a message of the user, for the next place where the model can read it.
@@ -472,7 +483,7 @@ impl State {
     /// Returns the content of its slot. Its reader can only know that the calls were handed out,
     /// and makes the note about other turns again.
     pub(super) fn checkpoint(&self) -> Result<Vec<u8>> {
-        let mut written = Self { written: Written::Not, note: None, ..self.clone() };
+        let mut written = Self { written: Written::Not, note: None, bounds: None, ..self.clone() };
         written.hand_out();
         serde_json::to_vec(&written).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)

@@ -541,3 +541,64 @@ fn a_late_result_is_on_each_branch_that_has_its_call() {
         assert!(told().is_empty());
     }
 }
+
+/// Each undo made a branch, with its slots, and each redo left it for good: who went to and fro in a
+/// chat had it grow for ever.
+#[test]
+fn who_goes_to_and_fro_leaves_nothing_behind() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_branches().with_pins();
+    for text in ["a", "c"] {
+        prompt.add_all([Message::user(text), Message::ai(text)]).unwrap();
+    }
+    prompt.pin(0).unwrap();
+    for n in 0..50 {
+        assert_eq!(prompt.undo().unwrap(), Some(2));
+        assert_eq!(prompt.pins().unwrap(), if n == 0 { vec![0] } else { vec![] }, "{n}");
+        assert_eq!(prompt.redo().unwrap(), Some(2));
+        if n == 0 {
+            prompt.unpin(0).unwrap();
+        }
+    }
+    assert!(memory.slots().unwrap().len() < 5, "{:?}", memory.slots());
+}
+
+/// Two summaries, of what stands before 10 and before 22.
+fn summarised() -> MemoryPrompt {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let prompt = prompt.max_messages(4).with_branches().with_summary();
+    let policy = CompactionPolicy::messages(2, 4).unwrap();
+    for (text, covers) in [("one", 10), ("two", 22)] {
+        for n in 0..6 {
+            prompt.add_all([Message::user(format!("q{n}")), Message::ai(format!("a{n}"))]).unwrap();
+        }
+        let due = prompt.compaction(&policy).unwrap().unwrap();
+        assert_eq!(due.covers, covers);
+        prompt.commit(&due, text).unwrap();
+    }
+    prompt
+}
+
+/// An old message was edited. The first answer was made without any summary, since the newest one
+/// covers more, and no earlier one was read.
+#[test]
+fn a_question_in_the_place_of_an_old_one_has_the_summary_before_it() {
+    let prompt = summarised();
+    let mut turn = prompt.edit_turn(14, "Something else?").unwrap();
+    let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!("it asks") };
+    assert!(ask.prompt().iter().any(|it| it.text().contains("one")));
+}
+
+/// A branch that was made on a branch took no earlier summary along, so one further back had none.
+#[test]
+fn a_branch_of_a_branch_has_the_summary_of_what_all_share() {
+    for is_edited_before in [false, true] {
+        let prompt = summarised();
+        if is_edited_before {
+            prompt.edit(23, Message::ai("b5")).unwrap();
+            assert_eq!(prompt.summary().unwrap().unwrap().text, "two");
+        }
+        prompt.edit(14, Message::user("Something else?")).unwrap();
+        assert_eq!(prompt.summary().unwrap().map(|it| it.text).as_deref(), Some("one"));
+    }
+}

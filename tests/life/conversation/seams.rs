@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, Conversation, Live, Scripted};
+use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::{Media, Part};
 use memory_prompt::turn::{Ended, Reply, Turn};
@@ -223,4 +224,34 @@ fn a_turn_begins_with_a_question() {
         assert_eq!((error.kind(), model.asked().len()), (ErrorKind::Invalid, 0));
         assert!(texts(&memory).is_empty());
     }
+}
+
+/// A booking was made, and the model failed behind it, twice. The second time the client was told
+/// that nothing is stored, and asked anew.
+#[test]
+fn a_retry_that_fails_too_says_what_is_stored() {
+    let model = Scripted::new().calls("book", json!({})).fails("overloaded").fails("overloaded");
+    let (chat, _) = paying(&Arc::new(DefaultChatMemory::new()), model);
+    for _ in 0..2 {
+        let error = chat.say(Turn::from("Book it.").with_id("request 1")).unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Stored));
+    }
+}
+
+/// A page sent its request again, and was told its question and that it is done. From there on it
+/// was told the answer without its first letter.
+#[test]
+fn who_follows_a_request_that_comes_again_is_told_its_answer() {
+    let (live, ada) = (Live::new(), MemoryId::from("ada"));
+    let (chat, _) = paying(&Arc::new(DefaultChatMemory::new()), Scripted::new().says("Á Norvegi."));
+    let begin = || live.begin(ada.clone(), Turn::from("Where is Oslo?").with_id("request"));
+    chat.tell(begin()).unwrap();
+    let again = begin();
+    let told = again.follow();
+    assert_eq!(chat.tell(again).unwrap().text(), "Á Norvegi.");
+    let told: Vec<_> = told.collect();
+    let texts = told.iter().filter(|it| it.name == "text").filter_map(|it| it.data.as_str());
+    assert_eq!(texts.collect::<String>(), "Á Norvegi.");
+    let last = &told.last().unwrap().id;
+    assert!(chat.follow(&live, &ada, Some(last)).unwrap().is_none());
 }

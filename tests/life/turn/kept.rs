@@ -10,7 +10,7 @@ use memory_prompt::{
 
 use crate::odd::Odd;
 use crate::turn::{
-    answered, ask, begun, booking, call, calling, calls, done, ok, runs, shared, texts, tools,
+    answered, ask, begun, booking, call, calling, calls, copy, done, ok, runs, shared, texts, tools,
 };
 
 /// An approval of a tool that may run twice was not written down: while it ran its call was still
@@ -202,4 +202,16 @@ fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     runs(&mut first, &prompt, "c2", "nothing");
     assert_eq!(answered(&mut first, &prompt, "Booked.").ended, Ended::Adopted);
     assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK"]);
+}
+
+/// A webhook handed its result to a turn that was kept as JSON, before anything else: it was taken
+/// at any size, and the turn could be stored by nobody.
+#[test]
+fn a_result_that_is_too_large_for_a_kept_turn_is_replaced_too() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(2_000).with_batch(4_000));
+    let mut prompt = MemoryPrompt::new(memory);
+    let mut kept = copy(&begun(&mut prompt)).tools(tools());
+    kept.result("c1", Ok("x".repeat(9_000))).unwrap();
+    assert!(kept.messages()[2].text().starts_with("The result is too large"));
+    answered(&mut kept, &prompt, "Booked.");
 }

@@ -861,3 +861,113 @@ fn what_may_be_stored_is_not_stored_again_where_nobody_can_tell() {
     assert_eq!(conversation.say("Hi.").unwrap().positions, 0..2);
     assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
 }
+
+/// A conversation with branches, in which this was asked and answered.
+fn branched(question: &str, answer: &str) -> MemoryPrompt {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_branches();
+    prompt.add_all([Message::user(question), Message::ai(answer)]).unwrap();
+    prompt
+}
+
+/// A client sent its request for a new answer again while it was answered. It was shown its own
+/// answer, which is stored nowhere, as the stored one.
+#[test]
+fn of_two_requests_for_a_new_answer_both_have_the_stored_one() {
+    for edits in [false, true] {
+        let prompt = branched("Where is Oslo?", "In Sweden.");
+        let request = || {
+            let turn = if edits { prompt.edit_turn(0, "Oslo?") } else { prompt.regenerate() };
+            turn.unwrap().with_id("request 1")
+        };
+        let (mut one, mut two) = (request(), request());
+        ask(&mut one, &prompt);
+        ask(&mut two, &prompt);
+        one.answer("In Norway.").unwrap();
+        two.answer("In Denmark.").unwrap();
+        let first = done(&mut one, &prompt);
+        assert_eq!((first.ended, first.text().as_str()), (Ended::Answered, "In Norway."));
+        let second = done(&mut two, &prompt);
+        assert_eq!((second.ended, second.text().as_str()), (Ended::Adopted, "In Norway."));
+        assert_eq!(second.positions, first.positions);
+    }
+}
+
+/// The first of them booked. The second was told for ever that the conversation is gone.
+#[test]
+fn of_two_requests_for_a_new_answer_one_books() {
+    let prompt = branched("Book it.", "Which one?");
+    let request = || prompt.regenerate().unwrap().with_id("request 1").tools(tools());
+    let (mut one, mut two) = (request(), request());
+    ask(&mut one, &prompt);
+    ask(&mut two, &prompt);
+    one.answer(calls([("c1", "book")])).unwrap();
+    call(&mut one, &prompt);
+    one.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut one, &prompt);
+    one.answer("Booked.").unwrap();
+    done(&mut one, &prompt);
+    two.answer("I can't.").unwrap();
+    let second = done(&mut two, &prompt);
+    assert_eq!((second.ended, second.text().as_str()), (Ended::Adopted, "Booked."));
+}
+
+/// Another tab edited between a request and its retry. The retry had its own answer as the stored
+/// one.
+#[test]
+fn a_request_that_comes_again_on_another_branch_has_its_first_answer() {
+    let prompt = branched("Where is Oslo?", "In Sweden.");
+    let request = || Turn::from("And Rome?").with_id("request 1");
+    let mut one = request();
+    ask(&mut one, &prompt);
+    prompt.edit(1, Message::ai("In Norway.")).unwrap();
+    let mut two = request();
+    ask(&mut two, &prompt);
+    one.answer("In Italy.").unwrap();
+    done(&mut one, &prompt);
+    two.answer("In Spain.").unwrap();
+    assert_eq!(done(&mut two, &prompt).text(), "In Italy.");
+}
+
+/// A request was given up while it waited, and was asked and answered again. Who lost the
+/// connection was told that nothing is stored of it.
+#[test]
+fn what_was_asked_again_is_found_by_its_id() {
+    for is_cleared in [false, true] {
+        let (memory, prompt) = shared();
+        let request = || Turn::from("Pay.").with_id("request 1");
+        let mut first = request().tools([Tool::new("pay", "Pays.").needing_approval()]);
+        ask(&mut first, &prompt);
+        first.answer(calls([("c1", "pay")])).unwrap();
+        call(&mut first, &prompt);
+        if is_cleared {
+            memory.clear().unwrap();
+        } else {
+            first.interrupt(OnInterrupt::Forget);
+            done(&mut first, &prompt);
+        }
+        assert!(prompt.stored_turn("request 1").unwrap().is_none());
+        let mut again = request();
+        assert_eq!(answered(&mut again, &prompt, "Paid.").ended, Ended::Answered);
+        assert_eq!(prompt.stored_turn("request 1").unwrap().unwrap().text(), "Paid.");
+    }
+}
+
+/// A request went through a queue, which delivered it twice. The second time the model was asked
+/// from the beginning, and there was no answer in the end.
+#[test]
+fn a_request_from_a_queue_goes_on_behind_what_is_stored() {
+    let (_, prompt) = shared();
+    let queue = serde_json::to_string(&Turn::from("Book it.").with_id("request 9")).unwrap();
+    let deliver = || serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
+    let mut first = deliver();
+    ask(&mut first, &prompt);
+    first.answer(calls([("c1", "book")])).unwrap();
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    first.interrupt(OnInterrupt::Keep); // the model failed
+    assert_eq!(done(&mut first, &prompt).positions, 0..3);
+    let mut again = deliver();
+    assert_eq!(ask(&mut again, &prompt).prompt().iter().last().unwrap().text(), "ref 7XK");
+    assert_eq!(answered(&mut again, &prompt, "Booked.").positions, 3..4);
+    assert_eq!(done(&mut deliver(), &prompt).text(), "Booked.");
+}
