@@ -91,9 +91,9 @@
 //!   retries. Different conversations are independent.
 //! - *The time of an append* comes from the coordinating node, both for its messages and for the
 //!   activity that `purge_inactive` uses, so a client with a wrong clock does no harm; unless the
-//!   append has [times](Append::times) of its own, as an import does. A time of activity that lies
-//!   ahead, by the client's clock, stays. The clocks of the nodes must be synchronised, which
-//!   Cassandra needs anyway.
+//!   append has [times](Append::times) of its own, as an import does. The next append
+//!   takes back a [time of activity](Append::closing) that lies ahead; elsewhere it stays. The clocks
+//!   of the nodes must be synchronised, which Cassandra needs anyway.
 //! - An append is two requests, with or without an id, slots and times. A read is one, or two
 //!   concurrent ones if it asks for slots or single messages, and one more for each bucket that it
 //!   needs. An id costs reading the newest 64 ids together with the head.

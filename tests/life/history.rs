@@ -554,13 +554,13 @@ fn who_goes_to_and_fro_leaves_nothing_behind() {
     prompt.pin(0).unwrap();
     for n in 0..50 {
         assert_eq!(prompt.undo().unwrap(), Some(2));
-        assert_eq!(prompt.pins().unwrap(), if n == 0 { vec![0] } else { vec![] }, "{n}");
+        assert_eq!(prompt.pins().unwrap(), if n < 49 { vec![0] } else { vec![] }, "{n}");
         assert_eq!(prompt.redo().unwrap(), Some(2));
-        if n == 0 {
+        if n == 48 {
+            assert!(memory.slots().unwrap().len() < 5, "{:?}", memory.slots());
             prompt.unpin(0).unwrap();
         }
     }
-    assert!(memory.slots().unwrap().len() < 5, "{:?}", memory.slots());
 }
 
 /// Two summaries, of what stands before 10 and before 22.

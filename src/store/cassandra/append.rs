@@ -1,8 +1,6 @@
 //! Appends messages, slots and an id in one conditional batch; also begins conversations that were
 //! kept elsewhere.
 
-use std::time::SystemTime;
-
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
@@ -230,12 +228,8 @@ impl<'a> Conversation<'a> {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
-        let now = CqlTimestamp(signed(millis(SystemTime::now())));
-        let active = match batch.with.active {
-            Some(at) => Active::At(CqlTimestamp(signed(millis(at)))),
-            None if next.active > now => Active::Kept,
-            None => Active::Now,
-        };
+        let active = batch.with.active;
+        let active = active.map_or(Active::Now, |at| Active::At(CqlTimestamp(signed(millis(at)))));
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();

@@ -317,6 +317,19 @@ async fn a_long_read_is_of_one_moment() {
     println!("{reads} long reads");
 }
 
+/// A conversation was to be kept for ever, by a time of activity that no clock reaches. The next
+/// append wrote that as a number that is none, and nothing could be told of the conversation again.
+async fn what_is_kept_for_ever_can_be_told_of() {
+    let store = options().open(&address(port())).await.unwrap();
+    let memory = store.memory("for ever").unwrap();
+    memory.add(Message::user("0")).await.unwrap();
+    let never = SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX as u64);
+    memory.append_with(&mut Append::closing(1, never)).await.unwrap();
+    let told = store.info(&"for ever".into()).await.unwrap().unwrap();
+    memory.add(Message::user("1")).await.unwrap();
+    assert_eq!(store.info(&"for ever".into()).await.unwrap().unwrap().active, told.active);
+}
+
 crate::tests! { run:
     #[ignore = "needs redis-server"]
     data_of_a_later_version_are_refused_and_left_alone,
@@ -327,5 +340,6 @@ crate::tests! { run:
     keys_of_something_else_are_left_alone,
     a_connection_of_ones_own_and_a_server_that_forgot_the_scripts,
     a_batch_of_100_000_is_one_step,
-    a_long_read_is_of_one_moment;
+    a_long_read_is_of_one_moment,
+    what_is_kept_for_ever_can_be_told_of;
 }
