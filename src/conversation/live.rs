@@ -231,8 +231,8 @@ impl Runs {
 }
 
 impl Runs {
-    /// Tells what is stored in the place of this turn, unless its own text was told; returns how many
-    /// bytes more that is.
+    /// Tells what is stored in the place of this turn, unless its own text was told; returns how
+    /// many bytes more that is.
     fn tell_stored(&self, done: &Done) -> usize {
         let said = said(done);
         let told = self.log.state.lock().bytes;

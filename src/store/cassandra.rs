@@ -92,8 +92,8 @@
 //! - *The time of an append* comes from the coordinating node, both for its messages and for the
 //!   activity that `purge_inactive` uses, so a client with a wrong clock does no harm; unless the
 //!   append has [times](Append::times) of its own, as an import does. The next append
-//!   takes back a [time of activity](Append::closing) that lies ahead; elsewhere it stays. The clocks
-//!   of the nodes must be synchronised, which Cassandra needs anyway.
+//!   takes back a [time of activity](Append::closing) that lies ahead; elsewhere it stays. The
+//!   clocks of the nodes must be synchronised, which Cassandra needs anyway.
 //! - An append is two requests, with or without an id, slots and times. A read is one, or two
 //!   concurrent ones if it asks for slots or single messages, and one more for each bucket that it
 //!   needs. An id costs reading the newest 64 ids together with the head.
@@ -109,8 +109,9 @@
 //! - **A change that timed out or was dropped** is made before any change that is acknowledged
 //!   later, by any client, or never: it names the version of the head that it replaces, which never
 //!   comes back. So a late append, eviction, `clear` or delete removes nothing that came after it.
-//!   Until another change is made, it may still be made. The first append of a conversation replaces
-//!   no head, so it alone may still be made after a delete, and begins the conversation again.
+//!   Until another change is made, it may still be made. The first append of a conversation
+//!   replaces no head, so it alone may still be made after a delete, and begins the conversation
+//!   again.
 //!
 //! # The rights of an account
 //!

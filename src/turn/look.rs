@@ -108,8 +108,8 @@ impl Turn {
         self.read_on(memory, read, asked.and_then(|it| it.branch)).await
     }
 
-    /// Reads what requests of its id have appended on this branch: another one than its own may have
-    /// begun anywhere.
+    /// Reads what requests of its id have appended on this branch: another one than its own may
+    /// have begun anywhere.
     async fn read_on(
         &self,
         memory: &impl AnyMemory,

@@ -324,9 +324,9 @@ impl Turn {
         let is_nothing = !may_be_written && self.commits == 0 && !self.state.has_happened();
         match why {
             Some(ErrorKind::Busy { .. }) => Remains::Unfinished, // another request of its id
-            _ if is_nothing && self.goes_on_behind_others() => Remains::Stored,
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,
             Some(ErrorKind::Forgotten) => Remains::Unknown,
+            _ if is_nothing && self.goes_on_behind_others() => Remains::Stored,
             // A turn that was to be forgotten is not stored if its slot is gone.
             _ if self.has_slot() && !is_forgetting => Remains::Unfinished,
             Some(ErrorKind::Unacknowledged) => Remains::Unknown,

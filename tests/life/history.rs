@@ -542,8 +542,8 @@ fn a_late_result_is_on_each_branch_that_has_its_call() {
     }
 }
 
-/// Each undo made a branch, with its slots, and each redo left it for good: who went to and fro in a
-/// chat had it grow for ever.
+/// Each undo made a branch, with its slots, and each redo left it for good: who went to and fro in
+/// a chat had it grow for ever.
 #[test]
 fn who_goes_to_and_fro_leaves_nothing_behind() {
     let memory = Arc::new(DefaultChatMemory::new());

@@ -132,8 +132,9 @@ fn a_store_may_keep_media_within_their_messages() {
     assert_eq!(File { folder, store }.kept().len(), 0);
 }
 
-/// A page hands on what it has read, with a reference in the place of its picture: that was refused,
-/// and the conversation was there all the same, so that nothing could be restored to its id.
+/// A page hands on what it has read, with a reference in the place of its picture: that was
+/// refused, and the conversation was there all the same, so that nothing could be restored to its
+/// id.
 #[test]
 fn what_is_refused_begins_no_conversation() {
     let file = File::new();

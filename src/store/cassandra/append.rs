@@ -190,8 +190,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns the error of a look: what it was to show stays unknown where an attempt may have been
-    /// made.
+    /// Returns the error of a look: what it was to show stays unknown where an attempt may have
+    /// been made.
     fn in_doubt_if(&self, is_in_doubt: bool, error: Error) -> Error {
         if is_in_doubt { overtaken(self.operation).with_source(error) } else { error }
     }

@@ -87,8 +87,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns whether the conversation was not deleted and begun again since: another life has other
-    /// messages at the same positions.
+    /// Returns whether the conversation was not deleted and begun again since: another life has
+    /// other messages at the same positions.
     async fn is_same_life(&self, head: &Head) -> Result<bool> {
         let now = self.head(Consistency::Quorum).await?;
         Ok(now.is_some_and(|now| now.log == head.log))

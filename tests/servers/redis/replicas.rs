@@ -173,8 +173,8 @@ async fn who_waits_for_replicas_keeps_nobody_else() {
     assert!(on_replica >= 2, "what was confirmed is there");
 }
 
-/// An account may not wait for replicas: each change was made, and said to be not made. Repeated, it
-/// stood there twice.
+/// An account may not wait for replicas: each change was made, and said to be not made. Repeated,
+/// it stood there twice.
 async fn what_was_made_and_can_not_wait_is_in_doubt() {
     let (_server, port) = server("redis-wait", &[]);
     let rights = ["on", ">password", "~*", "+@all", "-wait"];
