@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::Fixture;
-use super::model;
+use super::model::{self, Model};
 use super::support::{
     Done, ID, append, batches, holds, hostile_ids, hostile_texts, later, numbered, numbers,
     refused, rows, times,
@@ -618,5 +618,5 @@ pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
 /// Any list of operations gives the same result as on a list.
 pub fn any_list_of_operations_gives_what_a_list_gives<F: Fixture>(fixture: &F) {
     let law = "any_list_of_operations_gives_what_a_list_gives";
-    model::try_lists(law, fixture, model::op(), |list, memory| list.compare_all(memory));
+    model::try_operations(law, fixture, model::op(), Model::compare_records);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Fixture;
-use super::model;
+use super::model::{self, Model};
 use super::support::{
     Done, ID, append, holds, hostile_names, no_names, numbered, numbers, refused, rows, times,
 };
@@ -517,8 +517,5 @@ pub fn an_incarnation_lasts_until_a_clear<F: Fixture>(fixture: &F) {
 /// records come from the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
     let law = "any_list_of_changes_gives_what_a_map_gives";
-    model::try_lists(law, fixture, model::change(), |list, memory| {
-        list.compare_all(memory)?;
-        list.compare_slots(memory)
-    });
+    model::try_operations(law, fixture, model::change(), Model::compare_all);
 }
