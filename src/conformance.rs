@@ -93,13 +93,13 @@ pub mod memory;
 mod model;
 #[doc(hidden)]
 pub mod moving;
+mod prelude;
 #[doc(hidden)]
 pub mod shared;
 #[doc(hidden)]
 pub mod slots;
 #[doc(hidden)]
 pub mod store;
-mod support;
 #[doc(hidden)]
 pub mod times;
 
@@ -204,7 +204,7 @@ fn count(backend: &str, law: &str) {
     }
 }
 
-fn setting(name: &str, default: u32) -> u32 {
+fn variable(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 

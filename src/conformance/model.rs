@@ -9,8 +9,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::support::{ID, rows};
-use super::{Fixture, setting};
+use super::prelude::{FAR, ID, rows};
+use super::{Fixture, variable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected, Read, SlotChange};
 use crate::message::Message;
@@ -77,7 +77,7 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 fn position() -> impl Strategy<Value = u64> {
-    prop_oneof![20 => 0u64..200, 1 => Just(u64::MAX), 1 => Just(i64::MAX as u64)]
+    prop_oneof![20 => 0u64..200, 1 => Just(u64::MAX), 1 => Just(FAR)]
 }
 
 fn end() -> impl Strategy<Value = End> {
@@ -302,7 +302,7 @@ pub(super) fn try_lists<F: Fixture, T: Debug>(
     most: usize,
     holds: impl Fn(&dyn ChatMemory, Vec<T>) -> Tested,
 ) {
-    let cases = Config::with_cases(setting("MEMORY_PROMPT_CASES", F::CASES));
+    let cases = Config::with_cases(variable("MEMORY_PROMPT_CASES", F::CASES));
     let config = Config { failure_persistence: None, max_shrink_iters: 500, ..cases };
     let case = AtomicU64::new(0);
     let tried = TestRunner::new(config).run(&vec(item, 0..most), |list| {
