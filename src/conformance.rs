@@ -93,13 +93,13 @@ pub mod memory;
 mod model;
 #[doc(hidden)]
 pub mod moving;
+mod prelude;
 #[doc(hidden)]
 pub mod shared;
 #[doc(hidden)]
 pub mod slots;
 #[doc(hidden)]
 pub mod store;
-mod support;
 #[doc(hidden)]
 pub mod times;
 
@@ -178,7 +178,7 @@ pub trait FaultFixture: Fixture {
 
 /// Runs one law in a new fixture, and counts it. The macros call this.
 #[doc(hidden)]
-pub fn law<F: Fixture>(name: &str, law: fn(&F)) {
+pub fn law<F: Fixture>(name: &str, _path: &str, law: fn(&F)) {
     law(&F::new());
     count(F::BACKEND, name);
 }
@@ -204,7 +204,7 @@ fn count(backend: &str, law: &str) {
     }
 }
 
-fn setting(name: &str, default: u32) -> u32 {
+fn variable(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
@@ -223,195 +223,160 @@ macro_rules! conformance {
     };
 }
 
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance {
-    (@groups $attributes:tt $fixture:tt $($group:ident)+) => {
-        $($crate::__conformance!(@$group $attributes $fixture);)+
-    };
-    (@memory $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture memory
-            order_is_the_order_of_append
-            positions_count_from_0_and_ascend_by_one
-            positions_are_never_used_again_after_evict
-            positions_are_never_used_again_after_clear
-            a_batch_returns_its_positions_and_is_taken
-            an_empty_batch_returns_an_empty_range_at_the_end
-            batches_of_8_writers_stay_contiguous_and_none_is_lost
-            large_batches_of_4_writers_stay_contiguous
-            an_append_at_another_position_changes_nothing
-            of_many_appends_at_one_position_one_succeeds
-            a_system_message_gets_no_position
-            the_same_system_message_changes_nothing_and_another_replaces_it
-            a_system_message_is_never_evicted
-            an_empty_memory_is_legal_everywhere
-            n_of_0_returns_no_records
-            n_beyond_the_history_returns_what_there_is
-            reading_before_a_position_ends_there
-            reads_are_snapshots_while_others_append
-            pages_repeat_and_skip_nothing_while_others_append
-            what_was_read_stays_what_it_was
-            evicting_forgets_what_is_before
-            clearing_forgets_everything
-            times_of_append_are_kept
-            the_larger_forms_do_what_the_plain_ones_do
-            what_a_memory_does_not_keep_is_an_error
-            one_hundred_thousand_messages
-            a_message_of_10_megabytes
-            every_kind_of_message_comes_back_as_it_was
-            hostile_text_comes_back_as_it_was
-            hostile_ids_are_conversations_of_their_own
-            debug_output_holds_no_text
-            any_list_of_operations_gives_what_a_list_gives
-        );
-    };
-    (@store $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture store
-            a_memory_is_created_by_its_first_append
-            two_memories_for_one_id_are_one_conversation
-            a_memory_knows_its_id
-            ids_are_paged_and_each_is_listed_once
-            ids_that_stay_are_listed_once_while_others_come_and_go
-            hostile_ids_are_listed_as_they_are
-            a_cleared_conversation_still_exists
-            deleting_forgets_the_conversation_and_no_other
-            a_deleted_conversation_begins_anew_at_0
-            a_purge_deletes_what_is_inactive_and_no_other
-            a_purge_takes_nothing_that_is_appended_meanwhile
-        );
-    };
-    (@shared $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@shared_laws $attributes $fixture
-            what_was_appended_is_there_after_reopening
-            positions_go_on_after_reopening
-            what_one_appends_the_other_reads
-            eight_writers_in_2_processes_lose_nothing
-        );
-    };
-    (@damage $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture damage
-            an_unreadable_row_is_reported_and_hides_no_other
-            pages_go_past_unreadable_rows
-            an_unreadable_system_message_is_an_error_until_it_is_replaced
-            a_reference_to_nothing_is_unreadable
-        );
-    };
-    (@faults $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture faults
-            an_error_leaves_the_memory_and_the_batch_as_they_were
-        );
-    };
-    (@asynchronous $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture asynchronous
-            appends_of_many_tasks_stay_contiguous
-            an_append_that_is_dropped_is_done_or_not_done
-        );
-    };
-    (@ids $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture ids
-            the_same_id_again_changes_nothing
-            equal_messages_are_no_repetition
-            the_newest_64_ids_are_recognised
-            an_id_is_recognised_after_evict_and_clear
-            the_id_of_a_failed_append_is_new
-            an_append_of_nothing_is_not_remembered
-            a_repetition_undoes_nothing
-            an_id_belongs_to_one_conversation
-            hostile_ids_are_appends_of_their_own
-            what_is_no_id_is_refused
-            of_many_appends_under_one_id_one_is_done
-        );
-    };
-    (@slots $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture slots
-            a_slot_is_written_replaced_and_removed
-            a_slot_is_compared_before_it_is_changed
-            an_append_is_done_with_its_slots_or_not_at_all
-            a_version_is_never_used_again
-            of_many_writers_of_one_version_one_succeeds
-            a_read_brings_the_slots_that_it_names
-            slots_are_listed_with_their_versions
-            evicting_leaves_slots_and_clearing_removes_them
-            slots_and_single_records_are_of_the_moment_of_the_read
-            hostile_names_are_slots_of_their_own
-            a_slot_holds_any_bytes
-            what_is_no_slot_is_refused
-            debug_output_holds_no_slot
-            an_append_may_expect_what_was_seen
-            single_records_come_with_the_newest
-            an_incarnation_lasts_until_a_clear
-            any_list_of_changes_gives_what_a_map_gives
-        );
-    };
-    (@times $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture times
-            each_message_keeps_the_time_that_it_brings
-            the_time_of_a_system_message_is_passed_over
-            there_is_one_time_for_each_message
-            a_closing_appends_nothing
-        );
-    };
-    (@media $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture media
-            media_come_back_as_they_were
-            a_reference_is_true_of_its_media
-            media_stay_with_their_last_record
-            a_reference_is_refused
-        );
-    };
-    (@moving $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture moving
-            ids_with_a_prefix_are_paged
-            slots_of_many_conversations_are_paged
-            deleting_by_prefix_forgets_those_and_no_other
-            info_tells_where_a_conversation_stands
-            appends_are_activity_and_nothing_else_is
-            a_slot_creates_its_conversation
-            a_new_beginning_knows_nothing_of_before
-            a_restored_conversation_goes_on
-            an_import_is_active_until_it_is_closed
-            a_copy_keeps_everything
-        );
-    };
-    (@shared_slots $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@shared_laws $attributes $fixture
-            slots_and_ids_are_there_after_reopening
-        );
-    };
-    (@slot_faults $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture faults
-            an_error_leaves_slots_and_ids_as_they_were
-        );
-    };
-    (@asynchronous_ids $attributes:tt $fixture:tt) => {
-        $crate::__conformance!(@laws $attributes $fixture asynchronous
-            an_append_that_is_dropped_can_be_done_again
-        );
-    };
-    (@laws $attributes:tt $fixture:tt $group:ident $($law:ident)+) => {
-        $($crate::__conformance!(@law $attributes $fixture $group $law);)+
-    };
-    (@shared_laws $attributes:tt $fixture:tt $($law:ident)+) => {
-        $($crate::__conformance!(@shared_law $attributes $fixture $law);)+
-    };
-    (@law {$($attribute:tt)*} ($fixture:ty) $group:ident $law:ident) => {
-        #[test]
-        $($attribute)*
-        fn $law() {
-            $crate::conformance::law::<$fixture>(
-                stringify!($law),
-                $crate::conformance::$group::$law,
-            );
+/// Makes the macro that generates the laws of a group as tests, from the function that runs each
+/// law, the module that it is in, and its name. `$d` is the dollar sign of the macro that is made.
+macro_rules! groups {
+    ($d:tt $($group:ident: $run:ident $module:ident [$($law:ident)+])+) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! __conformance {
+            $((@$group $d attributes:tt $d fixture:tt) => {
+                $($d crate::__law!($run $module $law $d attributes $d fixture);)+
+            };)+
+            (@groups $d attributes:tt $d fixture:tt $d($d group:ident)+) => {
+                $d($d crate::__conformance!(@$d group $d attributes $d fixture);)+
+            };
         }
     };
-    (@shared_law {$($attribute:tt)*} ($fixture:ty) $law:ident) => {
+}
+
+groups! { $
+    memory: law memory [
+        order_is_the_order_of_append
+        positions_count_from_0_and_ascend_by_one
+        positions_are_never_used_again_after_evict
+        positions_are_never_used_again_after_clear
+        a_batch_returns_its_positions_and_is_taken
+        an_empty_batch_returns_an_empty_range_at_the_end
+        batches_of_8_writers_stay_contiguous_and_none_is_lost
+        large_batches_of_4_writers_stay_contiguous
+        an_append_at_another_position_changes_nothing
+        of_many_appends_at_one_position_one_succeeds
+        a_system_message_gets_no_position
+        the_same_system_message_changes_nothing_and_another_replaces_it
+        a_system_message_is_never_evicted
+        an_empty_memory_is_legal_everywhere
+        n_of_0_returns_no_records
+        n_beyond_the_history_returns_what_there_is
+        reading_before_a_position_ends_there
+        reads_are_snapshots_while_others_append
+        pages_repeat_and_skip_nothing_while_others_append
+        what_was_read_stays_what_it_was
+        evicting_forgets_what_is_before
+        clearing_forgets_everything
+        times_of_append_are_kept
+        the_larger_forms_do_what_the_plain_ones_do
+        what_a_memory_does_not_keep_is_an_error
+        one_hundred_thousand_messages
+        a_message_of_10_megabytes
+        every_kind_of_message_comes_back_as_it_was
+        hostile_text_comes_back_as_it_was
+        hostile_ids_are_conversations_of_their_own
+        debug_output_holds_no_text
+        any_list_of_operations_gives_what_a_list_gives
+    ]
+    store: law store [
+        a_memory_is_created_by_its_first_append
+        two_memories_for_one_id_are_one_conversation
+        a_memory_knows_its_id
+        ids_are_paged_and_each_is_listed_once
+        ids_that_stay_are_listed_once_while_others_come_and_go
+        hostile_ids_are_listed_as_they_are
+        a_cleared_conversation_still_exists
+        deleting_forgets_the_conversation_and_no_other
+        a_deleted_conversation_begins_anew_at_0
+        a_purge_deletes_what_is_inactive_and_no_other
+        a_purge_takes_nothing_that_is_appended_meanwhile
+    ]
+    shared: shared_law shared [
+        what_was_appended_is_there_after_reopening
+        positions_go_on_after_reopening
+        what_one_appends_the_other_reads
+        eight_writers_in_2_processes_lose_nothing
+    ]
+    damage: law damage [
+        an_unreadable_row_is_reported_and_hides_no_other
+        pages_go_past_unreadable_rows
+        an_unreadable_system_message_is_an_error_until_it_is_replaced
+        a_reference_to_nothing_is_unreadable
+    ]
+    faults: law faults [an_error_leaves_the_memory_and_the_batch_as_they_were]
+    asynchronous: law asynchronous [
+        appends_of_many_tasks_stay_contiguous
+        an_append_that_is_dropped_is_done_or_not_done
+    ]
+    ids: law ids [
+        the_same_id_again_changes_nothing
+        equal_messages_are_no_repetition
+        the_newest_64_ids_are_recognised
+        an_id_is_recognised_after_evict_and_clear
+        the_id_of_a_failed_append_is_new
+        an_append_of_nothing_is_not_remembered
+        a_repetition_undoes_nothing
+        an_id_belongs_to_one_conversation
+        hostile_ids_are_appends_of_their_own
+        what_is_no_id_is_refused
+        of_many_appends_under_one_id_one_is_done
+    ]
+    slots: law slots [
+        a_slot_is_written_replaced_and_removed
+        a_slot_is_compared_before_it_is_changed
+        an_append_is_done_with_its_slots_or_not_at_all
+        a_version_is_never_used_again
+        of_many_writers_of_one_version_one_succeeds
+        a_read_brings_the_slots_that_it_names
+        slots_are_listed_with_their_versions
+        evicting_leaves_slots_and_clearing_removes_them
+        slots_and_single_records_are_of_the_moment_of_the_read
+        hostile_names_are_slots_of_their_own
+        a_slot_holds_any_bytes
+        what_is_no_slot_is_refused
+        debug_output_holds_no_slot
+        an_append_may_expect_what_was_seen
+        single_records_come_with_the_newest
+        an_incarnation_lasts_until_a_clear
+        any_list_of_changes_gives_what_a_map_gives
+    ]
+    times: law times [
+        each_message_keeps_the_time_that_it_brings
+        the_time_of_a_system_message_is_passed_over
+        there_is_one_time_for_each_message
+        a_closing_appends_nothing
+    ]
+    media: law media [
+        media_come_back_as_they_were
+        a_reference_is_true_of_its_media
+        media_stay_with_their_last_record
+        a_reference_is_refused
+    ]
+    moving: law moving [
+        ids_with_a_prefix_are_paged
+        slots_of_many_conversations_are_paged
+        deleting_by_prefix_forgets_those_and_no_other
+        info_tells_where_a_conversation_stands
+        appends_are_activity_and_nothing_else_is
+        a_slot_creates_its_conversation
+        a_new_beginning_knows_nothing_of_before
+        a_restored_conversation_goes_on
+        an_import_is_active_until_it_is_closed
+        a_copy_keeps_everything
+    ]
+    shared_slots: shared_law shared [slots_and_ids_are_there_after_reopening]
+    slot_faults: law faults [an_error_leaves_slots_and_ids_as_they_were]
+    asynchronous_ids: law asynchronous [an_append_that_is_dropped_can_be_done_again]
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __law {
+    ($run:ident $module:ident $law:ident {$($attribute:tt)*} ($fixture:ty)) => {
         #[test]
         $($attribute)*
         fn $law() {
-            $crate::conformance::shared_law::<$fixture>(
+            $crate::conformance::$run::<$fixture>(
                 stringify!($law),
                 concat!(module_path!(), "::", stringify!($law)),
-                $crate::conformance::shared::$law,
+                $crate::conformance::$module::$law,
             );
         }
     };
@@ -422,26 +387,16 @@ mod tests {
     /// A law that no macro names would never run.
     #[test]
     fn every_law_is_in_the_list() {
-        let groups = [
-            include_str!("conformance/memory.rs"),
-            include_str!("conformance/store.rs"),
-            include_str!("conformance/shared.rs"),
-            include_str!("conformance/damage.rs"),
-            include_str!("conformance/faults.rs"),
-            include_str!("conformance/ids.rs"),
-            include_str!("conformance/slots.rs"),
-            include_str!("conformance/times.rs"),
-            include_str!("conformance/media.rs"),
-            include_str!("conformance/moving.rs"),
-            include_str!("conformance/asynchronous.rs"),
-        ];
-        let list: Vec<&str> = include_str!("conformance.rs").lines().map(str::trim).collect();
+        let list: Vec<_> = include_str!("conformance.rs").split([' ', '\n', '[', ']']).collect();
         let mut laws = 0;
-        for line in groups.iter().flat_map(|group| group.lines()) {
-            let Some(name) = line.strip_prefix("pub fn ") else { continue };
-            let name = name.split(['<', '(']).next().unwrap_or_default();
-            assert!(list.contains(&name), "no macro runs {name}");
-            laws += 1;
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/conformance");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let code = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for name in code.lines().filter_map(|line| line.strip_prefix("pub fn ")) {
+                let name = name.split(['<', '(']).next().unwrap();
+                assert!(list.contains(&name), "no macro runs {name}");
+                laws += 1;
+            }
         }
         assert!(laws > 90, "{laws}");
     }

@@ -2,13 +2,15 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use super::support::{ID, batches, numbered, rows};
-use super::{DamageFixture, Fixture, SharedFixture, StoreFixture};
+use tokio::task::JoinSet;
+
+use super::prelude::*;
+use super::{DamageFixture, SharedFixture};
 use crate::adapt::ToBlocking;
-use crate::memory::{Append, AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, Expected};
-use crate::message::Message;
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
 
 /// An async backend under test: the twin of [`Fixture`].
@@ -118,113 +120,89 @@ macro_rules! conformance_async {
     };
 }
 
-/// Batches of many tasks on one runtime stay contiguous, and none is lost.
-pub fn appends_of_many_tasks_stay_contiguous<F: AsyncFixture>(fixture: &Adapted<F>) {
-    let fixture = &fixture.0;
-    let all = fixture.wait(async {
-        let tasks: Vec<_> = (0..16u64)
-            .map(|writer| {
-                let memory = fixture.get_ref().memory(ID);
-                tokio::spawn(async move {
-                    for batch in 0..10 {
-                        let texts = (0..3).map(|i| Message::user(format!("{writer} {batch} {i}")));
-                        memory.add_all(texts).await.unwrap();
-                    }
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
-        rows(&fixture.get_ref().memory(ID).all().await.unwrap())
-    });
-    let written = (0..16).map(|writer| (writer.to_string(), 10));
-    assert_eq!(batches(&all.unwrap(), 3), written.collect(), "nothing is lost");
+/// Does the work on the conversation of the test; returns its result, and the rows that are there
+/// then.
+fn run<F: AsyncFixture, T: Send, W: Future<Output = T> + Send>(
+    fixture: &Adapted<F>,
+    work: impl FnOnce(Arc<dyn AsyncChatMemory>) -> W,
+) -> (T, Vec<(u64, String)>) {
+    let memory = fixture.0.get_ref().memory(ID);
+    let work = work(Arc::clone(&memory));
+    let run = async {
+        let done = work.await;
+        // By now, everything that was under way has arrived, or never will.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        (done, rows(&memory.all().await.unwrap()))
+    };
+    fixture.0.wait(run).unwrap()
 }
 
 /// Polls a future at most this many times, and drops it.
 async fn polled<T>(mut future: BoxFuture<'_, T>, polls: u64) -> Option<T> {
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
+    let mut polls = 0..polls;
+    let poll = |context: &mut Context<'_>| match polls.next() {
+        Some(_) => future.as_mut().poll(context).map(Some),
+        None => Poll::Ready(None),
+    };
+    poll_fn(poll).await
+}
+
+/// Batches of many tasks on one runtime stay contiguous, and none is lost.
+pub fn appends_of_many_tasks_stay_contiguous<F: AsyncFixture>(fixture: &Adapted<F>) {
+    let write = |writer: u64| {
+        let memory = fixture.0.get_ref().memory(ID);
+        async move {
+            for i in 0..10 {
+                memory.add_all(batch(&format!("{writer} {i}"), 3)).await.unwrap();
+            }
         }
-        left -= 1;
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
+    };
+    let tasks = async { (0..16).map(write).collect::<JoinSet<_>>().join_all().await };
+    let (_, all) = run(fixture, |_| tasks);
+    let written = (0..16).map(|writer| (writer.to_string(), 10));
+    assert_eq!(batches(&all, 3), written.collect(), "nothing is lost");
 }
 
 /// An append whose future is dropped is made or not made, and the memory stays usable.
 pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &Adapted<F>) {
-    let fixture = &fixture.0;
-    let run = async {
-        let memory = fixture.get_ref().memory(ID);
-        // The system message is in the same append as the batch, so it shows whether the batch was
-        // made.
+    let (acknowledged, rows) = run(fixture, |memory| async move {
         let mut acknowledged = 0;
         for polls in 0..40 {
+            // The system message is in the same append as the batch, so it shows whether the batch
+            // was made.
             let name = format!("dropped {polls}");
-            let mut batch: Vec<Message> = (0..5)
-                .map(|_| Message::user(name.as_str()))
-                .chain([Message::system(name.as_str())])
-                .collect();
+            let mut batch = vec![Message::user(name.as_str()); 5];
+            batch.push(Message::system(name));
             let done = polled(memory.append(&mut batch, None), polls).await;
             assert!(batch.is_empty() || batch.len() == 6, "the batch is whole or taken");
-            acknowledged += u32::from(matches!(done, Some(Ok(_))));
-            let number: Vec<Message> = vec![numbered(polls)];
-            memory.add_all(number).await.unwrap();
+            acknowledged += usize::from(matches!(done, Some(Ok(_))));
+            memory.add_all([numbered(polls)]).await.unwrap();
         }
-        // By now, everything that was under way has arrived, or never will.
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        (acknowledged, memory.all().await.unwrap())
-    };
-    let (acknowledged, records) = fixture.wait(run).unwrap();
-    let rows = rows(&records);
+        acknowledged
+    });
     assert!(rows.iter().map(|row| row.0).eq(0..rows.len() as u64), "positions have no gaps");
-    let mut whole = 0;
-    let mut numbers = 0;
-    let mut i = 0;
-    while let Some((_, text)) = rows.get(i) {
-        if text.starts_with("dropped") {
-            assert!(rows[i..].len() >= 5 && rows[i..i + 5].iter().all(|row| row.1 == *text));
-            whole += 1;
-            i += 5;
-        } else {
-            numbers += 1;
-            i += 1;
-        }
-    }
-    assert_eq!(numbers, 40, "what was acknowledged afterwards is there");
-    assert!(whole >= acknowledged, "{acknowledged} appends were acknowledged, {whole} are there");
+    let (dropped, numbers): (Vec<_>, Vec<_>) = rows
+        .chunk_by(|one, other| one.1 == other.1)
+        .partition(|equal| equal[0].1.starts_with("dropped"));
+    assert!(dropped.iter().all(|batch| batch.len() == 5), "batches are whole: {dropped:?}");
+    assert_eq!(numbers.len(), 40, "what was acknowledged afterwards is there");
+    assert!(dropped.len() >= acknowledged, "{acknowledged} were acknowledged: {dropped:?}");
 }
 
 /// An append with an id whose future is dropped is made once, however often it is retried.
 pub fn an_append_that_is_dropped_can_be_done_again<F: AsyncFixture>(fixture: &Adapted<F>) {
-    let fixture = &fixture.0;
-    let run = async {
-        let memory = fixture.get_ref().memory(ID);
+    let ((), rows) = run(fixture, |memory| async move {
         for polls in 0..30u64 {
             let name = format!("turn {polls}");
-            let texts = (0..3).map(|i| Message::user(format!("{polls} {i}")));
-            let mut append = Append::new(texts).with_id(name.as_str());
-            append = append.set_slot("last", name.as_str(), Expected::Any);
+            let append = Append::new(batch(&format!("{polls} 0"), 3)).with_id(name.as_str());
+            let mut append = append.set_slot("last", name, Any);
             for left in [polls, 0, polls / 2] {
                 drop(polled(memory.append_with(&mut append), left).await);
                 assert!([0, 3].contains(&append.messages.len()), "the batch is whole or taken");
             }
             memory.append_with(&mut append).await.unwrap();
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        memory.all().await.unwrap()
-    };
-    let records = fixture.wait(run).unwrap();
-    let mut texts: Vec<_> = rows(&records).into_iter().map(|row| row.1).collect();
-    for batch in texts.chunks(3) {
-        let turn = batch[0].split(' ').next().unwrap();
-        assert!((0..3).all(|i| batch[i] == format!("{turn} {i}")), "{batch:?}");
-    }
-    texts.sort();
-    texts.dedup();
-    assert_eq!((texts.len(), records.len()), (90, 90), "each is there once");
+    });
+    let once = (0..30).map(|polls| (polls.to_string(), 1));
+    assert_eq!(batches(&rows, 3), once.collect(), "each is there once");
 }

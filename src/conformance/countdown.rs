@@ -48,17 +48,14 @@ impl<M> Countdown<M> {
         self.left.store(operations.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    fn step(&self, operation: &'static str) -> Result<()> {
-        let count = |left| match left {
-            NEVER => Some(NEVER),
-            left => u64::checked_sub(left, 1),
-        };
-        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count) {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                Err(Error::new(ErrorKind::Storage, operation, "countdown: the time has come"))
-            }
+    /// Does an operation on the memory, unless the time has come.
+    fn step<T>(&self, operation: &'static str, act: impl FnOnce(&M) -> Result<T>) -> Result<T> {
+        let count = |left| if left == NEVER { Some(NEVER) } else { u64::checked_sub(left, 1) };
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_err() {
+            let text = "countdown: the time has come";
+            return Err(Error::new(ErrorKind::Storage, operation, text));
         }
+        act(&self.inner)
     }
 }
 
@@ -68,32 +65,25 @@ impl<M: ChatMemory> ChatMemory for Countdown<M> {
         self.inner.id()
     }
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.step("append")?;
-        self.inner.append(batch, expected)
+        self.step("append", |inner| inner.append(batch, expected))
     }
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.step("read")?;
-        self.inner.read(before, n)
+        self.step("read", |inner| inner.read(before, n))
     }
     fn evict(&self, before: u64) -> Result<u64> {
-        self.step("evict")?;
-        self.inner.evict(before)
+        self.step("evict", |inner| inner.evict(before))
     }
     fn clear(&self) -> Result<()> {
-        self.step("clear")?;
-        self.inner.clear()
+        self.step("clear", M::clear)
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        self.step("append")?;
-        self.inner.append_with(append)
+        self.step("append", |inner| inner.append_with(append))
     }
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.step("read")?;
-        self.inner.read_with(read)
+        self.step("read", |inner| inner.read_with(read))
     }
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.step("slots")?;
-        self.inner.slots()
+        self.step("slots", M::slots)
     }
     fn limits(&self) -> Limits {
         self.inner.limits()

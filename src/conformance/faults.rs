@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::FaultFixture;
 use super::model::{self, Model, Op};
-use super::support::ID;
 
 /// An error leaves the memory and the caller's batch unchanged, wherever it happens in a list of
 /// operations. After the fault, the memory works again.
@@ -20,24 +19,21 @@ pub fn an_error_leaves_slots_and_ids_as_they_were<F: FaultFixture>(fixture: &F) 
 }
 
 fn fail_anywhere<F: FaultFixture>(law: &str, fixture: &F, op: impl Strategy<Value = Op>) {
-    let case = AtomicU64::new(0);
-    let steps = prop_oneof![2 => (0u64..60).prop_map(Some), 2 => (0u64..3000).prop_map(Some), 1 => Just(None)];
-    let faulty = (steps, op);
+    let (soon, late) = ((0u64..60).prop_map(Some), (0u64..3000).prop_map(Some));
+    let steps = prop_oneof![2 => soon, 2 => late, 1 => Just(None)];
     let failures = AtomicU64::new(0);
-    model::try_all::<F, _>(law, &proptest::collection::vec(faulty, 0..30), |steps| {
-        let case = case.fetch_add(1, Ordering::Relaxed);
-        let memory = fixture.memory(&format!("{ID}:{case}"));
+    model::try_lists(law, fixture, (steps, op), 30, |memory, steps| {
         let mut list = Model::default();
         for (fail_after, op) in steps {
             fixture.fail_after(fail_after);
-            let failed = list.step(&*memory, op, fail_after.is_some());
+            let failed = list.step(memory, op, fail_after.is_some());
             fixture.fail_after(None);
             if failed? {
                 failures.fetch_add(1, Ordering::Relaxed);
-                list.compare_all(&*memory)?;
+                list.compare_records(memory)?;
             }
         }
-        list.compare_all(&*memory)
+        list.compare_records(memory)
     });
     assert!(failures.into_inner() > 0, "nothing ever failed: the fixture does not do its work");
 }

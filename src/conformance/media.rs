@@ -1,12 +1,8 @@
 //! The laws of pictures and documents, wherever a memory keeps their bytes.
 
-use super::Fixture;
-use super::support::ID;
-use crate::error::ErrorKind;
-use crate::memory::{Append, ChatMemory, ChatMemoryExt, Read};
-use crate::message::{AiMessage, AiPart, Media, MediaReference, Message, Part, Sha256, Source};
+use super::prelude::*;
+use crate::message::{AiMessage, AiPart, Media, MediaReference, Part, Sha256, Source};
 use crate::message::{ToolMessage, base64};
-use crate::record::Snapshot;
 
 /// Returns a PNG as far as its header goes, another one for each number.
 fn png(number: u8, bytes: usize) -> Vec<u8> {
@@ -40,24 +36,15 @@ fn with_media() -> Vec<Message> {
         large.clone().with_name("a.png"),
     ];
     odd.extend([1, 16_383, 16_384, 16_385].map(|n| media(&png(3, n))));
-    let mut untyped = large.clone();
-    untyped.media_type = None;
-    let mut unknown = Media::base64("", base64::encode(&vec![0xfe; 30_000]));
-    unknown.media_type = None;
-    odd.extend([untyped, unknown]);
-    let mut messages: Vec<_> = odd
-        .into_iter()
-        .map(|it| Message::user([Part::File(it.clone()), Part::Image(it)]))
-        .collect();
+    let unknown = Media::base64("", base64::encode(&vec![0xfe; 30_000]));
+    odd.extend([large.clone(), unknown].map(|it| Media { media_type: None, ..it }));
+    let twice = |it: Media| Message::user([Part::File(it.clone()), Part::Image(it)]);
+    let mut messages: Vec<_> = odd.into_iter().map(twice).collect();
     let parts = [Part::Audio(large.clone()), Part::text("and"), Part::Video(large.clone())];
     messages.push(Message::Tool(ToolMessage::new("c1", "draw", parts)));
     let said = [AiPart::from("Here:"), AiPart::Content(Part::Image(large))];
     messages.push(AiMessage::from_parts(said).into());
     messages
-}
-
-fn messages(snapshot: &Snapshot) -> Vec<Message> {
-    snapshot.records.messages().cloned().collect()
 }
 
 /// Media come back as they were appended, byte for byte, whatever they are.
@@ -66,13 +53,13 @@ pub fn media_come_back_as_they_were<F: Fixture>(fixture: &F) {
     let given = with_media();
     memory.add_all(given.clone()).unwrap();
     memory.add_all(given.iter().rev().cloned()).unwrap();
-    let all: Vec<_> = given.iter().chain(given.iter().rev()).cloned().collect();
+    let all: Vec<_> = given.iter().chain(given.iter().rev()).collect();
     let read = memory.read(None, usize::MAX).unwrap();
     assert!(read.unreadable.is_empty());
-    assert!(messages(&read) == all, "the messages differ");
+    assert!(read.records.messages().eq(all.iter().copied()), "the messages differ");
     let read = memory.read_with(&Read::newest(3).positions([0, 8])).unwrap();
-    assert!(messages(&read)[..] == all[all.len() - 3..]);
-    assert!(read.picked().messages().eq([&all[0], &all[8]]));
+    assert!(read.records.messages().eq(all[all.len() - 3..].iter().copied()));
+    assert!(read.picked().messages().eq([all[0], all[8]]));
 }
 
 /// A read that allows it may have references: each tells the truth of the media in its place, and a
@@ -103,15 +90,15 @@ pub fn a_reference_is_true_of_its_media<F: Fixture>(fixture: &F) {
 /// Media stay for as long as one record has them, and no longer matter behind it.
 pub fn media_stay_with_their_last_record<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    memory.add_all([1, 2, 1, 2, 1].map(picture)).unwrap();
+    let pictures = [1, 2, 1, 2, 1].map(picture);
+    memory.add_all(pictures.clone()).unwrap();
     for before in 1..5_u8 {
         assert_eq!(memory.evict(before.into()).unwrap(), 1);
-        let left = [1, 2, 1, 2, 1].into_iter().skip(before.into()).map(picture);
-        assert!(memory.all().unwrap().messages().cloned().eq(left), "{before}");
+        assert!(memory.all().unwrap().messages().eq(&pictures[before.into()..]), "{before}");
     }
     memory.evict(5).unwrap();
     memory.add_all([picture(2), picture(1)]).unwrap();
-    memory.clear().unwrap();
+    memory.clears();
     memory.add(picture(1)).unwrap();
     assert!(memory.all().unwrap().messages().eq([&picture(1)]));
     assert!(memory.read(None, 9).unwrap().unreadable.is_empty());
@@ -121,16 +108,14 @@ pub fn media_stay_with_their_last_record<F: Fixture>(fixture: &F) {
 pub fn a_reference_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(picture(1)).unwrap();
-    let mut refers = Media::url("");
-    refers.source =
-        Source::Reference(MediaReference { sha256: Sha256([7; 32]), size: 30_000, picture: None });
+    let reference = MediaReference { sha256: Sha256([7; 32]), size: 30_000, picture: None };
+    let refers = Media { source: Source::Reference(reference), ..Media::url("") };
     let message = Message::user([Part::Image(refers)]);
     let mut batch = vec![Message::user("hi"), message.clone()];
     let error = memory.append(&mut batch, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("message 1 of the batch"), "{error}");
     assert_eq!(batch.len(), 2);
-    let error = memory.append_with(&mut Append::new([message])).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    memory.refuses(&Append::new([message]), ErrorKind::Invalid);
     assert!(memory.all().unwrap().messages().eq([&picture(1)]));
 }

@@ -1,51 +1,44 @@
 //! Compares lists of operations with the simplest possible memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use proptest::collection::{btree_map, vec};
+use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::support::{ID, rows};
-use super::{Fixture, setting};
-use crate::error::{self, Error, ErrorKind};
-use crate::memory::{self, Append, Appended, ChatMemory, ChatMemoryExt, Read};
+use super::prelude::{FAR, ID, rows};
+use super::{Fixture, variable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected, Read, SlotChange};
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot};
+use crate::record::{Slot, SlotVersion, Snapshot};
+
+/// Whether something is as it should be.
+type Tested<T = ()> = std::result::Result<T, TestCaseError>;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    Append {
-        batch: Vec<Message>,
-        expected: Expected,
-    },
-    Read {
-        before: Option<u64>,
-        n: usize,
-    },
+    Append(Change),
+    /// An append with everything that it can carry.
+    AppendWith(Change),
+    Read(Read),
+    /// A read of slots and single records.
+    ReadWith(Read),
     Evict(u64),
     Clear,
-    /// An append with everything that it can carry.
-    Change {
-        batch: Vec<Message>,
-        expected: Expected,
-        id: Option<u8>,
-        slots: Vec<SlotWrite>,
-    },
-    /// A read of slots and single records.
-    ReadWith {
-        n: usize,
-        slots: Vec<u8>,
-        positions: Vec<u64>,
-    },
 }
 
+/// An append that expects something of a memory whose state is not known yet.
 #[derive(Clone, Debug)]
-pub(super) struct SlotWrite {
-    name: u8,
-    content: Option<String>,
-    expected: Version,
+pub(super) struct Change {
+    batch: Vec<Message>,
+    end: End,
+    id: Option<String>,
+    /// The content of each slot, if it is not removed, and the version that is expected.
+    slots: BTreeMap<String, (Option<String>, Version)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,21 +52,10 @@ enum Version {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Expected {
-    Anything,
-    TheEnd,
+enum End {
+    Any,
+    Present,
     Position(u64),
-}
-
-impl Expected {
-    /// Returns the end that the append expects, if any, given that the memory ends at `end`.
-    fn position(self, end: u64) -> Option<u64> {
-        match self {
-            Self::Anything => None,
-            Self::TheEnd => Some(end),
-            Self::Position(position) => Some(position),
-        }
-    }
 }
 
 /// A memory that is a list.
@@ -82,89 +64,162 @@ pub(super) struct Model {
     system: Option<String>,
     records: Vec<(u64, String)>,
     end: u64,
-    slots: BTreeMap<String, (String, SlotVersion)>,
+    slots: BTreeMap<String, Slot>,
     /// Every version that ever existed.
     versions: Vec<SlotVersion>,
     /// The outcome of each append with an id.
-    ids: HashMap<u8, (Range<u64>, Option<SlotVersion>)>,
+    ids: HashMap<String, Appended>,
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    prop_oneof![
-        8 => "[a-z]{0,6}".prop_map(Message::user),
-        1 => "[a-c]".prop_map(Message::system),
-    ]
+    let (user, system) = ("[a-z]{0,6}", "[a-c]");
+    prop_oneof![8 => user.prop_map(Message::user), 1 => system.prop_map(Message::system)]
 }
 
 fn position() -> impl Strategy<Value = u64> {
-    prop_oneof![20 => 0u64..200, 1 => Just(u64::MAX), 1 => Just(i64::MAX as u64)]
+    prop_oneof![20 => 0u64..200, 1 => Just(u64::MAX), 1 => Just(FAR)]
 }
 
-fn expected() -> impl Strategy<Value = Expected> {
-    prop_oneof![
-        3 => Just(Expected::Anything),
-        1 => Just(Expected::TheEnd),
-        1 => position().prop_map(Expected::Position),
-    ]
+fn end() -> impl Strategy<Value = End> {
+    let position = position().prop_map(End::Position);
+    prop_oneof![3 => Just(End::Any), 1 => Just(End::Present), 1 => position]
 }
 
 pub(super) fn op() -> impl Strategy<Value = Op> {
+    let append = (vec(message(), 0..25), end()).prop_map(|(batch, end)| {
+        Op::Append(Change { batch, end, id: None, slots: BTreeMap::new() })
+    });
     let n = prop_oneof![10 => 0usize..100, 1 => Just(usize::MAX)];
-    prop_oneof![
-        6 => (proptest::collection::vec(message(), 0..25), expected())
-            .prop_map(|(batch, expected)| Op::Append { batch, expected }),
-        6 => (proptest::option::of(position()), n).prop_map(|(before, n)| Op::Read { before, n }),
-        2 => position().prop_map(Op::Evict),
-        1 => Just(Op::Clear),
-    ]
+    let read = (option::of(position()), n)
+        .prop_map(|(before, n)| Op::Read(Read { before, ..Read::newest(n) }));
+    prop_oneof![6 => append, 6 => read, 2 => position().prop_map(Op::Evict), 1 => Just(Op::Clear)]
 }
 
 /// Generates an operation for a memory with slots and ids.
 pub(super) fn change() -> impl Strategy<Value = Op> {
-    let version = prop_oneof![
-        4 => Just(Version::Any),
-        2 => Just(Version::Absent),
-        2 => Just(Version::Present),
-        1 => (0usize..20).prop_map(Version::Former),
-    ];
-    let slot = (0u8..4, proptest::option::weighted(0.7, "[a-z]{0,4}"), version)
-        .prop_map(|(name, content, expected)| SlotWrite { name, content, expected });
-    let slots = proptest::collection::vec(slot, 0..3).prop_map(|mut slots| {
-        slots.sort_by_key(|slot| slot.name);
-        slots.dedup_by_key(|slot| slot.name);
-        slots
-    });
-    let batch = proptest::collection::vec(message(), 0..4);
-    let names = proptest::collection::vec(0u8..5, 0..4);
-    let positions = proptest::collection::vec(position(), 0..6);
-    prop_oneof![
-        8 => (batch, expected(), proptest::option::of(0u8..8), slots)
-            .prop_map(|(batch, expected, id, slots)| Op::Change { batch, expected, id, slots }),
-        4 => (0usize..30, names, positions)
-            .prop_map(|(n, slots, positions)| Op::ReadWith { n, slots, positions }),
-        4 => op(),
-        1 => Just(Op::Clear),
-    ]
-}
-
-fn slot_name(name: u8) -> String {
-    format!("slot {name}")
+    let former = (0usize..20).prop_map(Version::Former);
+    let current = prop_oneof![Just(Version::Absent), Just(Version::Present)];
+    let version = prop_oneof![4 => Just(Version::Any), 4 => current, 1 => former];
+    let slots = btree_map("slot [0-3]", (option::weighted(0.7, "[a-z]{0,4}"), version), 0..3);
+    let append = (vec(message(), 0..4), end(), option::of("id [0-7]"), slots)
+        .prop_map(|(batch, end, id, slots)| Op::AppendWith(Change { batch, end, id, slots }));
+    let read = (0usize..30, vec("slot [0-4]", 0..4), vec(position(), 0..6)).prop_map(
+        |(n, slots, positions)| Op::ReadWith(Read::newest(n).slots(slots).positions(positions)),
+    );
+    prop_oneof![8 => append, 4 => read, 4 => op(), 1 => Just(Op::Clear)]
 }
 
 impl Model {
-    fn start(&self) -> u64 {
-        self.records.first().map_or(self.end, |(position, _)| *position)
+    /// Does `op` on both memories, and compares. Returns `true` if the memory failed, as it may.
+    pub(super) fn step(&mut self, memory: &dyn ChatMemory, op: Op, may_fail: bool) -> Tested<bool> {
+        let error = match op {
+            Op::Append(change) => {
+                // Without an id, this is always true.
+                let done = |positions| Appended { recognised: true, ..Appended::new(positions) };
+                self.append(&change, |it| memory.append(&mut it.messages, it.expected).map(done))?
+            }
+            Op::AppendWith(change) => self.append(&change, |it| memory.append_with(it))?,
+            Op::Read(read) => {
+                succeeded(memory.read(read.before, read.n), |seen| self.compare(&seen, &read))?
+            }
+            Op::ReadWith(read) => {
+                succeeded(memory.read_with(&read), |seen| self.compare(&seen, &read))?
+            }
+            Op::Evict(before) => succeeded(memory.evict(before), |gone| {
+                let expected = self.records.iter().filter(|row| row.0 < before).count();
+                self.records.drain(..expected);
+                prop_assert_eq!(gone, expected as u64);
+                Ok(())
+            })?,
+            Op::Clear => succeeded(memory.clear(), |()| {
+                self.records.clear();
+                self.slots.clear();
+                self.system = None;
+                Ok(())
+            })?,
+        };
+        let Some(error) = error else { return Ok(false) };
+        prop_assert!(may_fail && error.kind() == ErrorKind::Storage, "{}", error);
+        Ok(true)
     }
 
-    fn read(&self, before: Option<u64>, n: usize) -> Vec<(u64, String)> {
-        let before = before.unwrap_or(u64::MAX);
-        let older: Vec<_> =
-            self.records.iter().filter(|(position, _)| *position < before).cloned().collect();
-        older[older.len().saturating_sub(n)..].to_vec()
+    /// Makes an append on both memories. Returns the error, if it is not the one that must be.
+    fn append(
+        &mut self,
+        change: &Change,
+        append_it: impl FnOnce(&mut Append) -> Result<Appended>,
+    ) -> Tested<Option<Error>> {
+        let wanted = self.wanted(change);
+        let mut append = wanted.clone();
+        let result = append_it(&mut append);
+        let left = if result.is_ok() { &[] } else { &*wanted.messages };
+        prop_assert_eq!(&*append.messages, left, "messages are taken by an append, or stay");
+        let conflicts = self.conflicts(&wanted);
+        let known = wanted.id.as_ref().and_then(|id| self.ids.get(id));
+        match (result, known) {
+            (Ok(appended), Some(first)) => {
+                prop_assert!(appended.repeated && appended.recognised, "the id is not recognised");
+                prop_assert_eq!(&appended.positions, &first.positions);
+                prop_assert_eq!(appended.version, first.version);
+            }
+            (Ok(appended), None) => {
+                prop_assert!(conflicts.is_empty(), "done in spite of a conflict");
+                self.appended(wanted, appended)?;
+            }
+            (Err(error), None) if conflicts.contains(&error.kind()) => {}
+            (Err(error), _) => return Ok(Some(error)),
+        }
+        Ok(None)
     }
 
-    fn append(&mut self, batch: Vec<Message>) {
-        for message in batch {
+    /// Returns the append that a change is for this memory.
+    fn wanted(&self, change: &Change) -> Append {
+        let mut append = Append::new(change.batch.clone());
+        append.expected = match change.end {
+            End::Any => None,
+            End::Present => Some(self.end),
+            End::Position(position) => Some(position),
+        };
+        append.id.clone_from(&change.id);
+        for (name, (content, version)) in &change.slots {
+            let former = |i| self.versions.get(i).copied().unwrap_or_else(SlotVersion::random);
+            let expected = match *version {
+                Version::Any => Expected::Any,
+                Version::Absent => Expected::Absent,
+                Version::Present => self.version(name).map_or(Expected::Absent, Expected::Is),
+                Version::Former(i) => Expected::Is(former(i)),
+            };
+            append = match content {
+                Some(content) => append.set_slot(name, content.as_str(), expected),
+                None => append.remove_slot(name, expected),
+            };
+        }
+        append
+    }
+
+    fn version(&self, name: &str) -> Option<SlotVersion> {
+        self.slots.get(name).map(Slot::version)
+    }
+
+    /// Returns the errors of which the append must return one; none if it must succeed.
+    fn conflicts(&self, append: &Append) -> Vec<ErrorKind> {
+        let position = append.expected.filter(|expected| *expected != self.end);
+        let position = position.map(|expected| ErrorKind::Conflict { expected, actual: self.end });
+        let conflicts = |change: &SlotChange| match change.expected {
+            Expected::Any => false,
+            Expected::Absent => self.version(&change.name).is_some(),
+            Expected::Is(version) => self.version(&change.name) != Some(version),
+        };
+        let slot = append.slots.iter().any(conflicts).then_some(ErrorKind::SlotConflict);
+        position.into_iter().chain(slot).collect()
+    }
+
+    /// Makes an append that the other memory has made, and compares the outcome.
+    fn appended(&mut self, append: Append, appended: Appended) -> Tested {
+        prop_assert!(appended.recognised && !appended.repeated, "the id is new");
+        let first = self.end;
+        let is_empty = append.messages.is_empty() && append.slots.is_empty();
+        for message in append.messages {
             let text = message.text().into_owned();
             if message.is_system() {
                 self.system = Some(text);
@@ -173,237 +228,107 @@ impl Model {
                 self.end += 1;
             }
         }
-    }
-
-    /// Does `op` on both memories, and compares. Returns `true` if the memory failed, as it may.
-    pub(super) fn step(
-        &mut self,
-        memory: &dyn ChatMemory,
-        op: Op,
-        may_fail: bool,
-    ) -> Result<bool, TestCaseError> {
-        let failed = |error: &Error| may_fail && error.kind() == ErrorKind::Storage;
-        let error = match op {
-            Op::Append { batch, expected } => {
-                // Without an id, this is always true.
-                let done = |positions| Appended { recognised: true, ..Appended::new(positions) };
-                let append =
-                    |it: &mut Append| memory.append(&mut it.messages, it.expected).map(done);
-                return self.change(append, batch, expected, None, &[], may_fail);
-            }
-            Op::Read { before, n } => match memory.read(before, n) {
-                Ok(snapshot) => return self.compare(&snapshot, before, n).map(|()| false),
-                Err(error) => error,
-            },
-            Op::Evict(before) => match memory.evict(before) {
-                Ok(gone) => {
-                    let expected =
-                        self.records.iter().filter(|(position, _)| *position < before).count();
-                    self.records.drain(..expected);
-                    prop_assert_eq!(gone, expected as u64);
-                    return Ok(false);
-                }
-                Err(error) => error,
-            },
-            Op::Clear => match memory.clear() {
-                Ok(()) => {
-                    self.records.clear();
-                    self.slots.clear();
-                    self.system = None;
-                    return Ok(false);
-                }
-                Err(error) => error,
-            },
-            Op::Change { batch, expected, id, slots } => {
-                let append = |append: &mut Append| memory.append_with(append);
-                return self.change(append, batch, expected, id, &slots, may_fail);
-            }
-            Op::ReadWith { n, slots, positions } => {
-                let read = Read::newest(n)
-                    .slots(slots.into_iter().map(slot_name))
-                    .positions(positions.iter().copied());
-                match memory.read_with(&read) {
-                    Ok(snapshot) => {
-                        self.compare(&snapshot, None, n)?;
-                        return self.compare_extra(&snapshot, &read).map(|()| false);
-                    }
-                    Err(error) => error,
-                }
-            }
-        };
-        prop_assert!(failed(&error), "{}", error);
-        Ok(true)
-    }
-
-    fn change(
-        &mut self,
-        append_it: impl FnOnce(&mut Append) -> error::Result<Appended>,
-        batch: Vec<Message>,
-        expected: Expected,
-        id: Option<u8>,
-        changes: &[SlotWrite],
-        may_fail: bool,
-    ) -> Result<bool, TestCaseError> {
-        let mut append = Append::new(batch.clone());
-        append.expected = expected.position(self.end);
-        append.id = id.map(|id| format!("id {id}"));
-        let mut slot_conflict = false;
-        for change in changes {
-            let name = slot_name(change.name);
-            let actual = self.slots.get(&name).map(|slot| slot.1);
-            let expected = match change.expected {
-                Version::Any => memory::Expected::Any,
-                Version::Absent => memory::Expected::Absent,
-                Version::Present => actual.map_or(memory::Expected::Absent, memory::Expected::Is),
-                Version::Former(i) => memory::Expected::Is(
-                    self.versions.get(i).copied().unwrap_or_else(SlotVersion::random),
-                ),
-            };
-            slot_conflict |= match expected {
-                memory::Expected::Any => false,
-                memory::Expected::Absent => actual.is_some(),
-                memory::Expected::Is(version) => actual != Some(version),
-            };
-            append = match &change.content {
-                Some(content) => append.set_slot(name, content.as_str(), expected),
-                None => append.remove_slot(name, expected),
-            };
+        prop_assert_eq!(&appended.positions, &(first..self.end));
+        let writes = append.slots.iter().any(|change| change.content.is_some());
+        prop_assert_eq!(appended.version.is_some(), writes);
+        if let Some(version) = appended.version {
+            prop_assert!(!self.versions.contains(&version), "a version is used again");
+            self.versions.push(version);
         }
-        let conflict = append.expected.filter(|expected| *expected != self.end);
-        let known = id.and_then(|id| self.ids.get(&id)).cloned();
-        match append_it(&mut append) {
-            Ok(appended) => {
-                prop_assert!(append.messages.is_empty(), "the messages were not taken");
-                prop_assert!(appended.recognised);
-                if let Some((positions, version)) = known {
-                    prop_assert!(appended.repeated, "the id was not recognised");
-                    prop_assert_eq!((appended.positions, appended.version), (positions, version));
-                    return Ok(false);
-                }
-                prop_assert!(!appended.repeated, "the id is new");
-                prop_assert!(conflict.is_none() && !slot_conflict, "done in spite of a conflict");
-                let first = self.end;
-                let nothing = batch.is_empty() && changes.is_empty();
-                self.append(batch);
-                prop_assert_eq!(&appended.positions, &(first..self.end));
-                let writes = changes.iter().any(|change| change.content.is_some());
-                prop_assert_eq!(appended.version.is_some(), writes);
-                if let Some(version) = appended.version {
-                    prop_assert!(!self.versions.contains(&version), "a version is used again");
-                    self.versions.push(version);
-                }
-                for change in changes {
-                    let name = slot_name(change.name);
-                    match (&change.content, appended.version) {
-                        (Some(text), Some(version)) => {
-                            drop(self.slots.insert(name, (text.clone(), version)));
-                        }
-                        _ => drop(self.slots.remove(&name)),
-                    }
-                }
-                if let Some(id) = id.filter(|_| !nothing) {
-                    self.ids.insert(id, (appended.positions, appended.version));
-                }
-                Ok(false)
-            }
-            Err(error) => {
-                prop_assert_eq!(append.messages, batch, "the messages did not stay");
-                if may_fail && error.kind() == ErrorKind::Storage {
-                    return Ok(true);
-                }
-                prop_assert!(known.is_none(), "a known id fails: {}", error);
-                let position = conflict
-                    .map(|expected| ErrorKind::Conflict { expected, actual: self.end })
-                    == Some(error.kind());
-                let slot = slot_conflict && error.kind() == ErrorKind::SlotConflict;
-                prop_assert!(position || slot, "{}", error);
-                Ok(false)
-            }
+        for SlotChange { name, content, .. } in append.slots {
+            self.slots.remove(&name);
+            let written = content.zip(appended.version);
+            let slot = written.map(|(text, version)| Slot::new(name.as_str(), version, text));
+            self.slots.extend(slot.map(|slot| (name, slot)));
         }
+        if let Some(id) = append.id.filter(|_| !is_empty) {
+            self.ids.insert(id, appended);
+        }
+        Ok(())
     }
 
-    /// Compares the slots and single records that a read asked for.
-    fn compare_extra(&self, snapshot: &Snapshot, read: &Read) -> Result<(), TestCaseError> {
-        let mut found: Vec<_> = snapshot
-            .slots()
-            .iter()
-            .map(|slot| (slot.name().to_owned(), slot.text().map(str::to_owned), slot.version()))
-            .collect();
-        found.sort_by(|one, other| one.0.cmp(&other.0));
+    /// Compares what a read returned with what it is to return.
+    fn compare(&self, seen: &Snapshot, read: &Read) -> Tested {
+        let before = read.before.unwrap_or(u64::MAX);
+        let older = self.records.iter().filter(|(position, _)| *position < before);
+        let newest = older.clone().skip(older.count().saturating_sub(read.n));
+        prop_assert_eq!(rows(&seen.records), newest.cloned().collect::<Vec<_>>());
+        let system = seen.system.as_ref().map(|message| message.text().into_owned());
+        prop_assert_eq!(&system, &self.system);
+        let start = self.records.first().map_or(self.end, |(position, _)| *position);
+        prop_assert_eq!((seen.start, seen.end), (start, self.end));
+        let mut slots = seen.slots().to_vec();
+        slots.sort_by(|one, other| one.name().cmp(other.name()));
         let wanted = self.slots.iter().filter(|(name, _)| read.slots.contains(name));
-        let wanted: Vec<_> = wanted
-            .map(|(name, (text, version))| (name.clone(), Some(text.clone()), *version))
-            .collect();
-        prop_assert_eq!(found, wanted);
+        prop_assert_eq!(slots, wanted.map(|(_, slot)| slot.clone()).collect::<Vec<_>>());
         let wanted = self.records.iter().filter(|(position, _)| read.positions.contains(position));
-        prop_assert_eq!(rows(snapshot.picked()), wanted.cloned().collect::<Vec<_>>());
-        prop_assert!(snapshot.picked_unreadable().is_empty());
+        prop_assert_eq!(rows(seen.picked()), wanted.cloned().collect::<Vec<_>>());
+        prop_assert!(seen.unreadable.is_empty() && seen.picked_unreadable().is_empty());
         Ok(())
     }
 
-    /// Compares all slots.
-    pub(super) fn compare_slots(&self, memory: &dyn ChatMemory) -> Result<(), TestCaseError> {
-        let listed = memory.slots().expect("slots are listed");
-        let expected: Vec<_> =
-            self.slots.iter().map(|(name, slot)| (name.clone(), slot.1)).collect();
-        prop_assert_eq!(&listed, &expected);
-        let read = Read::newest(0).slots(listed.into_iter().map(|(name, _)| name));
-        self.compare_extra(&memory.read_with(&read).expect("a read succeeds"), &read)
-    }
-
-    pub(super) fn compare(
-        &self,
-        snapshot: &Snapshot,
-        before: Option<u64>,
-        n: usize,
-    ) -> Result<(), TestCaseError> {
-        let system = snapshot.system.as_ref().map(|message| message.text().into_owned());
-        prop_assert_eq!(rows(&snapshot.records), self.read(before, n));
-        prop_assert_eq!(system, self.system.clone());
-        prop_assert_eq!((snapshot.start, snapshot.end), (self.start(), self.end));
-        prop_assert!(snapshot.unreadable.is_empty());
-        Ok(())
-    }
-
-    pub(super) fn compare_all(&self, memory: &dyn ChatMemory) -> Result<(), TestCaseError> {
+    /// Compares all records.
+    pub(super) fn compare_records(&self, memory: &dyn ChatMemory) -> Tested {
         let snapshot = memory.read(None, usize::MAX).expect("a read succeeds");
-        self.compare(&snapshot, None, usize::MAX)
+        self.compare(&snapshot, &Read::newest(usize::MAX))
+    }
+
+    /// Compares all records and all slots.
+    pub(super) fn compare_all(&self, memory: &dyn ChatMemory) -> Tested {
+        self.compare_records(memory)?;
+        let listed = memory.slots().expect("slots are listed");
+        let expected = self.slots.iter().map(|(name, slot)| (name.clone(), slot.version()));
+        prop_assert_eq!(&listed, &expected.collect::<Vec<_>>());
+        let read = Read::newest(0).slots(listed.into_iter().map(|(name, _)| name));
+        self.compare(&memory.read_with(&read).expect("a read succeeds"), &read)
     }
 }
 
-/// Tries a property on random values, and panics with the smallest one that breaks it.
+/// Tests what an operation returned; hands the error on if it failed.
+fn succeeded<T>(result: Result<T>, test: impl FnOnce(T) -> Tested) -> Tested<Option<Error>> {
+    match result {
+        Ok(returned) => test(returned).map(|()| None),
+        Err(error) => Ok(Some(error)),
+    }
+}
+
+/// Tries random lists of up to `most` items, each on a new conversation, and panics with the
+/// smallest one that breaks the law.
 #[track_caller]
-pub(super) fn try_all<F: Fixture, S: Strategy>(
+pub(super) fn try_lists<F: Fixture, T: Debug>(
     law: &str,
-    strategy: &S,
-    property: impl Fn(S::Value) -> Result<(), TestCaseError>,
+    fixture: &F,
+    item: impl Strategy<Value = T>,
+    most: usize,
+    holds: impl Fn(&dyn ChatMemory, Vec<T>) -> Tested,
 ) {
-    let cases = setting("MEMORY_PROMPT_CASES", F::CASES);
-    let config =
-        Config { cases, failure_persistence: None, max_shrink_iters: 500, ..Config::default() };
-    if let Err(error) = TestRunner::new(config).run(strategy, property) {
+    let cases = Config::with_cases(variable("MEMORY_PROMPT_CASES", F::CASES));
+    let config = Config { failure_persistence: None, max_shrink_iters: 500, ..cases };
+    let case = AtomicU64::new(0);
+    let tried = TestRunner::new(config).run(&vec(item, 0..most), |list| {
+        let case = case.fetch_add(1, Ordering::Relaxed);
+        holds(&*fixture.memory(&format!("{ID}:{case}")), list)
+    });
+    if let Err(error) = tried {
         panic!("{}: the law `{law}` does not hold: {error}", F::BACKEND);
     }
 }
 
-/// Tries lists of operations, each on a new conversation, and compares the results with the
-/// model's.
+/// Tries lists of operations, and compares the results with the model's: of each operation, and at
+/// the end of all.
 #[track_caller]
-pub(super) fn try_lists<F: Fixture>(
+pub(super) fn try_operations<F: Fixture>(
     law: &str,
     fixture: &F,
     op: impl Strategy<Value = Op>,
-    compare: impl Fn(&Model, &dyn ChatMemory) -> Result<(), TestCaseError>,
+    compare: fn(&Model, &dyn ChatMemory) -> Tested,
 ) {
-    let case = AtomicU64::new(0);
-    try_all::<F, _>(law, &proptest::collection::vec(op, 0..40), |ops| {
-        let case = case.fetch_add(1, Ordering::Relaxed);
-        let memory = fixture.memory(&format!("{ID}:{case}"));
+    try_lists(law, fixture, op, 40, |memory, ops| {
         assert_eq!(memory.next_position().expect("a read succeeds"), 0);
         let mut list = Model::default();
         for op in ops {
-            list.step(&*memory, op, false)?;
+            list.step(memory, op, false)?;
         }
-        compare(&list, &*memory)
+        compare(&list, memory)
     });
 }

@@ -2,74 +2,55 @@
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use super::support::{ID, append, batches, holds, numbered, rows, times};
-use super::{SharedFixture, setting};
-use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
-use crate::message::Message;
-use crate::record::Slot;
+use super::prelude::*;
+use super::{SharedFixture, variable};
 
 /// Set for a process that must only write to the place at this address.
 pub(super) const WRITE_TO: &str = "MEMORY_PROMPT_WRITE_TO";
 
-const THREADS: u64 = 4;
+const THREADS: usize = 4;
 const BATCH: usize = 3;
 
 /// Appended records are there after reopening.
 pub fn what_was_appended_is_there_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
-    let memory = fixture.memory(ID);
-    memory.add(Message::system("Be brief.")).unwrap();
-    append(&*memory, 0..10);
-    memory.evict(3).unwrap();
-    let before = memory.all().unwrap();
-    drop(memory);
+    let before = instructed(fixture, 3..10).all().unwrap();
     let again = F::attach(&fixture.address());
     let memory = again.memory(ID);
-    holds(&*memory, 3..10);
-    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
-    let after = memory.all().unwrap();
-    assert_eq!(times(&after), times(&before));
+    memory.holds_under(Some("Be brief."), 3..10);
+    assert_eq!(times(&memory.all().unwrap()), times(&before));
 }
 
 /// Positions continue after reopening, even if nothing is left.
 pub fn positions_go_on_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
-    append(&*fixture.memory(ID), 0..5);
-    fixture.memory(ID).clear().unwrap();
-    append(&*fixture.memory("evicted"), 0..5);
-    fixture.memory("evicted").evict(9).unwrap();
+    holding(fixture, 0..5).clears();
+    fixture.memory("evicted").says(0..5).evicts(9, 5);
     let again = F::attach(&fixture.address());
     for id in [ID, "evicted"] {
-        holds(&*again.memory(id), 5..5);
-        append(&*again.memory(id), 5..6);
-        holds(&*again.memory(id), 5..6);
+        again.memory(id).holds(5..5).says(5..6).holds(5..6);
     }
 }
 
 /// Slots, ids, times and the incarnation are there after reopening.
 pub fn slots_and_ids_are_there_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
-    let memory = fixture.memory(ID);
-    append(&*memory, 0..3);
-    let at = UNIX_EPOCH + Duration::from_millis(1_714_557_600_123);
+    let memory = holding(fixture, 0..3);
     let change = || {
-        let change = Append::new([numbered(3)]).with_id("turn").with_times([at]);
-        change.set_slot("a", "x", Expected::Any)
+        let change = appending(3..4).with_id("turn").with_times([long_ago(0)]);
+        change.set_slot("a", "x", Any)
     };
-    let first = memory.append_with(&mut change()).unwrap();
-    let before = memory.read(None, 0).unwrap();
+    let first = memory.done(change());
+    let before = memory.whole();
     drop(memory);
-    let again = F::attach(&fixture.address());
-    let memory = again.memory(ID);
-    let repeated = memory.append_with(&mut change()).unwrap();
-    assert!(repeated.repeated);
-    assert_eq!((repeated.positions, repeated.version), (first.positions, first.version));
+    let other = F::attach(&fixture.address());
+    let memory = other.memory(ID);
+    assert_eq!(memory.repeats(change(), first.positions).version, first.version);
     let snapshot = memory.read_with(&Read::newest(1).slots(["a"]).positions([1])).unwrap();
     assert_eq!(snapshot.incarnation, before.incarnation);
     assert_eq!(snapshot.slot("a").map(Slot::version), first.version);
-    assert_eq!(snapshot.records.first().map(|record| record.appended_at()), Some(at));
+    assert_eq!(times(&snapshot.records), [long_ago(0)]);
     assert_eq!(rows(snapshot.picked()), [(1, "1".to_owned())]);
-    holds(&*memory, 0..4);
+    memory.holds(0..4);
 }
 
 /// Records that one process appends can be read by the other at once.
@@ -78,27 +59,21 @@ pub fn what_one_appends_the_other_reads<F: SharedFixture>(fixture: &F, _path: &s
     let (one, two) = (fixture.memory(ID), other.memory(ID));
     for i in 0..20 {
         let (writer, reader) = if i % 2 == 0 { (&one, &two) } else { (&two, &one) };
-        append(&**writer, i..i + 1);
-        holds(&**reader, 0..i + 1);
+        writer.says(i..i + 1);
+        reader.holds(0..i + 1);
     }
-    two.clear().unwrap();
-    holds(&*one, 20..20);
+    two.clears();
+    one.holds(20..20);
     drop(other);
-    append(&*one, 20..21);
-    holds(&*one, 20..21);
+    one.says(20..21).holds(20..21);
 }
 
 /// Eight writers in two processes lose nothing, and their batches stay contiguous.
 pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, path: &str) {
-    let spawn = |_| {
-        Command::new(std::env::current_exe().unwrap())
-            .args([path, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
-            .env(WRITE_TO, fixture.address())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
-    let processes: Vec<_> = (0..2).map(spawn).collect();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([path, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+    command.env(WRITE_TO, fixture.address()).stdout(Stdio::piped());
+    let processes = [(), ()].map(|()| command.spawn().unwrap());
     let mut acknowledged = HashMap::new();
     for process in processes {
         let output = process.wait_with_output().unwrap();
@@ -110,7 +85,7 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
             acknowledged.insert(writer.to_owned(), batches.parse::<u64>().unwrap());
         }
     }
-    assert_eq!(acknowledged.len() as u64, 2 * THREADS, "{path} runs as {acknowledged:?}");
+    assert_eq!(acknowledged.len(), 2 * THREADS, "{path} runs as {acknowledged:?}");
     let all = rows(&fixture.memory(ID).all().unwrap());
     assert_eq!(batches(&all, BATCH), acknowledged);
     let total: u64 = acknowledged.values().sum();
@@ -119,22 +94,14 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
 
 /// The writes of each of the processes.
 pub(super) fn write<F: SharedFixture>(fixture: &F) {
-    let time = Duration::from_secs(setting("MEMORY_PROMPT_SECONDS", 1).into());
-    let end = Instant::now() + time;
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            scope.spawn(move || {
-                let writer = format!("{}/{thread}", std::process::id());
-                let memory = fixture.memory(ID);
-                let mut written = 0;
-                while Instant::now() < end {
-                    let texts =
-                        (0..BATCH).map(|k| Message::user(format!("{writer} {written} {k}")));
-                    memory.add_all(texts).unwrap();
-                    written += 1;
-                }
-                println!("acknowledged {writer} {written}");
-            });
+    let end = Instant::now() + Duration::from_secs(variable("MEMORY_PROMPT_SECONDS", 1).into());
+    at_once(fixture, THREADS, |memory, thread| {
+        let writer = format!("{}/{thread}", std::process::id());
+        let mut written = 0;
+        while Instant::now() < end {
+            memory.add_all(batch(&format!("{writer} {written}"), BATCH)).unwrap();
+            written += 1;
         }
+        println!("acknowledged {writer} {written}");
     });
 }

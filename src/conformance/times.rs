@@ -1,27 +1,15 @@
 //! The laws of messages with their own times.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use super::Fixture;
-use super::support::{ID, holds, later, numbered, refused, times};
-use crate::error::ErrorKind;
-use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected};
-use crate::message::Message;
-
-fn ms(millis: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(millis)
-}
+use super::prelude::*;
 
 /// Each message keeps its own time, in any order of the times.
 pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    let far = 4_102_444_800_000; // 2100
-    let brought = [1_714_557_600_123, 1_714_557_600_123, 5, 0, far, 1_714_557_599_999].map(ms);
-    let append = Append::new((0..6).map(numbered)).with_times(brought);
-    assert_eq!(memory.append_with(&mut append.expecting(0)).unwrap().positions, 0..6);
-    let before = later() - Duration::from_secs(2);
-    memory.add(numbered(6)).unwrap();
-    holds(&*memory, 0..7);
+    let (in_2100, in_2024) = (ms(4_102_444_800_000), long_ago(0));
+    let brought = [in_2024, in_2024, ms(5), ms(0), in_2100, ms(1_714_557_599_999)];
+    memory.appends(appending(0..6).with_times(brought).expecting(0), 0..6);
+    let before = later() - TOLERANCE;
+    memory.says(6..7).holds(0..7);
     for _ in 0..2 {
         let kept = times(&memory.all().unwrap());
         assert_eq!(kept[..6], brought);
@@ -34,30 +22,26 @@ pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
 pub fn the_time_of_a_system_message_is_passed_over<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let batch = [numbered(0), Message::system("Be brief."), numbered(1)];
-    let mut append = Append::new(batch).with_times([10, 20, 30].map(ms));
-    assert_eq!(memory.append_with(&mut append).unwrap().positions, 0..2);
+    let append = Append::new(batch).with_times([10, 20, 30].map(ms));
+    memory.appends(append, 0..2).holds_under(Some("Be brief."), 0..2);
     assert_eq!(times(&memory.all().unwrap()), [10, 30].map(ms));
-    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
 }
 
 /// If there is not exactly one time per message, the append is refused.
 pub fn there_is_one_time_for_each_message<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    for times in [vec![ms(1)], vec![ms(1); 3]] {
-        let append = Append::new([numbered(0), numbered(1)]).with_times(times);
-        let append = append.set_slot("a", "x", Expected::Any);
-        assert_eq!(refused(&*memory, &append).kind(), ErrorKind::Invalid);
+    for n in [1, 3] {
+        let append = appending(0..2).with_times(vec![ms(1); n]).set_slot("a", "x", Any);
+        memory.refuses(&append, ErrorKind::Invalid);
     }
-    holds(&*memory, 0..0);
-    assert!(memory.slots().unwrap().is_empty());
+    memory.holds(0..0).lists(&[]);
 }
 
 /// A closing appends nothing, and is a conflict if the conversation ends elsewhere.
 pub fn a_closing_appends_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    memory.append_with(&mut Append::new([numbered(0)]).with_times([ms(1)])).unwrap();
-    assert_eq!(memory.append_with(&mut Append::closing(1, ms(1))).unwrap().positions, 1..1);
-    let error = memory.append_with(&mut Append::closing(0, ms(1))).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 0, actual: 1 });
-    holds(&*memory, 0..1);
+    let first = appending(0..1).with_times([ms(1)]);
+    memory.appends(first, 0..1).appends(Append::closing(1, ms(1)), 1..1);
+    let conflict = ErrorKind::Conflict { expected: 0, actual: 1 };
+    memory.refuses(&Append::closing(0, ms(1)), conflict).holds(0..1);
 }
