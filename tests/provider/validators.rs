@@ -237,7 +237,7 @@ fn openai_content(i: usize, content: &Value, kinds: &[&str]) -> Wrong {
 /// Reference: the API reference of `responses`; "No tool call found for function call output", "No
 /// tool output found for function call", "Duplicate 'call_id'", "Item of type 'reasoning' was
 /// provided without its required following item", "Invalid value: 'input_text'. Supported values
-/// are: 'output_text' and 'refusal'".
+/// are: 'output_text' and 'refusal'", "expected a computer call output, but got a string instead".
 pub fn responses(input: &Value) -> Wrong {
     let mut wrong = Vec::new();
     tell!(wrong, list(input).is_empty(), "an empty input");
@@ -262,7 +262,7 @@ pub fn responses(input: &Value) -> Wrong {
                     tell!(wrong, !fits, "{i}: {kind:?} in the place of {}", item["role"]);
                 }
             }
-            "function_call" | "custom_tool_call" => {
+            "function_call" | "custom_tool_call" | "computer_call" => {
                 let id = text(item, "call_id");
                 tell!(wrong, id.is_empty(), "{i}: a call without id");
                 tell!(wrong, !called.insert(id), "{i}: id {id:?} twice");
@@ -270,8 +270,11 @@ pub fn responses(input: &Value) -> Wrong {
                     wrong.push(format!("{i}: an id of {} characters", id.chars().count()));
                 }
             }
-            "function_call_output" | "custom_tool_call_output" => {
+            "function_call_output" | "custom_tool_call_output" | "computer_call_output" => {
                 let id = text(item, "call_id");
+                let is_seen = text(item, "type") != "computer_call_output"
+                    || text(&item["output"], "type") == "computer_screenshot";
+                tell!(wrong, !is_seen, "{i}: a computer's output without a picture");
                 if !called.contains(id) || !answered.insert(id) {
                     wrong.push(format!("{i}: output {id:?} answers no call before it"));
                 }
@@ -280,8 +283,14 @@ pub fn responses(input: &Value) -> Wrong {
             "reasoning" => {
                 let next = input.get(i + 1);
                 let said = next.is_some_and(|next| {
-                    ["function_call", "custom_tool_call", "reasoning", "web_search_call"]
-                        .contains(&text(next, "type"))
+                    [
+                        "function_call",
+                        "custom_tool_call",
+                        "computer_call",
+                        "reasoning",
+                        "web_search_call",
+                    ]
+                    .contains(&text(next, "type"))
                         || text(next, "role") == "assistant"
                 });
                 tell!(wrong, !said, "{i}: reasoning without the item that follows it");

@@ -730,6 +730,8 @@ fn the_responses_validator_can_fail() {
     check(json!([output("c")]), "answers no call");
     check(json!([call("c"), output("c"), output("c")]), "answers no call");
     check(json!([call("c")]), "has no output");
+    let computer = |kind: &str| json!({"type": format!("computer_call{kind}"), "call_id": "c"});
+    check(json!([computer(""), computer("_output")]), "without a picture");
     check(json!([call(""), output("")]), "without id");
     check(json!([call("c"), output("c"), call("c")]), "twice");
     check(json!([{"type": "reasoning"}]), "reasoning without");
