@@ -24,6 +24,7 @@ mod picture_tokens;
 mod private;
 mod row;
 mod schema;
+mod sent;
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 mod server;
 mod table;
@@ -41,8 +42,8 @@ pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result
 pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
-    attributes, given_by, holds_compaction, is_private, may_be_private, origin, origin_of,
-    outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
+    attributes, given_by, holds_compaction, is_private, may_be_private, origin, outgoing,
+    remember_origin, remember_origins, without_compaction, without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
 pub use row::{
@@ -50,6 +51,7 @@ pub use row::{
     ToolNames,
 };
 pub(crate) use schema::{CHOICES, over_limits};
+pub(crate) use sent::{SentAs, audio_format, google_type, has_place};
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};
 
@@ -142,8 +144,9 @@ pub(crate) use server::{KeyHeader, Server};
 /// leave between half of what is taken and all of it, so that a prompt's cached beginning lasts.
 ///
 /// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
-/// picture alone is too large, and it is new, pinned or temporary, the build is an error that names
-/// it; an older one gives way. Nothing is made smaller. To give way is no repair, and is no error
+/// picture alone is too large, and it is of a new question, pinned or temporary, the build is an
+/// error that names it; an older one and one that a tool gave give way. Only what is sent counts:
+/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair, and is no error
 /// where those are.
 ///
 /// # Fields that only one provider understands

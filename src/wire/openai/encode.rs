@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
-use crate::provider::{Files, Provider, ReasoningField, Row};
+use crate::provider::{Files, Provider, ReasoningField, Row, audio_format, has_place};
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
@@ -201,29 +201,22 @@ impl Writer<'_> {
 
     /// Returns the block of a part of a user message; `None` if there is no place for it.
     fn block<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
+        if !has_place(part, false, self.row) {
+            return None;
+        }
         let files = self.row.files;
         Some(Block::Other(match part {
-            Part::Image(m) if !matches!(m.source, Source::FileId(_)) => {
+            Part::Image(m) => {
                 let detail = m.detail.as_ref().map(Detail::as_str);
                 let own = [("url", BorrowedValue::address(m)), ("detail", detail.into())];
                 media("image_url", m, Object::of(own))
             }
             Part::File(m) if files == Files::Document => document(m),
-            Part::File(m)
-                if files == Files::Address
-                    || inline(m).is_some()
-                    || matches!(m.source, Source::FileId(_)) =>
-            {
-                media("file", m, file(m))
-            }
-            Part::Audio(m)
-                if files == Files::Document && !matches!(m.source, Source::FileId(_)) =>
-            {
-                recording(m)
-            }
+            Part::File(m) => media("file", m, file(m)),
+            Part::Audio(m) if files == Files::Document => recording(m),
             Part::Audio(m) => {
                 let data = inline(m).map(|url| url.data);
-                let own = [("data", data.into()), ("format", audio_format(m)?.into())];
+                let own = [("data", data.into()), ("format", audio_format(m).into())];
                 media("input_audio", m, Object::of(own))
             }
             _ => return text_block(part),
@@ -283,16 +276,6 @@ fn is_refusal(part: &TextPart) -> bool {
 /// Returns whether this was read from a block of the content.
 fn is_block(thought: &Reasoning) -> bool {
     kept(FORMAT, &thought.extra).is_some_and(|kept| kept.contains_key("type"))
-}
-
-/// Returns the provider's name for the encoding of this audio, or the one that compatible servers
-/// use.
-fn audio_format(media: &Media) -> Option<&str> {
-    match inline(media)?.media_type {
-        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
-        "audio/mpeg" | "audio/mp3" => Some("mp3"),
-        _ => kept_object(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
-    }
 }
 
 /// Returns a block with media as an object under the name of its kind.
