@@ -38,7 +38,7 @@ pub(crate) fn inline(media: &Media) -> Option<DataUrl<'_>> {
         Source::Base64(data) => data,
         // If it names the type, the bytes are not needed yet.
         Source::Reference(_) => "",
-        Source::Url(url) => return DataUrl::parse(url),
+        Source::Url(url) => DataUrl::parse(url)?.data,
         Source::FileId(_) => return None,
     };
     let media_type = known_type(media).unwrap_or("application/octet-stream");
@@ -46,15 +46,17 @@ pub(crate) fn inline(media: &Media) -> Option<DataUrl<'_>> {
 }
 
 /// Returns the media type from the header of a picture, since a provider refuses a wrong type; else
-/// the given type, or the one that the data or the address show.
+/// the one that a `data:` URL says, without its parameters, the given type, or the one that the
+/// data show.
 pub(crate) fn known_type(media: &Media) -> Option<&str> {
     let header = media.picture().map(|picture| picture.media_type.as_str());
-    let told = || match &media.source {
-        Source::Base64(data) => sniff(data),
-        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
-        Source::Reference(_) | Source::FileId(_) => None,
+    let in_url = || {
+        let Source::Url(url) = &media.source else { return None };
+        let told = DataUrl::parse(url)?.media_type.split(';').next()?;
+        Some(told).filter(|told| !told.is_empty())
     };
-    header.or(media.media_type.as_deref()).or_else(told)
+    let shown = || sniff(media.data()?);
+    header.or_else(in_url).or(media.media_type.as_deref()).or_else(shown)
 }
 
 /// Returns the media type that the first bytes of base64 data show.
