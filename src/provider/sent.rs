@@ -48,7 +48,7 @@ fn is_found(media: &Media, message: &Message, row: &Row) -> bool {
             None => knows_id(id, row),
         },
         // The name of a bucket is not told to who can't look into it.
-        Source::Url(url) => reaches(url, row),
+        Source::Url(url) => inline(media).is_some() || reaches(url, row),
         Source::Base64(data) => !data.is_empty(),
         Source::Reference(_) => true,
     }
@@ -118,16 +118,21 @@ fn takes_image(media: &Media, row: &Row) -> bool {
 }
 
 /// Returns whether a provider can look where this address leads: at that of a store or a file of
-/// one provider, no other can.
+/// one provider, no other can. Claude and Gemini look at no address without TLS ("Only HTTPS URLs
+/// are supported.", "Unsupported file URI type").
 fn reaches(url: &str, row: &Row) -> bool {
     let is_gemini = row.format == Format::Gemini;
     if url.starts_with(GEMINI_FILES) {
         return is_gemini && row.name() != Provider::Vertex.row().name();
     }
-    if !row.addresses && url.starts_with("http") && !is_youtube(url) {
-        return false;
+    match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "http" if is_gemini || row.format == Format::Anthropic => false,
+        "http" | "https" => row.addresses || is_youtube(url),
+        "gs" => is_gemini,
+        // Data in other letters than base64, which are not read here.
+        "s3" | "data" => false,
+        _ => true,
     }
-    !url.starts_with("s3://") && (is_gemini || !url.starts_with("gs://"))
 }
 
 /// Returns whether a provider may have given this id: the form of some tells whose they are.

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
-use crate::setups::{Drawn, prompt_for};
-use memory_prompt::message::{Media, Part};
+use crate::setups::{Drawn, PROVIDERS, all, prompt_for};
+use memory_prompt::message::{AiMessage, AiPart, Media, Part, Reasoning};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Message, Prompt, Provider, Tool, ToolCall};
+use memory_prompt::{Composer, Message, Prompt, Provider, Tool, ToolCall};
 use serde_json::{Value, json};
 
 fn losses(prompt: &Prompt) -> Vec<String> {
@@ -205,5 +206,31 @@ fn a_value_of_any_type_is_refused_in_openais_strict_mode() {
         let error = check(Provider::OpenAi, schema.clone(), true).unwrap_err();
         assert!(error.contains("type"), "{error}");
         assert!(check(Provider::OpenAi, schema, false).is_ok());
+    }
+}
+
+/// Claude and Gemini answer 400 to an address without TLS ("Only HTTPS URLs are supported."), and
+/// nobody looks at a picture that stands in its address in other letters than base64. Each stayed
+/// in the history, and so did the error.
+#[test]
+fn an_address_that_a_provider_does_not_look_at_is_not_sent() {
+    let refused = |provider, media: Media| {
+        let prompt = prompt_for(
+            provider,
+            &[Message::user([Part::text("See:"), Part::Image(media.clone())])],
+        );
+        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
+        let is_there = body.contains("e.x/") || body.contains("data:image/svg");
+        assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
+        !is_there
+    };
+    let plain = || Media::url("http://e.x/a.png");
+    for provider in [Provider::Anthropic, Provider::Gemini, Provider::Vertex] {
+        assert!(refused(provider, plain()), "{provider}");
+        assert!(!refused(provider, Media::url("https://e.x/a.png")), "{provider}");
+    }
+    assert!(!refused(Provider::Vllm, plain()));
+    for provider in PROVIDERS {
+        assert!(refused(provider, Media::url("data:image/svg+xml,%3Csvg/%3E")), "{provider}");
     }
 }
