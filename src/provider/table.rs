@@ -159,8 +159,10 @@ pub(super) const ANTHROPIC: Row = Row {
     ..named("anthropic", COMPATIBLE)
 };
 
-/// Its Converse API takes names of at most 64 characters.
+/// Its Converse API takes names of at most 64 characters. "URL sources are not supported", by many
+/// public reports, also of Vertex.
 pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
+    addresses: false,
     tool_names: ToolNames::AtMost64,
     // InvokeModel: "`anthropic_version` .. must be bedrock-2023-05-31"
     in_url: InUrl::ModelAndStream,
@@ -178,6 +180,7 @@ pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
 };
 
 pub(super) const CLAUDE_ON_VERTEX: Row = Row {
+    addresses: false,
     // "`model` is not passed in the request body .. `anthropic_version` is .. vertex-2023-10-16"
     in_url: InUrl::Model,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnBedrock),

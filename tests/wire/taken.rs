@@ -234,3 +234,19 @@ fn an_address_that_a_provider_does_not_look_at_is_not_sent() {
         assert!(refused(provider, Media::url("data:image/svg+xml,%3Csvg/%3E")), "{provider}");
     }
 }
+
+/// Amazon and Google look at no address for Claude: "URL sources are not supported".
+#[test]
+fn claude_in_a_cloud_looks_at_no_address() {
+    for provider in [Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex] {
+        for part in [
+            Part::Image(Media::url("https://e.x/a.png")),
+            Part::File(Media::url("https://e.x/a.pdf")),
+        ] {
+            let prompt = prompt_for(provider, &[Message::user([Part::text("See:"), part])]);
+            let body = json!(Request::new(&prompt).max_tokens(9)).to_string();
+            assert!(!body.contains("https://e.x"), "{provider}: {body}");
+            assert_eq!(losses(&prompt).len(), 1);
+        }
+    }
+}
