@@ -265,18 +265,19 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
     ..named("strict_template", MISTRAL)
 };
 
-/// 400 if an answer with calls comes back without its `reasoning_content`. "unknown variant
-/// `image_url`, expected `text`". By public reports of the reasoner: "The system message .. must be
-/// put on the beginning of the message sequence", "The first message (except the system message) ..
-/// must be a user message", "The last message .. must be a user message, or an assistant message
-/// with prefix mode on".
+/// "The `reasoning_content` in the thinking mode must be passed back to the API": by public reports
+/// of V4 also of answers that came without it or from elsewhere, for which an empty one is taken.
+/// "unknown variant `image_url`, expected `text`". By public reports of the reasoner: "The system
+/// message .. must be put on the beginning of the message sequence", "The first message (except the
+/// system message) .. must be a user message", "The last message .. must be a user message, or an
+/// assistant message with prefix mode on".
 pub(super) const DEEPSEEK: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
     images: Images::Never,
     audio: false,
     files: Files::Never,
-    reasoning: Some(ReasoningField::ReasoningContent),
+    reasoning: Some(ReasoningField::ReasoningContentAlways),
     forced_calls: false,
     private: PrivateFields::NONE.with(Prefix),
     ..named("deepseek", COMPATIBLE)

@@ -250,3 +250,21 @@ fn claude_in_a_cloud_looks_at_no_address() {
         }
     }
 }
+
+/// A chat that began at another provider went on at DeepSeek: "The `reasoning_content` in the
+/// thinking mode must be passed back to the API."
+#[test]
+fn deepseek_is_sent_its_field_with_each_answer() {
+    let thought = AiMessage::from_parts(["Hi.".into(), AiPart::from(Reasoning::new("Hm."))]);
+    let history = [
+        Message::user("Hi."),
+        Message::ai("Hello."),
+        Message::user("And?"),
+        thought.into(),
+        Message::user("So?"),
+    ];
+    let prompt = prompt_for(Provider::DeepSeek, &history);
+    let body = json!(Request::new(&prompt).model("deepseek-v4-pro"));
+    assert_eq!(body["messages"][1]["reasoning_content"], "", "{body}");
+    assert_eq!(body["messages"][3]["reasoning_content"], "Hm.", "{body}");
+}

@@ -102,8 +102,8 @@ impl Writer<'_> {
         let kept = kept(ATTRIBUTE, m.attributes());
         let unwritten = ["annotations", "reasoning", "reasoning_content", "reasoning_details"];
         if let Some(text) = m.as_text() {
-            let own = [role, ("content", text.into()), ("name", name)];
-            return Object::of(own).kept(kept, &unwritten);
+            let own = Object::of([role, ("content", text.into()), ("name", name)]);
+            return self.with_reasoning(own, &[], false).kept(kept, &unwritten);
         }
         let (mut said, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
         let mut audio = None;
@@ -161,7 +161,9 @@ impl Writer<'_> {
         let is_read = !thought.text.is_empty() && !is_block(thought);
         match self.row.reasoning {
             None => false,
-            Some(ReasoningField::ReasoningContent) => is_read,
+            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
+                is_read
+            }
             Some(ReasoningField::Reasoning) => is_read || details(thought).is_some(),
         }
     }
@@ -176,7 +178,8 @@ impl Writer<'_> {
         let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
         let is_silent = texts.is_empty();
         match self.row.reasoning {
-            Some(ReasoningField::ReasoningContent) if !is_silent || calls => {
+            Some(ReasoningField::ReasoningContent) if is_silent && !calls => object,
+            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
                 object.with("reasoning_content", BorrowedValue::joined(texts))
             }
             Some(ReasoningField::Reasoning) => {
@@ -195,7 +198,7 @@ impl Writer<'_> {
                 };
                 object.with("reasoning", said).with("reasoning_details", details)
             }
-            _ => object,
+            None => object,
         }
     }
 
