@@ -323,7 +323,9 @@ fn recording(media: &Media) -> Object<'_> {
 /// Returns a call. Unless `is_signed`, a call without a signature gets a placeholder for it.
 fn call(call: &ToolCall, is_signed: bool) -> Object<'_> {
     let beside = kept(FORMAT, &call.extra);
-    let kind = kept_type(FORMAT, &call.extra).unwrap_or("function");
+    // Azure has streamed an empty one.
+    let kind = kept_type(FORMAT, &call.extra).filter(|kind| !kind.is_empty());
+    let kind = kind.unwrap_or("function");
     let (key, input_key) =
         if kind == "custom" { ("custom", "input") } else { ("function", "arguments") };
     let own = [("name", (&call.name).into()), (input_key, input(call, kind == "custom").into())];
