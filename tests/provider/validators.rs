@@ -207,7 +207,9 @@ pub fn data_of_its_type(body: &Value) -> Wrong {
         Value::Array(list) => wrong.extend(list.iter().flat_map(data_of_its_type)),
         Value::Object(fields) => {
             let pairs = typed.iter().filter(|(kind, _)| fields.contains_key(*kind));
-            wrong.extend(pairs.flat_map(|(kind, data)| unlike(text(body, kind), text(body, data))));
+            wrong.extend(
+                pairs.filter_map(|(kind, data)| unlike(text(body, kind), text(body, data))),
+            );
             let inner = fields.values().filter(|it| it.is_object() || it.is_array());
             wrong.extend(inner.flat_map(data_of_its_type));
         }

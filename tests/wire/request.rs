@@ -739,7 +739,7 @@ fn a_developer_message_is_sent_once() {
 }
 
 /// Claude thinks with a budget of its own, and was to be made to call: "Thinking may not be enabled
-/// when tool_choice forces tool use."
+/// when `tool_choice` forces tool use."
 #[test]
 fn claude_is_not_made_to_call_while_it_thinks() {
     let prompt = greeting(Provider::Anthropic);
