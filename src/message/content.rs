@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::attributes::Attributes;
 use super::base64;
+use super::data_url::DataUrl;
 use super::other::OtherPart;
 use super::reference::MediaReference;
 
@@ -181,9 +182,16 @@ impl Part {
 }
 
 impl Media {
-    /// Returns media at an address.
+    /// Returns media at an address. Data in a `data:` URL are put into the form that providers
+    /// take, as by [`base64`](Self::base64).
     pub fn url(url: impl Into<String>) -> Self {
-        Self::new(Source::Url(url.into()))
+        let url = url.into();
+        Self::new(Source::Url(match DataUrl::parse(&url) {
+            Some(DataUrl { media_type, data }) => {
+                format!("data:{media_type};base64,{}", base64::standard(data.to_owned()))
+            }
+            None => url,
+        }))
     }
 
     /// Returns media as base64 data, for example `Media::base64("image/png", "AA==")`. Data with

@@ -1,8 +1,9 @@
 //! The load of media in a request, compared with the limits of a row.
 
 use super::media::MediaLimits;
-use super::row::{Files, Images, Row};
-use crate::message::Part;
+use super::row::Row;
+use super::sent::is_sent;
+use crate::message::{Message, Part};
 
 /// The load of media that are sent together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +17,11 @@ pub(crate) struct Load {
 
 impl Load {
     /// Returns the load of a part in a request to the provider of this row; `None` if it is not
-    /// media, or of a kind that is never sent to it.
-    pub(crate) fn of(part: &Part, row: &Row) -> Option<Self> {
+    /// media, or is not sent as such.
+    pub(crate) fn of(part: &Part, message: &Message, row: &Row) -> Option<Self> {
         let media = part.as_media()?;
         let mut load = Self { bytes: media.data_len().unwrap_or(0), ..Self::default() };
         match part {
-            Part::Image(_) if row.images == Images::Never => return None,
-            Part::File(_) if row.files == Files::Never => return None,
             Part::Image(_) => {
                 load.pictures = 1;
                 load.side = media.picture().map_or(0, |picture| picture.width.max(picture.height));
@@ -30,7 +29,7 @@ impl Load {
             Part::File(_) => load.documents = 1,
             _ => {}
         }
-        (load != Self::default()).then_some(load)
+        (load != Self::default() && is_sent(part, message, row)).then_some(load)
     }
 
     pub(crate) fn with(self, other: Self) -> Self {

@@ -451,8 +451,10 @@ impl MaxTokens {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningField {
-    /// `reasoning_content`: DeepSeek and many others.
+    /// `reasoning_content`: many servers.
     ReasoningContent,
+    /// The same in each answer, empty where it has none: DeepSeek.
+    ReasoningContentAlways,
     /// `reasoning`: vLLM, OpenRouter and others.
     Reasoning,
 }

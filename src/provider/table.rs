@@ -159,8 +159,10 @@ pub(super) const ANTHROPIC: Row = Row {
     ..named("anthropic", COMPATIBLE)
 };
 
-/// Its Converse API takes names of at most 64 characters.
+/// Its Converse API takes names of at most 64 characters. "URL sources are not supported", by many
+/// public reports, also of Vertex.
 pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
+    addresses: false,
     tool_names: ToolNames::AtMost64,
     // InvokeModel: "`anthropic_version` .. must be bedrock-2023-05-31"
     in_url: InUrl::ModelAndStream,
@@ -178,6 +180,7 @@ pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
 };
 
 pub(super) const CLAUDE_ON_VERTEX: Row = Row {
+    addresses: false,
     // "`model` is not passed in the request body .. `anthropic_version` is .. vertex-2023-10-16"
     in_url: InUrl::Model,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnBedrock),
@@ -262,18 +265,19 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
     ..named("strict_template", MISTRAL)
 };
 
-/// 400 if an answer with calls comes back without its `reasoning_content`. "unknown variant
-/// `image_url`, expected `text`". By public reports of the reasoner: "The system message .. must be
-/// put on the beginning of the message sequence", "The first message (except the system message) ..
-/// must be a user message", "The last message .. must be a user message, or an assistant message
-/// with prefix mode on".
+/// "The `reasoning_content` in the thinking mode must be passed back to the API": by public reports
+/// of V4 also of answers that came without it or from elsewhere, for which an empty one is taken.
+/// "unknown variant `image_url`, expected `text`". By public reports of the reasoner: "The system
+/// message .. must be put on the beginning of the message sequence", "The first message (except the
+/// system message) .. must be a user message", "The last message .. must be a user message, or an
+/// assistant message with prefix mode on".
 pub(super) const DEEPSEEK: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
     images: Images::Never,
     audio: false,
     files: Files::Never,
-    reasoning: Some(ReasoningField::ReasoningContent),
+    reasoning: Some(ReasoningField::ReasoningContentAlways),
     forced_calls: false,
     private: PrivateFields::NONE.with(Prefix),
     ..named("deepseek", COMPATIBLE)
@@ -298,8 +302,10 @@ pub(super) const OPENROUTER: Row = Row {
     ..named("openrouter", COMPATIBLE)
 };
 
-/// Its guide to chat: messages of any role may be in any order.
+/// Its guide to chat: messages of any role may be in any order. By public reports: "An empty
+/// message was provided. Every message needs at least one non-empty content element."
 pub(super) const XAI: Row = Row {
+    blank: Blank::Empty,
     late_system: true,
     // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit".
     media: MediaLimits { picture_bytes: Some(sent(20_971_520)), ..MediaLimits::NONE },

@@ -110,6 +110,12 @@ impl<'a> From<&'a Value> for BorrowedValue<'a> {
     }
 }
 
+impl From<Value> for BorrowedValue<'_> {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
 impl<T: Into<Self>> From<Vec<T>> for BorrowedValue<'_> {
     fn from(list: Vec<T>) -> Self {
         Self::List(list.into_iter().map(Into::into).collect())

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use serde::Serialize;
-use serde::ser::Serializer;
 use serde_json::Value;
 
 use super::json::{Form, Json};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage,
+    AiMessage, AiPart, Attributes, Content, Message, OtherPart, Part, Source, SystemMessage,
     TextPart, ToolCall, is_shallow,
 };
-pub(super) use crate::message::{At, Fields, TextOrList, each, expected, list, text_or_list};
+pub(super) use crate::message::{
+    At, DataUrl, Fields, TextOrList, each, expected, inline, known_type, list, sniff, text_or_list,
+};
 use crate::prompt::{self, Prompt};
 
 impl At {
@@ -265,75 +265,6 @@ pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
         Message::Ai(ai) => (None, &[], ai.parts()),
         Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
     }
-}
-
-/// `data:image/png;base64,AA==`, written without a copy of the data.
-#[derive(Clone, Copy, Debug)]
-pub struct DataUrl<'a> {
-    pub(super) media_type: &'a str,
-    pub(super) data: &'a str,
-}
-
-impl<'a> DataUrl<'a> {
-    pub(super) fn parse(url: &'a str) -> Option<Self> {
-        let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
-        Some(Self { media_type, data })
-    }
-}
-
-impl fmt::Display for DataUrl<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data:{};base64,{}", self.media_type, self.data)
-    }
-}
-
-impl Serialize for DataUrl<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// Returns media whose data are here: as base64, or in a `data:` URL.
-pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
-    let data = match &media.source {
-        Source::Base64(data) => data,
-        // If it names the type, the bytes are not needed yet.
-        Source::Reference(_) => "",
-        Source::Url(url) => return DataUrl::parse(url),
-        Source::FileId(_) => return None,
-    };
-    let media_type = known_type(media).unwrap_or("application/octet-stream");
-    Some(DataUrl { media_type, data })
-}
-
-/// Returns the media type from the header of a picture, since a provider refuses a wrong type; else
-/// the given type, or the one that the data or the address show.
-pub(super) fn known_type(media: &Media) -> Option<&str> {
-    let header = media.picture().map(|picture| picture.media_type.as_str());
-    let told = || match &media.source {
-        Source::Base64(data) => sniff(data),
-        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
-        Source::Reference(_) | Source::FileId(_) => None,
-    };
-    header.or(media.media_type.as_deref()).or_else(told)
-}
-
-/// Returns the media type that the first bytes of base64 data show.
-pub(super) fn sniff(data: &str) -> Option<&'static str> {
-    /// The first letters, and those after the twelfth: the kind of a RIFF file stands there.
-    const SIGNS: [(&str, &str, &str); 7] = [
-        ("iVBORw0KGgo", "", "image/png"),
-        ("/9j/", "", "image/jpeg"),
-        ("R0lGOD", "", "image/gif"),
-        ("JVBERi0", "", "application/pdf"),
-        ("SUQz", "", "audio/mpeg"),
-        ("UklGR", "RUJQ", "image/webp"),
-        ("UklGR", "QVZF", "audio/wav"),
-    ];
-    let behind = data.get(12..).unwrap_or_default();
-    let mut signs = SIGNS.into_iter();
-    let sign = signs.find(|(start, kind, _)| data.starts_with(start) && behind.starts_with(kind));
-    sign.map(|(.., media_type)| media_type)
 }
 
 /// The messages that a view writes: a prompt's, or any others.

@@ -45,8 +45,10 @@
 //!   `mcp_approval_request`) is a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`,
 //!   `apply_patch`, `computer`, `tool_search` or `mcp_approval`. Its result, a
 //!   [`ToolMessage`](crate::message::ToolMessage) like any other, is written as the output of its
-//!   kind. The result of an approval is `true` or `false`, that of a computer is the picture. A
-//!   call that the provider ran and answered by itself is not a tool call.
+//!   kind. The result of an approval is `true` or `false`, that of a computer is the picture. If
+//!   the kind has no place for a result (a text of a computer, which failed or whose picture was
+//!   cleared), call and result are written as those of a function, without the reasoning before
+//!   the call. A call that the provider ran and answered by itself is not a tool call.
 //! - The `caller` of a programmatic call is written on its output too.
 //! - A picture that the model made is an image, and is sent back as its item.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the

@@ -173,9 +173,50 @@ fn a_result_of_a_tool_gives_way_too() {
         history.push(Message::ai_calls([ToolCall::new(&id, "screenshot", "{}")]));
         history.push(Message::tool(&id, "screenshot", vec![picture(i)]));
     }
-    let prompt = composed(pictures(3), &history).unwrap();
+    let mut row = Row::like(Provider::Anthropic, "narrow").unwrap();
+    row.media = MediaLimits::NONE;
+    row.media.pictures = Some(3);
+    let prompt = composed(Provider::custom(row), &history).unwrap();
     assert_eq!(shown(&prompt), [3, 4, 5]);
     assert_eq!(prompt[2].text(), "[Not shown here: 1 image in message 2.]");
+}
+
+/// A screenshot that a tool took was too large, and its place was an error in each later build: the
+/// user could not take it back, and the conversation was over.
+#[test]
+fn a_result_that_is_too_large_gives_way() {
+    let mut history = vec![
+        Message::user("Look."),
+        Message::ai_calls([ToolCall::new("c", "screenshot", "{}")]),
+        Message::tool("c", "screenshot", [Part::text("Done."), data(100, 100, 5_242_884)]),
+    ];
+    for _ in 0..2 {
+        let prompt = composed(Provider::Anthropic, &history).unwrap();
+        assert_eq!(prompt[2].text(), "Done.[Not shown here: 1 image in message 2.]");
+        assert_eq!(prompt.report().cleared[0].position, 2);
+        history.extend([Message::ai("A page."), Message::user("And now?")]);
+    }
+}
+
+/// A recording that Groq takes from nobody was too large for it, and so was a screenshot in a
+/// result, which its format has no place for: no build came through. Such pictures also took the
+/// places of those of the user.
+#[test]
+fn what_is_not_sent_is_not_counted() {
+    let call = |i: usize| Message::ai_calls([ToolCall::new(format!("c{i}"), "screenshot", "{}")]);
+    let result = |i: usize, part| Message::tool(format!("c{i}"), "screenshot", [part]);
+    let large = Media::base64("audio/mpeg", "A".repeat(4_000_000));
+    for history in [
+        vec![Message::user("Look."), call(0), result(0, data(9, 9, 4_000_000))],
+        vec![Message::user([Part::text("Hear:"), Part::Audio(large.clone())])],
+        vec![Message::user([Part::text("See:"), Part::Video(large)])],
+    ] {
+        composed(Provider::Groq, &history).unwrap();
+    }
+    let mut history = vec![Message::user([Part::text("This?"), picture(0)])];
+    history.extend((1..7).flat_map(|i| [call(i), result(i, picture(i))]));
+    let prompt = composed(Provider::Groq, &history).unwrap();
+    assert_eq!((shown(&prompt).first(), prompt.report().media_from), (Some(&0), None));
 }
 
 /// A picture beyond what is taken was sent, and the provider's own words about it named no place.

@@ -184,3 +184,47 @@ fn what_counts_a_body_can_count() {
     }
     assert!(seen > 30, "{seen}");
 }
+
+/// Recordings, films, kinds of pictures and files that a provider is not sent, and all media in a
+/// result of `OpenAI`'s format, were held against its limits.
+#[test]
+fn what_counts_is_what_is_sent() {
+    type Kind = fn(Media) -> Part;
+    const KINDS: [(Kind, &str); 9] = [
+        (Part::Image, "image/png"),
+        (Part::Image, "image/svg+xml"),
+        (Part::Audio, "audio/mpeg"),
+        (Part::Audio, "audio/flac"),
+        (Part::Video, "video/mp4"),
+        (Part::File, "application/pdf"),
+        (Part::File, "application/msword"),
+        (Part::File, "text/csv"),
+        (Part::File, "application/octet-stream"),
+    ];
+    let mut seen = [0, 0];
+    for (provider, (kind, media_type), in_result) in all()
+        .into_iter()
+        .flat_map(|it| KINDS.map(|kind| (it, kind)))
+        .flat_map(|(it, kind)| [(it, kind, false), (it, kind, true)])
+    {
+        let part = kind(Media::base64(media_type, "QUJDREVG").with_name("a"));
+        let mut history = vec![Message::user([Part::text("See:"), part.clone()])];
+        if in_result {
+            let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
+            history = vec![Message::user("Look."), call, Message::tool("c", "look", [part])];
+        }
+        let composed = |row| {
+            let composer = memory_prompt::Composer::new().for_provider(Provider::custom(row));
+            compose(&composer, &history, &[])
+        };
+        let mut row = Row::like(provider, "own").unwrap();
+        row.media = MediaLimits::NONE;
+        let body = request(Provider::custom(row), &composed(row).unwrap()).to_string();
+        let is_sent = body.contains("QUJDREVG") || body.contains("\"data\":\"ABCDEF\"");
+        row.media.bytes = Some(1);
+        let counts = composed(row).map_or(true, |prompt| !prompt.report().cleared.is_empty());
+        assert_eq!(counts, is_sent, "{provider}, {media_type}, {in_result}: {body}");
+        seen[usize::from(is_sent)] += 1;
+    }
+    assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
+}

@@ -107,6 +107,25 @@ fn what_is_sent_of_a_picture_is_what_its_header_says() {
     assert_eq!(bare, 1, "Ollama alone is told no type");
 }
 
+/// A browser hands over `data:` URLs, and the type in them was sent although the header says
+/// another, or with a parameter of which no provider knows.
+#[test]
+fn a_data_url_says_what_its_header_says() {
+    let jpeg = base64(b"\xff\xd8\xff\xc0\0\x11\x08\x03\0\x04\0\x03");
+    let source = |url: String| {
+        let history = [Message::user([Part::Image(Media::url(url))])];
+        let prompt = prompt_for(memory_prompt::Provider::Anthropic, &history);
+        let body = serde_json::json!(Request::new(&prompt).model("m").max_tokens(9));
+        body["messages"][0]["content"][0]["source"].clone()
+    };
+    let expected = serde_json::json!({"type": "base64", "media_type": "image/jpeg", "data": jpeg});
+    assert_eq!(source(format!("data:image/png;base64,{jpeg}")), expected);
+    assert_eq!(source(format!("data:image/jpeg;charset=utf-8;base64,{jpeg}")), expected);
+    assert_eq!(source(format!("data:;base64,{jpeg}")), expected);
+    let (head, rest) = jpeg.split_at(5);
+    assert_eq!(source(format!("data:image/png;base64,{head}\r\n{rest}")), expected);
+}
+
 /// Seeds with some of their bytes changed, and some behind them.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let seeds: Vec<_> = seeds().into_iter().map(|(_, bytes)| bytes).chain([Vec::new()]).collect();

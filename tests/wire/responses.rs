@@ -5,14 +5,16 @@
 use crate::counted::counted;
 use crate::values::compose;
 use crate::wire_messages;
+use crate::wrong::wrong;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, Source, SystemMessage, TextPart,
     ToolMessage, UserMessage,
 };
 use memory_prompt::provider::Row;
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
-use memory_prompt::wire::{Event, openai};
-use memory_prompt::{Message, Provider, ToolCall};
+use memory_prompt::wire::{Event, Request, openai};
+use memory_prompt::{Clear, Composer, Message, Provider, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -305,6 +307,62 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
     let run = responses::answer(run.to_string()).unwrap().message;
     assert!(!run.has_tool_calls());
     assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
+}
+
+/// A screenshot was cleared, a call had no result, or the computer failed: a string stood in the
+/// place of the picture, and each later request of the agent was a 400, "expected a computer call
+/// output, but got a string instead".
+#[test]
+fn a_computers_result_without_a_picture_is_a_functions() {
+    let mut history = vec![Message::user("Click.")];
+    for i in 0..5 {
+        let item = json!({"output": [
+            {"type": "reasoning", "id": format!("rs_{i}"), "summary": [], "encrypted_content": "g"},
+            {"type": "computer_call", "id": format!("cu_{i}"), "call_id": format!("c{i}"),
+             "status": "completed", "action": {"type": "screenshot"}}]});
+        history.push(responses::answer(item.to_string()).unwrap().into());
+        let seen = Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+        history.push(match i {
+            2 => ToolMessage::new("c2", "computer", "It failed.")
+                .with_attribute(ATTRIBUTE, json!({"acknowledged_safety_checks": []}))
+                .into(),
+            _ => Message::tool(format!("c{i}"), "computer", [seen]),
+        });
+    }
+    history.pop();
+    let composer = Composer::new()
+        .window(Window::all())
+        .clear(Clear::tool_results().keep(2).step(1))
+        .for_provider(Provider::OpenAiResponses);
+    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    let request = Request::new(&prompt).model("computer-use-preview");
+    let body = json!(request);
+    let kinds = |id: &str| {
+        let items = body["input"].as_array().unwrap().iter();
+        let of_call = items.filter(|item| item["call_id"] == id);
+        of_call.map(|item| item["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for gone in ["c0", "c2", "c4"] {
+        assert_eq!(kinds(gone), ["function_call", "function_call_output"], "{body}");
+    }
+    assert_eq!(kinds("c3"), ["computer_call", "computer_call_output"], "{body}");
+    assert_eq!(wrong(Provider::OpenAiResponses, &body), Vec::<String>::new(), "{body}");
+    let text = body.to_string();
+    assert!(text.contains("It failed.") && !text.contains("rs_2") && !text.contains("safety"));
+    let told = |i: usize| format!("message {i}, part 1: a call of another kind");
+    let losses: Vec<_> = request.losses().iter().map(ToString::to_string).collect();
+    assert!(losses.contains(&told(5)) && !losses.contains(&told(7)), "{losses:?}");
+}
+
+/// A search for tools failed, and its model was told that there are none.
+#[test]
+fn a_search_for_tools_without_a_list_is_a_functions() {
+    let call = json!({"output": [{"type": "tool_search_call", "id": "ts", "call_id": "c",
+        "execution": "client", "arguments": {"query": "x"}}]});
+    let call = responses::answer(call.to_string()).unwrap().message;
+    let written = json_of(&[call.into(), Message::tool("c", "tool_search", "It failed.")]);
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "It failed."});
+    assert_eq!((&written[0]["type"], &written[1]), (&json!("function_call"), &output));
 }
 
 /// A streamed patch, shell call or search for tools was stored as a call, and none was shown: a UI

@@ -68,6 +68,24 @@ fn an_empty_role_says_nothing() {
     assert_eq!(wire::answer(Provider::OpenAiCompatible, whole).unwrap().message.text(), "Hi.");
 }
 
+/// Azure streams `"type": ""` with a call, and it went back so: a 400.
+#[test]
+fn an_empty_type_of_a_call_says_nothing() {
+    let call = json!({"index": 0, "id": "a", "type": "",
+                      "function": {"name": "look", "arguments": "{}"}});
+    let (_, answer) = read(
+        Provider::OpenAiCompatible,
+        &[delta(&json!({"tool_calls": [call]})), end("tool_calls")],
+    );
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let whole = wire::answer(Provider::OpenAi, json!({"choices": [{"message": message}]}));
+    for answer in [answer.unwrap(), whole.unwrap()] {
+        let history = [Message::user("hi"), answer.into(), Message::tool("a", "look", "x")];
+        let body = json!(Request::new(&prompt_for(Provider::OpenAi, &history)).model("m"));
+        assert_eq!(body["messages"][1]["tool_calls"][0]["type"], "function");
+    }
+}
+
 /// Two calls that ask for nothing came under one index, and the second was lost.
 #[test]
 fn two_calls_without_arguments_under_one_index_are_two() {

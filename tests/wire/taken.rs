@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
-use crate::setups::{Drawn, prompt_for};
-use memory_prompt::message::{Media, Part};
+use crate::setups::{Drawn, PROVIDERS, all, prompt_for};
+use memory_prompt::message::{AiMessage, AiPart, Media, Part, Reasoning};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Message, Prompt, Provider, Tool, ToolCall};
+use memory_prompt::{Composer, Message, Prompt, Provider, Tool, ToolCall};
 use serde_json::{Value, json};
 
 fn losses(prompt: &Prompt) -> Vec<String> {
@@ -205,5 +206,96 @@ fn a_value_of_any_type_is_refused_in_openais_strict_mode() {
         let error = check(Provider::OpenAi, schema.clone(), true).unwrap_err();
         assert!(error.contains("type"), "{error}");
         assert!(check(Provider::OpenAi, schema, false).is_ok());
+    }
+}
+
+/// Claude and Gemini answer 400 to an address without TLS ("Only HTTPS URLs are supported."), and
+/// nobody looks at a picture that stands in its address in other letters than base64. Each stayed
+/// in the history, and so did the error.
+#[test]
+fn an_address_that_a_provider_does_not_look_at_is_not_sent() {
+    let refused = |provider, media: Media| {
+        let prompt = prompt_for(
+            provider,
+            &[Message::user([Part::text("See:"), Part::Image(media.clone())])],
+        );
+        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
+        let is_there = body.contains("e.x/") || body.contains("data:image/svg");
+        assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
+        !is_there
+    };
+    let plain = || Media::url("http://e.x/a.png");
+    for provider in [Provider::Anthropic, Provider::Gemini, Provider::Vertex] {
+        assert!(refused(provider, plain()), "{provider}");
+        assert!(!refused(provider, Media::url("https://e.x/a.png")), "{provider}");
+    }
+    assert!(!refused(Provider::Vllm, plain()));
+    for provider in PROVIDERS {
+        assert!(refused(provider, Media::url("data:image/svg+xml,%3Csvg/%3E")), "{provider}");
+    }
+}
+
+/// Amazon and Google look at no address for Claude: "URL sources are not supported".
+#[test]
+fn claude_in_a_cloud_looks_at_no_address() {
+    for provider in [Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex] {
+        for part in [
+            Part::Image(Media::url("https://e.x/a.png")),
+            Part::File(Media::url("https://e.x/a.pdf")),
+        ] {
+            let prompt = prompt_for(provider, &[Message::user([Part::text("See:"), part])]);
+            let body = json!(Request::new(&prompt).max_tokens(9)).to_string();
+            assert!(!body.contains("https://e.x"), "{provider}: {body}");
+            assert_eq!(losses(&prompt).len(), 1);
+        }
+    }
+}
+
+/// A chat that began at another provider went on at DeepSeek: "The `reasoning_content` in the
+/// thinking mode must be passed back to the API."
+#[test]
+fn deepseek_is_sent_its_field_with_each_answer() {
+    let thought = AiMessage::from_parts(["Hi.".into(), AiPart::from(Reasoning::new("Hm."))]);
+    let history = [
+        Message::user("Hi."),
+        Message::ai("Hello."),
+        Message::user("And?"),
+        thought.into(),
+        Message::user("So?"),
+    ];
+    let prompt = prompt_for(Provider::DeepSeek, &history);
+    let body = json!(Request::new(&prompt).model("deepseek-v4-pro"));
+    assert_eq!(body["messages"][1]["reasoning_content"], "", "{body}");
+    assert_eq!(body["messages"][3]["reasoning_content"], "Hm.", "{body}");
+}
+
+/// A user began with an empty system message, and a model was cut off while it thought: "Every
+/// message needs at least one non-empty content element."
+#[test]
+fn xai_is_sent_nothing_empty() {
+    let thought = AiMessage::from_parts([Reasoning::new("Hm.")]);
+    let history = [
+        Message::user("Why?"),
+        thought.into(),
+        Message::user(""),
+        Message::ai(""),
+        Message::system(""),
+    ];
+    let composer = Composer::new().system("").for_provider(Provider::Xai);
+    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    let body = json!(Request::new(&prompt).model("grok-4"));
+    assert!(body["messages"].as_array().unwrap().iter().all(|it| it["content"] != ""), "{body}");
+}
+
+/// A settings file had an empty line for the system message, and it was sent as a message.
+#[test]
+fn an_empty_system_message_is_none() {
+    for provider in all() {
+        let composer = Composer::new().system("").for_provider(provider);
+        let prompt =
+            composer.compose_all(&Snapshot::from_messages([Message::user("hi")]), &[]).unwrap();
+        let bare = prompt_for(provider, &[Message::user("hi")]);
+        let body = |prompt| json!(Request::new(prompt).model("m").max_tokens(9));
+        assert_eq!(body(&prompt), body(&bare), "{provider}");
     }
 }

@@ -57,7 +57,8 @@ impl Media {
         Self::giving_way(shaping, all, answered)
     }
 
-    /// Decides which do. What stands from the place `answered` on no answer has seen.
+    /// Decides which do. What stands from the place `answered` on no answer has seen: a question
+    /// that is too large is an error, since its user can ask another one.
     fn giving_way(shaping: &Shaping<'_>, all: Vec<Sent<'_>>, answered: usize) -> Result<Self> {
         let limits = &shaping.rules.media;
         let refused = |it: &Sent<'_>, why: &str| {
@@ -68,7 +69,9 @@ impl Media {
         for it in all {
             let stays = it.position.is_none();
             match it.load.excess(limits) {
-                Some(why) if stays || it.place >= answered => return Err(refused(&it, &why)),
+                Some(why) if stays || (it.place >= answered && !it.item.message().is_tool()) => {
+                    return Err(refused(&it, &why));
+                }
                 // To refuse it for good would end the conversation.
                 Some(_) => drop(gone.insert((it.place, it.part))),
                 None if !stays => movable.push(it),
@@ -149,7 +152,7 @@ fn roundest(low: u64, high: u64) -> u64 {
 
 /// Returns the places of the media of a message that this provider is sent, and what they take up.
 fn loads(message: &Message, rules: &Row) -> Vec<(usize, Load)> {
-    let load = |(place, part)| Some((place, Load::of(part, rules)?));
+    let load = |(place, part)| Some((place, Load::of(part, message, rules)?));
     let mut loads: Vec<_> = message.content_parts().filter_map(load).collect();
     if let Some(ai) = message.as_ai().filter(|_| !loads.is_empty())
         && let Some(left) = without_foreign_parts(ai, rules)

@@ -8,14 +8,13 @@ use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, WHOLE};
 use crate::message::{
     AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, ToolCall, ToolMessage,
 };
-use crate::provider::{Provider, Row};
+use crate::provider::{Provider, Row, google_type, has_place};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, inline, is_foreign, kept, kept_object, known_type,
-    placeholder,
+    DataUrl, NO_SIGNATURE, as_other_part, inline, is_foreign, kept, kept_object, placeholder,
 };
 use crate::wire::losses::{Losses, Weight};
-use crate::wire::media::{GEMINI_FILES, is_googles, resolution, type_at};
+use crate::wire::media::resolution;
 use crate::wire::terms::Sent;
 use crate::wire::view::{ForProvider, MessageFormat};
 
@@ -147,7 +146,8 @@ impl Writer<'_> {
             },
             Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
                 let level = media.detail.as_ref().filter(|_| self.row.detail);
-                Some(media_part(media, location(media)?, level.and_then(resolution)))
+                has_place(part, false, self.row)
+                    .then(|| media_part(media, level.and_then(resolution)))
             }
             Part::Other(_) => as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
         }
@@ -186,10 +186,12 @@ impl Writer<'_> {
         let name = if name.is_empty() { tool.call_id() } else { name };
         let (mut texts, mut media) = (Vec::new(), Vec::new());
         for (i, part) in tool.content().parts().iter().enumerate() {
-            match (part.as_text(), result_media(part)) {
+            match (part.as_text(), part.as_media()) {
                 (Some(text), _) => texts.push(text),
-                (None, Some(object)) => media.push(object),
-                (None, None) => {
+                (None, Some(seen)) if has_place(part, true, self.row) => {
+                    media.push(media_part(seen, None));
+                }
+                (None, _) => {
                     sent.refuse(i, part, losses);
                     texts.push(placeholder(part));
                 }
@@ -247,11 +249,8 @@ fn thought(reasoning: &Reasoning) -> Object<'_> {
 }
 
 /// Media, with the resolution at which the model should see them.
-fn media_part<'a>(
-    media: &'a Media,
-    (key, own): Location<'a>,
-    resolution: Option<&'static str>,
-) -> Object<'a> {
+fn media_part<'a>(media: &'a Media, resolution: Option<&'static str>) -> Object<'a> {
+    let (key, own) = location(media);
     let kept = kept(FORMAT, &media.extra);
     let mut object = Object::of([(key, Object::of(own).kept(kept_object(kept, key), &[]).into())]);
     if let Some(level) = resolution {
@@ -263,33 +262,16 @@ fn media_part<'a>(
 /// The key under which the API finds media, and the fields there.
 type Location<'a> = (&'static str, [(&'static str, BorrowedValue<'a>); 2]);
 
-/// Returns where the API finds these media; `None` for data of unknown type, and for types to which
-/// it answers "Unsupported MIME type".
-fn location(media: &Media) -> Option<Location<'_>> {
-    let told = media.media_type.as_deref();
-    let data = inline(media).filter(|_| known_type(media).is_some());
-    let (key, media_type, place) = match (data, &media.source) {
-        (Some(DataUrl { media_type: "image/jpg", data }), _) => {
-            ("inlineData", Some("image/jpeg"), ("data", data))
+/// Returns where the API finds these media.
+fn location(media: &Media) -> Location<'_> {
+    let (key, place, found) = match (inline(media), &media.source) {
+        (Some(DataUrl { data, .. }), _) => ("inlineData", "data", data),
+        (None, Source::Url(at) | Source::FileId(at) | Source::Base64(at)) => {
+            ("fileData", "fileUri", at.as_str())
         }
-        (Some(DataUrl { media_type, data }), _) => ("inlineData", Some(media_type), ("data", data)),
-        (None, Source::Url(uri)) => {
-            let media_type = if is_googles(uri) { told } else { told.or_else(|| type_at(uri)) };
-            let is_enough = media_type.is_some() || is_googles(uri);
-            is_enough.then_some(("fileData", media_type, ("fileUri", uri.as_str())))?
-        }
-        (None, Source::FileId(uri)) => ("fileData", told, ("fileUri", uri.as_str())),
-        (None, Source::Base64(_) | Source::Reference(_)) => return None,
+        (None, Source::Reference(_)) => ("fileData", "fileUri", ""),
     };
-    let is_taken = matches!(media.source, Source::FileId(_)) || !media_type.is_some_and(is_unread);
-    is_taken.then_some((key, [("mimeType", media_type.into()), (place.0, place.1.into())]))
-}
-
-/// Returns whether the API refuses this type: office documents, and some kinds of images.
-fn is_unread(media_type: &str) -> bool {
-    const REFUSED: [&str; 5] =
-        ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
-    REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.")
+    (key, [("mimeType", google_type(media).into()), (place, found.into())])
 }
 
 /// Returns whether the API knows this call by its id. An id that this crate made up is marked by a
@@ -317,18 +299,4 @@ fn response<'s>(
     };
     let key = if tool.is_error() { "error" } else { "output" };
     Object::of([(key, said)]).into()
-}
-
-/// Media that a result may hold: data, and files in Google's storage or its Files API. Other
-/// addresses are refused.
-fn result_media(part: &Part) -> Option<Object<'_>> {
-    let media = part.as_media()?;
-    let location = location(media)?;
-    let is_taken = match &media.source {
-        Source::Url(uri) | Source::FileId(uri) if location.0 == "fileData" => {
-            ["gs://", "files/", GEMINI_FILES].iter().any(|own| uri.starts_with(own))
-        }
-        _ => true,
-    };
-    is_taken.then(|| media_part(media, location, None))
 }

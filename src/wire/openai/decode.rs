@@ -415,7 +415,7 @@ fn call(value: Value, at: At) -> Result<ToolCall> {
     let arguments = arguments(&mut inner, input)?;
     let mut rest = fields.rest();
     put_back(&mut rest, key, inner.rest());
-    if let Some(kind) = kind.filter(|kind| kind != "function") {
+    if let Some(kind) = kind.filter(|kind| !matches!(kind.as_str(), "" | "function")) {
         rest.insert("type".to_owned(), kind.into());
     }
     Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })

@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
-use crate::provider::{Files, Provider, ReasoningField, Row};
+use crate::provider::{Files, Provider, ReasoningField, Row, audio_format, has_place};
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
@@ -102,8 +102,8 @@ impl Writer<'_> {
         let kept = kept(ATTRIBUTE, m.attributes());
         let unwritten = ["annotations", "reasoning", "reasoning_content", "reasoning_details"];
         if let Some(text) = m.as_text() {
-            let own = [role, ("content", text.into()), ("name", name)];
-            return Object::of(own).kept(kept, &unwritten);
+            let own = Object::of([role, ("content", text.into()), ("name", name)]);
+            return self.with_reasoning(own, &[], false).kept(kept, &unwritten);
         }
         let (mut said, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
         let mut audio = None;
@@ -161,7 +161,9 @@ impl Writer<'_> {
         let is_read = !thought.text.is_empty() && !is_block(thought);
         match self.row.reasoning {
             None => false,
-            Some(ReasoningField::ReasoningContent) => is_read,
+            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
+                is_read
+            }
             Some(ReasoningField::Reasoning) => is_read || details(thought).is_some(),
         }
     }
@@ -176,7 +178,8 @@ impl Writer<'_> {
         let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
         let is_silent = texts.is_empty();
         match self.row.reasoning {
-            Some(ReasoningField::ReasoningContent) if !is_silent || calls => {
+            Some(ReasoningField::ReasoningContent) if is_silent && !calls => object,
+            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
                 object.with("reasoning_content", BorrowedValue::joined(texts))
             }
             Some(ReasoningField::Reasoning) => {
@@ -195,35 +198,28 @@ impl Writer<'_> {
                 };
                 object.with("reasoning", said).with("reasoning_details", details)
             }
-            _ => object,
+            None => object,
         }
     }
 
     /// Returns the block of a part of a user message; `None` if there is no place for it.
     fn block<'s>(&self, part: &'s Part) -> Option<Block<'s>> {
+        if !has_place(part, false, self.row) {
+            return None;
+        }
         let files = self.row.files;
         Some(Block::Other(match part {
-            Part::Image(m) if !matches!(m.source, Source::FileId(_)) => {
+            Part::Image(m) => {
                 let detail = m.detail.as_ref().map(Detail::as_str);
                 let own = [("url", BorrowedValue::address(m)), ("detail", detail.into())];
                 media("image_url", m, Object::of(own))
             }
             Part::File(m) if files == Files::Document => document(m),
-            Part::File(m)
-                if files == Files::Address
-                    || inline(m).is_some()
-                    || matches!(m.source, Source::FileId(_)) =>
-            {
-                media("file", m, file(m))
-            }
-            Part::Audio(m)
-                if files == Files::Document && !matches!(m.source, Source::FileId(_)) =>
-            {
-                recording(m)
-            }
+            Part::File(m) => media("file", m, file(m)),
+            Part::Audio(m) if files == Files::Document => recording(m),
             Part::Audio(m) => {
                 let data = inline(m).map(|url| url.data);
-                let own = [("data", data.into()), ("format", audio_format(m)?.into())];
+                let own = [("data", data.into()), ("format", audio_format(m).into())];
                 media("input_audio", m, Object::of(own))
             }
             _ => return text_block(part),
@@ -285,16 +281,6 @@ fn is_block(thought: &Reasoning) -> bool {
     kept(FORMAT, &thought.extra).is_some_and(|kept| kept.contains_key("type"))
 }
 
-/// Returns the provider's name for the encoding of this audio, or the one that compatible servers
-/// use.
-fn audio_format(media: &Media) -> Option<&str> {
-    match inline(media)?.media_type {
-        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
-        "audio/mpeg" | "audio/mp3" => Some("mp3"),
-        _ => kept_object(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
-    }
-}
-
 /// Returns a block with media as an object under the name of its kind.
 fn media<'s>(kind: &'static str, media: &'s Media, own: Object<'s>) -> Object<'s> {
     let kept = kept(FORMAT, &media.extra);
@@ -337,7 +323,9 @@ fn recording(media: &Media) -> Object<'_> {
 /// Returns a call. Unless `is_signed`, a call without a signature gets a placeholder for it.
 fn call(call: &ToolCall, is_signed: bool) -> Object<'_> {
     let beside = kept(FORMAT, &call.extra);
-    let kind = kept_type(FORMAT, &call.extra).unwrap_or("function");
+    // Azure has streamed an empty one.
+    let kind = kept_type(FORMAT, &call.extra).filter(|kind| !kind.is_empty());
+    let kind = kind.unwrap_or("function");
     let (key, input_key) =
         if kind == "custom" { ("custom", "input") } else { ("function", "arguments") };
     let own = [("name", (&call.name).into()), (input_key, input(call, kind == "custom").into())];

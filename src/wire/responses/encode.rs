@@ -28,35 +28,37 @@ impl MessageFormat for Options {
         let running = sent.iter().rposition(|sent| sent.message.is_user()).unwrap_or_default();
         let mut asked: Option<&AiMessage> = None;
         let mut items: Vec<(usize, Object<'s>)> = Vec::new();
-        for (i, sent) in sent.iter().enumerate() {
-            let item = match &*sent.message {
+        for (i, one) in sent.iter().enumerate() {
+            let item = match &*one.message {
                 // It goes into `instructions`.
-                Message::System(_) if sent.index == 0 && !developer => continue,
+                Message::System(_) if one.index == 0 && !developer => continue,
                 Message::System(m) => {
                     let role = if developer { "developer" } else { "system" };
                     message(role, m.text().into(), m.attributes())
                 }
                 Message::User(m) => {
-                    message("user", content(m.content(), sent, losses), m.attributes())
+                    message("user", content(m.content(), one, losses), m.attributes())
                 }
                 Message::Tool(m) => {
                     let mut calls = asked.into_iter().flat_map(AiMessage::tool_calls);
                     let call = calls.find(|call| call.id == m.call_id());
-                    output(m, call, sent, losses)
+                    output(m, call, one, losses)
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
                         asked = Some(m);
                     }
                     let runs = i > running;
-                    let mut answer = Answer { unstored, runs, id: Id::Sent, items: Vec::new() };
-                    answer.write(m, sent, losses);
-                    items.extend(answer.items.into_iter().map(|item| (sent.index, item)));
+                    let functions = as_functions(m, sent.get(i + 1..).unwrap_or_default());
+                    let mut answer =
+                        Answer { unstored, runs, functions, id: Id::Sent, items: Vec::new() };
+                    answer.write(m, one, losses);
+                    items.extend(answer.items.into_iter().map(|item| (one.index, item)));
                     continue;
                 }
                 Message::Custom(_) => continue,
             };
-            items.push((sent.index, item));
+            items.push((one.index, item));
         }
         view.mark(&mut items, |item, _| {
             let key = match item.text("type") {
@@ -87,6 +89,21 @@ fn message<'s>(
     Object::of(own).kept(kept(ATTRIBUTE, beside), &[])
 }
 
+/// Returns the ids of calls of other kinds that are written as function calls, since their kind has
+/// no place for their result among these messages.
+fn as_functions<'s>(asking: &'s AiMessage, behind: &'s [Sent<'_>]) -> Vec<&'s str> {
+    let results = || {
+        let of_it = behind.iter().take_while(|sent| !sent.message.has_tool_calls());
+        of_it.filter_map(|sent| sent.message.as_tool())
+    };
+    let has_no_place = |call: &&ToolCall| {
+        let Some((kind, _)) = kinds::of(call) else { return false };
+        let result = results().find(|result| result.call_id() == call.id);
+        result.is_some_and(|result| kinds::output(kind, result).is_none())
+    };
+    asking.tool_calls().filter(has_no_place).map(|call| call.id.as_str()).collect()
+}
+
 /// Returns a tool's result, with the call that it answers, if that is known.
 fn output<'s>(
     result: &'s ToolMessage,
@@ -94,15 +111,16 @@ fn output<'s>(
     sent: &Sent<'_>,
     losses: &mut Losses,
 ) -> Object<'s> {
-    if let Some((kind, _)) = call.and_then(kinds::of) {
-        return kinds::output(kind, result);
+    let kind = call.and_then(kinds::of);
+    if let Some(output) = kind.and_then(|(kind, _)| kinds::output(kind, result)) {
+        return output;
     }
-    let kept_beside = kept(ATTRIBUTE, result.attributes());
+    let kept_beside = kept(ATTRIBUTE, result.attributes()).filter(|_| kind.is_none());
     let custom =
         call.is_some_and(is_custom) || kept_beside.is_some_and(|kept| kept.contains_key("custom"));
-    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    let name = if custom { "custom_tool_call_output" } else { "function_call_output" };
     let own = [
-        ("type", kind.into()),
+        ("type", name.into()),
         ("call_id", result.call_id().into()),
         ("output", content(result.content(), sent, losses)),
     ];
@@ -201,6 +219,9 @@ struct Answer<'s> {
     unstored: bool,
     /// True if it belongs to an unfinished tool loop.
     runs: bool,
+    /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
+    /// bound to the item that it came with, is left out then.
+    functions: Vec<&'s str>,
     /// What happens to ids after the newest reasoning.
     id: Id,
     items: Vec<Object<'s>>,
@@ -213,7 +234,12 @@ impl<'s> Answer<'s> {
         while let Some(part) = parts.get(i) {
             let mut next = i + 1;
             match part {
-                AiPart::ToolCall(call) => self.items.push(self.call(call)),
+                AiPart::ToolCall(call) => {
+                    if self.functions.contains(&call.id.as_str()) {
+                        sent.lose(i, "a call of another kind", Weight::Noted, losses);
+                    }
+                    self.items.push(self.call(call));
+                }
                 AiPart::Reasoning(reasoning) => match self.reasoning(reasoning) {
                     Some(item) => self.items.push(item),
                     None if says_something(reasoning) => {
@@ -246,7 +272,7 @@ impl<'s> Answer<'s> {
         let is_read = self.runs && kept.is_some_and(|kept| kept.contains_key("content"));
         let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
         // "Items are not persisted when `store` is set to false."
-        if self.unstored && !is_sealed && !is_read {
+        if !self.functions.is_empty() || (self.unstored && !is_sealed && !is_read) {
             self.id = Id::LeftOut;
             return None;
         }
@@ -265,7 +291,8 @@ impl<'s> Answer<'s> {
     }
 
     fn call(&self, call: &'s ToolCall) -> Object<'s> {
-        if let Some((kind, item)) = kinds::of(call) {
+        let as_function = self.functions.contains(&call.id.as_str());
+        if let Some((kind, item)) = kinds::of(call).filter(|_| !as_function) {
             return kinds::written(kind, item, &call.id);
         }
         let custom = is_custom(call);
@@ -277,7 +304,7 @@ impl<'s> Answer<'s> {
             ("name", (&call.name).into()),
             (key, input(call, custom).into()),
         ];
-        let but: &[&str] = if self.id == Id::Sent { &[] } else { &["id"] };
+        let but: &[&str] = if self.id == Id::Sent { &["item"] } else { &["id", "item"] };
         Object::of(own).kept(kept(FORMAT, &call.extra), but)
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Each becomes a tool call: its name is the tool's, its arguments are what it asks for, and the
 //! item is kept unchanged in `extra`. So windows and repair keep it together with its output, and
-//! another provider sees a function call.
+//! another provider sees a function call. So does this one if the output has no place for the
+//! result, such as a text of a computer.
 
 use serde_json::{Value, json};
 
@@ -109,7 +110,7 @@ pub(super) fn result(kind: &CallKind, call: &ToolCall, mut fields: Fields) -> Re
 
 fn screenshot(output: &Value) -> Option<Media> {
     let fields = output.as_object().filter(|fields| fields.len() == 2)?;
-    if fields.get("type")? != "computer_screenshot" {
+    if fields.get("type")? != SCREENSHOT {
         return None;
     }
     let url = fields.get("image_url").and_then(Value::as_str);
@@ -138,25 +139,29 @@ pub(super) fn written<'a>(kind: &CallKind, item: &'a Attributes, id: &'a str) ->
     object
 }
 
-pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Object<'a> {
+/// Returns the output of a call of this kind; `None` if the kind has no place for this result.
+pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Option<Object<'a>> {
     let text = result.content().text();
     let read = || serde_json::from_str::<Value>(&text).ok();
     let holds = match kind.tool {
-        "shell" => read().filter(Value::is_array).unwrap_or_else(|| {
-            let outcome = json!({"type": "exit", "exit_code": i32::from(result.is_error())});
-            json!([{"stdout": text, "stderr": "", "outcome": outcome}])
-        }),
-        "tool_search" => read().filter(Value::is_array).unwrap_or_else(|| json!([])),
+        "shell" => read()
+            .filter(Value::is_array)
+            .unwrap_or_else(|| {
+                let outcome = json!({"type": "exit", "exit_code": i32::from(result.is_error())});
+                json!([{"stdout": text, "stderr": "", "outcome": outcome}])
+            })
+            .into(),
+        "tool_search" => read().filter(Value::is_array)?.into(),
         "mcp_approval" => {
             let word = text.trim().to_ascii_lowercase();
-            Value::from(["true", "yes", "approve", "approved"].contains(&word.as_str()))
+            ["true", "yes", "approve", "approved"].contains(&word.as_str()).into()
         }
-        "computer" => read().unwrap_or_else(|| Value::from(&*text)),
-        _ => Value::from(&*text),
+        "computer" => match result.content().parts().iter().find_map(Part::as_media) {
+            Some(image) => seen(image).into(),
+            None => read().filter(|output| output["type"] == SCREENSHOT)?.into(),
+        },
+        _ => Value::from(&*text).into(),
     };
-    let image = result.content().parts().iter().find_map(Part::as_media);
-    let image = image.filter(|_| kind.tool == "computer");
-    let holds = image.map_or(BorrowedValue::Value(holds), |image| seen(image).into());
     let mut object = Object::of([
         ("type", kind.output.into()),
         (kind.output_id, result.call_id().into()),
@@ -169,12 +174,14 @@ pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Object<'a>
     if kind.tool == "tool_search" && kept.is_none() {
         object = object.with("execution", "client").with("status", "completed");
     }
-    object.kept(kept, &[])
+    Some(object.kept(kept, &[]))
 }
+
+const SCREENSHOT: &str = "computer_screenshot";
 
 fn seen(image: &Media) -> Object<'_> {
     Object::of([
-        ("type", "computer_screenshot".into()),
+        ("type", SCREENSHOT.into()),
         ("image_url", BorrowedValue::address(image)),
         ("file_id", BorrowedValue::file_id(image)),
     ])

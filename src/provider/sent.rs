@@ -1,0 +1,255 @@
+//! [`SentAs`]: whether a provider is sent media, and as what. The limits of its row and the writers
+//! of its format both ask this.
+
+use super::Provider;
+use super::origin::origin_of;
+use super::row::{Files, Format, Images, Row};
+use crate::message::{Media, Message, Part, Source, base64, inline, known_type};
+
+/// What a provider is sent for a part of a message.
+pub(crate) enum SentAs {
+    Itself,
+    /// The text that a file is.
+    Text(String),
+    /// Nothing; a placeholder stands for it, or nothing in an answer.
+    Placeholder,
+}
+
+impl SentAs {
+    /// Returns what a provider is sent for a part of what a user sent or a tool gave, or of an
+    /// answer that it takes back.
+    pub(crate) fn of(part: &Part, message: &Message, row: &Row) -> Self {
+        if is_sent(part, message, row) {
+            return Self::Itself;
+        }
+        text_of_file(part, row).map_or(Self::Placeholder, Self::Text)
+    }
+}
+
+/// Returns the text of a file that is sent as one.
+pub(crate) fn text_of_file(part: &Part, row: &Row) -> Option<String> {
+    let Part::File(media) = part else { return None };
+    if takes_file(media, row) { None } else { as_text(media) }
+}
+
+/// Returns whether a part is sent as itself.
+pub(super) fn is_sent(part: &Part, message: &Message, row: &Row) -> bool {
+    let Some(media) = part.as_media() else { return true };
+    is_found(media, message, row)
+        && is_taken(part, media, row)
+        && has_place(part, message.is_tool(), row)
+}
+
+/// Returns whether the provider can look where media lie.
+fn is_found(media: &Media, message: &Message, row: &Row) -> bool {
+    match &media.source {
+        // Read from another provider's history, where it means something else or nothing.
+        Source::FileId(id) => match origin_of(message) {
+            Some(origin) => shares_files(origin, row),
+            None => knows_id(id, row),
+        },
+        // The name of a bucket is not told to who can't look into it.
+        Source::Url(url) => inline(media).is_some() || reaches(url, row),
+        Source::Base64(data) => !data.is_empty(),
+        Source::Reference(_) => true,
+    }
+}
+
+/// Returns whether the provider's models read media of this kind.
+fn is_taken(part: &Part, media: &Media, row: &Row) -> bool {
+    match part {
+        Part::Image(_) => takes_image(media, row),
+        Part::Audio(_) => row.audio,
+        Part::File(_) => takes_file(media, row),
+        _ => true,
+    }
+}
+
+/// Returns whether the format has a place for a part, in a result or elsewhere.
+pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
+    let Some(media) = part.as_media() else { return true };
+    let is_here = || inline(media).is_some();
+    let has_id = matches!(media.source, Source::FileId(_));
+    match (row.format, part) {
+        // A result is a text.
+        (Format::OpenAi, _) if in_result => false,
+        (Format::OpenAi, Part::Image(_)) => !has_id,
+        (Format::OpenAi, Part::File(_)) => match row.files {
+            Files::Document | Files::Address => true,
+            Files::Data | Files::Pdf | Files::Never => is_here() || has_id,
+        },
+        (Format::OpenAi, Part::Audio(_)) => {
+            (row.files == Files::Document && !has_id) || audio_format(media).is_some()
+        }
+        (Format::Responses, part) => matches!(part, Part::Image(_) | Part::File(_)),
+        (Format::Anthropic, Part::Image(_)) => {
+            inline(media).is_none_or(|data| COMMON.contains(&data.media_type))
+        }
+        (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
+            data.media_type == PDF
+                || (data.media_type.starts_with("text/") && base64::text(data.data).is_some())
+        }),
+        (Format::Gemini, _) => has_place_at_google(media, in_result),
+        (Format::Ollama, Part::Image(_)) => is_here(),
+        _ => false,
+    }
+}
+
+/// Returns OpenAI's name for the encoding of audio that is here, or the one that a compatible
+/// server uses.
+pub(crate) fn audio_format(media: &Media) -> Option<&str> {
+    match inline(media)?.media_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => media.extra.get("openai")?.get("input_audio")?.get("format")?.as_str(),
+    }
+}
+
+const COMMON: [&str; 5] = ["image/gif", "image/jpeg", "image/jpg", "image/png", "image/webp"];
+
+fn takes_image(media: &Media, row: &Row) -> bool {
+    match row.images {
+        Images::Any => true,
+        Images::Never => false,
+        // One of which the kind is not known may be one of these.
+        Images::Common => inline(media).is_none_or(|data| {
+            !data.media_type.starts_with("image/") || COMMON.contains(&data.media_type)
+        }),
+    }
+}
+
+/// Returns whether a provider can look where this address leads: at that of a store or a file of
+/// one provider, no other can. Claude and Gemini look at no address without TLS ("Only HTTPS URLs
+/// are supported.", "Unsupported file URI type").
+fn reaches(url: &str, row: &Row) -> bool {
+    let is_gemini = row.format == Format::Gemini;
+    if url.starts_with(GEMINI_FILES) {
+        return is_gemini && row.name() != Provider::Vertex.row().name();
+    }
+    match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "http" if is_gemini || row.format == Format::Anthropic => false,
+        "http" | "https" => row.addresses || is_youtube(url),
+        "gs" => is_gemini,
+        // Data in other letters than base64, which are not read here.
+        "s3" | "data" => false,
+        _ => true,
+    }
+}
+
+/// Returns whether a provider may have given this id: the form of some tells whose they are.
+fn knows_id(id: &str, row: &Row) -> bool {
+    match row.format {
+        Format::Anthropic => !id.starts_with("file-") && !id.starts_with("files/"),
+        Format::Gemini => !id.starts_with("file-") && !id.starts_with("file_01"),
+        _ if id.starts_with("file-") => knows_openai_files(row),
+        _ => !id.starts_with("file_01") && !id.starts_with("files/"),
+    }
+}
+
+/// Returns whether the ids of OpenAI's files may be known: to itself, to Azure, which gives such
+/// ones too, to a proxy, and to a server of the application's own, of which nobody knows.
+fn knows_openai_files(row: &Row) -> bool {
+    const KNOWN: [&str; 4] = ["openai", "openai_responses", "azure", "litellm"];
+    let is_named = Provider::NAMED.iter().any(|named| named.row().name() == row.name());
+    !is_named || KNOWN.contains(&row.name())
+}
+
+/// Returns whether Google has the film at this address itself.
+fn is_youtube(url: &str) -> bool {
+    let hosts = ["https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/"];
+    hosts.iter().any(|host| url.starts_with(host))
+}
+
+/// Returns whether Google knows the type of what is at this address by itself.
+fn is_googles(url: &str) -> bool {
+    url.starts_with(GEMINI_FILES) || is_youtube(url)
+}
+
+/// Returns the media type that the name of a file tells, by its ending.
+fn type_at(url: &str) -> Option<&'static str> {
+    /// Those with the name of the ending.
+    const TYPES: &str = "application/json application/pdf audio/aac audio/aiff audio/flac \
+        audio/ogg audio/wav image/bmp image/gif image/heic image/heif image/jpeg image/png \
+        image/tiff image/webp text/css text/csv text/html text/xml video/avi video/mov video/mp4 \
+        video/mpeg video/webm video/wmv";
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let (_, path) = path.split_once("://")?;
+    let (_, name) = path.rsplit_once('/')?;
+    let (_, ending) = name.rsplit_once('.')?;
+    let ending = ending.to_ascii_lowercase();
+    match ending.as_str() {
+        "htm" => Some("text/html"),
+        "jpg" => Some("image/jpeg"),
+        "m4a" => Some("audio/mp4"),
+        "md" => Some("text/markdown"),
+        "mp3" => Some("audio/mpeg"),
+        "mpg" => Some("video/mpeg"),
+        "svg" => Some("image/svg+xml"),
+        "txt" => Some("text/plain"),
+        name => TYPES.split(' ').find(|it| it.split_once('/').is_some_and(|it| it.1 == name)),
+    }
+}
+
+/// Returns whether Gemini's format has a place for media, of which it wants to know the type. A
+/// result holds data, and files in Google's storage or its Files API.
+fn has_place_at_google(media: &Media, in_result: bool) -> bool {
+    const STORES: [&str; 3] = ["gs://", "files/", GEMINI_FILES];
+    let may_hold = |uri: &str| !in_result || STORES.iter().any(|own| uri.starts_with(own));
+    let media_type = google_type(media);
+    match &media.source {
+        Source::FileId(id) => may_hold(id),
+        Source::Url(url) if inline(media).is_none() => {
+            media_type.map_or_else(|| is_googles(url), is_read) && may_hold(url)
+        }
+        _ => media_type.is_some_and(is_read),
+    }
+}
+
+/// Returns the media type that Google is told; `None` if it is not known.
+pub(crate) fn google_type(media: &Media) -> Option<&str> {
+    let told = media.media_type.as_deref();
+    match &media.source {
+        _ if inline(media).is_some() => match known_type(media) {
+            Some("image/jpg") => Some("image/jpeg"),
+            known => known,
+        },
+        Source::Url(url) if !is_googles(url) => told.or_else(|| type_at(url)),
+        _ => told,
+    }
+}
+
+/// Returns whether Google's API reads this type: not office documents, and some kinds of images
+/// ("Unsupported MIME type").
+fn is_read(media_type: &str) -> bool {
+    const REFUSED: [&str; 5] =
+        ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
+    !REFUSED.contains(&media_type) && !media_type.starts_with("application/vnd.")
+}
+
+/// The files that were given to Gemini, which need its key.
+const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
+
+/// Returns whether a provider takes a file as one. Where not, one that is a text is sent as a text.
+fn takes_file(media: &Media, row: &Row) -> bool {
+    match row.files {
+        Files::Never => false,
+        // Of one that is not here nobody knows.
+        Files::Pdf => inline(media).is_none_or(|data| data.media_type == PDF),
+        _ => true,
+    }
+}
+
+const PDF: &str = "application/pdf";
+
+/// Returns the text that a file is, if it is one that says something: a PDF may be written in
+/// letters alone, and says nothing so.
+fn as_text(media: &Media) -> Option<String> {
+    let text = base64::text(inline(media).filter(|data| data.media_type != PDF)?.data)?;
+    (!text.trim().is_empty() && !text.contains('\0')).then_some(text)
+}
+
+/// Returns whether a provider knows the ids of files that this one gave.
+fn shares_files(origin: &str, row: &Row) -> bool {
+    const OPENAI: [&str; 2] = ["openai", "openai_responses"];
+    origin == row.name() || (OPENAI.contains(&origin) && OPENAI.contains(&row.name()))
+}
