@@ -147,8 +147,8 @@ pub(crate) use server::{KeyHeader, Server};
 /// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
 /// picture alone is too large, and it is of a new question, pinned or temporary, the build is an
 /// error that names it; an older one and one that a tool gave give way. Only what is sent counts:
-/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair, and is no error
-/// where those are.
+/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair,
+/// and is no error where those are.
 ///
 /// # Fields that only one provider understands
 ///

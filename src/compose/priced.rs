@@ -1,5 +1,5 @@
-//! A counter that counts pictures by the rule of the prompt's provider, and a file that is sent as a
-//! text as one.
+//! A counter that counts pictures by the rule of the prompt's provider, and a file that is sent as
+//! a text as one.
 
 use std::sync::Arc;
 
