@@ -17,7 +17,7 @@ use crate::private::with_private;
 use crate::setups::*;
 use crate::validators::{self, Wrong};
 use crate::wrong::wrong;
-use memory_prompt::message::{AiPart, Content, Part, Reasoning, ToolMessage};
+use memory_prompt::message::{Reasoning, ToolMessage};
 use memory_prompt::provider::Format;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Break, Origin, Reason};
@@ -122,10 +122,9 @@ fn said_by_the_model(body: &Value) -> Value {
 }
 
 fn has_file(message: &Message) -> bool {
-    let sent = message.content().map_or(&[][..], Content::parts);
-    let said = message.as_ai().map_or(&[][..], |ai| ai.parts());
-    sent.iter().any(|part| matches!(part, Part::File(_)))
-        || said.iter().any(|part| matches!(part, AiPart::Content(Part::File(_))))
+    let written = json!(message);
+    let parts = written["content"].as_array().into_iter().flatten();
+    parts.into_iter().any(|part| part["type"] == "file")
 }
 
 /// Whether there is a prompt; if so, the provider takes it.
