@@ -51,7 +51,7 @@ pub use row::{
     ToolNames,
 };
 pub(crate) use schema::{CHOICES, over_limits};
-pub(crate) use sent::{SentAs, audio_format, google_type, has_place};
+pub(crate) use sent::{SentAs, audio_format, google_type, has_place, text_of_file};
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};
 

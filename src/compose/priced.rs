@@ -1,15 +1,16 @@
-//! A counter that counts pictures by the rule of the prompt's provider.
+//! A counter that counts pictures by the rule of the prompt's provider, and a file that is sent as
+//! a text as one.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::message::{Message, Part};
-use crate::provider::Row;
+use crate::provider::{Row, text_of_file};
 use crate::token::{Overhead, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
 
-/// Counts pictures as the provider does, if their dimensions are known and the counter has no way
-/// of its own.
+/// Counts pictures as the provider does, if their dimensions are known, and a file as the text that
+/// is sent of it, both if the counter has no way of its own.
 pub(super) struct Priced {
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) row: Row,
@@ -26,9 +27,10 @@ impl TokenCounter for Priced {
 
     fn count(&self, message: &Message) -> Result<usize> {
         let own = self.counter.count(message)?;
-        let has_picture = message.content_parts().any(|(_, part)| matches!(part, Part::Image(_)));
+        let is_priced = |part: &Part| matches!(part, Part::Image(_) | Part::File(_));
+        let is_priced = message.content_parts().any(|(_, part)| is_priced(part));
         // One that counts messages in another way knows best what they hold.
-        if has_picture && count_by_parts(&*self.counter, message)? == own {
+        if is_priced && count_by_parts(&*self.counter, message)? == own {
             return count_by_parts(self, message);
         }
         Ok(own)
@@ -36,11 +38,17 @@ impl TokenCounter for Priced {
 
     fn count_media(&self, part: &Part) -> Result<usize> {
         let own = self.counter.count_media(part)?;
+        if own != media_tokens(part) {
+            return Ok(own);
+        }
         let priced = match part {
-            Part::Image(image) if own == media_tokens(part) => image
+            Part::Image(image) => image
                 .picture()
                 .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref())),
-            _ => None,
+            part => match text_of_file(part, &self.row) {
+                Some(text) => Some(self.count_text(&text)?),
+                None => None,
+            },
         };
         Ok(priced.unwrap_or(own))
     }

@@ -22,13 +22,14 @@ impl SentAs {
         if is_sent(part, message, row) {
             return Self::Itself;
         }
-        match part {
-            Part::File(media) if !takes_file(media, row) => {
-                as_text(media).map_or(Self::Placeholder, Self::Text)
-            }
-            _ => Self::Placeholder,
-        }
+        text_of_file(part, row).map_or(Self::Placeholder, Self::Text)
     }
+}
+
+/// Returns the text of a file that is sent as one.
+pub(crate) fn text_of_file(part: &Part, row: &Row) -> Option<String> {
+    let Part::File(media) = part else { return None };
+    if takes_file(media, row) { None } else { as_text(media) }
 }
 
 /// Returns whether a part is sent as itself.

@@ -10,11 +10,13 @@ use crate::counted::{counted, regressions};
 use crate::sent::{left_out, sent};
 use crate::setups::{Drawn, budget, compose, counted as total, letters};
 use memory_prompt::compose::Notice;
+use memory_prompt::message::{Media, Part};
+use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Moved, Reason};
-use memory_prompt::token::TokenCounter;
+use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Result, Tool, Truncate, Window,
+    Message, Provider, Result, Tool, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -400,4 +402,23 @@ fn marks_that_make_no_sense_are_refused_when_they_are_set() {
             format!("budget: low and high must be 0 < low < high <= 90, and are {low} and {high}");
         assert_eq!(error.to_string(), text);
     }
+}
+
+/// A file of code came as `application/octet-stream`, as browsers say, and was counted at a tenth
+/// of the text that it was sent as.
+#[test]
+fn a_file_that_is_sent_as_a_text_is_counted_as_one() {
+    let code = "Zm4g".repeat(25_000); // "fn "
+    let file = Part::File(Media::base64("application/octet-stream", code).with_name("a.rs"));
+    let history = Snapshot::from_messages([Message::user([Part::text("Explain:"), file])]);
+    let built = |provider| {
+        let composer = Composer::new().max_tokens(8_000, Estimate).for_provider(provider);
+        composer.compose_all(&history, &[])
+    };
+    for provider in [Provider::OpenAi, Provider::Vllm] {
+        let error = built(provider).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Budget { needed: 18_000.., .. }), "{error}");
+    }
+    // Sent as a file.
+    built(Provider::Mistral).unwrap();
 }

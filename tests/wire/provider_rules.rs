@@ -137,7 +137,10 @@ fn leaves(
             prop_assert!(!said.contains("not supported by this format"), "{body:#}");
             prop_assert!(wrong.is_empty(), "{wrong:#?}\n{body:#}\n{}", prompt.report());
             if let Some((tokens, total)) = setup.tokens.zip(prompt.report().tokens) {
-                prop_assert_eq!(counted(&prompt), total.total);
+                // The provider counts pictures in its own way, and files that it is sent as texts.
+                let has_media = |it: &Message| it.media().any(|_| true);
+                let has_media = prompt.iter().any(has_media);
+                prop_assert!(has_media || counted(&prompt) == total.total);
                 prop_assert!(total.total <= tokens);
             }
             return Ok(true);
