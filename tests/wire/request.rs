@@ -723,3 +723,17 @@ fn a_model_that_thinks_is_not_made_to_call() {
     let auto = body("deepseek-v4-flash", ToolChoice::Auto, None).unwrap();
     assert_eq!(auto["tool_choice"], "auto");
 }
+
+/// A row of one's own said that the system message is called `developer`, and it was sent twice: as
+/// a message and as `instructions`.
+#[test]
+fn a_developer_message_is_sent_once() {
+    let mut row = Row::like(Provider::OpenAiResponses, "own").unwrap();
+    row.developer = true;
+    let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(row));
+    let history = memory_prompt::record::Snapshot::from_messages([Message::user("hi")]);
+    let prompt = composer.compose_all(&history, &[]).unwrap();
+    let body = json!(Request::new(&prompt).model("m"));
+    assert_eq!(body["input"][0]["role"], "developer");
+    assert_eq!(body.to_string().matches("Be brief.").count(), 1, "{body}");
+}

@@ -13,7 +13,9 @@ pub(super) fn write<'a>(
     input: Vec<BorrowedValue<'a>>,
 ) -> Written {
     body.field("model", request.model.as_deref())?;
-    body.field("instructions", responses::instructions(request.prompt))?;
+    if !request.row().developer {
+        body.field("instructions", responses::instructions(request.prompt))?;
+    }
     body.field("input", input)?;
     body.field("max_output_tokens", request.max_tokens.map(BorrowedValue::Number))?;
     body.list("tools", request.definitions())?;
