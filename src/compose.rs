@@ -183,7 +183,7 @@ impl Composer {
         Self::default()
     }
 
-    /// Sets the system message, which replaces the memory's.
+    /// Sets the system message, which replaces the memory's. If it is empty, none is sent.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(Arc::new(Message::system(text)));

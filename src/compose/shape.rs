@@ -139,6 +139,12 @@ impl<'a> Shaping<'a> {
                 self.head = Some(item);
                 return Ok(());
             }
+            Message::System(_) if item.origin().position().is_some() => {
+                if let Some(item) = self.without_blanks(item)? {
+                    self.draft.pieces.add(item);
+                }
+                return Ok(());
+            }
             Message::System(_) | Message::Custom(_) => {
                 self.draft.pieces.add(item);
                 return Ok(());

@@ -24,18 +24,24 @@ impl System {
         temporaries: &[Arc<Message>],
     ) -> Self {
         let overridden = own.is_some() && stored.is_some();
-        let base = own.or(stored);
+        let base = own.or(stored).filter(|message| !is_empty(message));
         if temporaries.iter().any(|it| it.is_system()) {
-            let message = joined(base, temporaries);
+            let message = joined(base, temporaries).filter(|message| !is_empty(message));
             return Self { message, source: SystemSource::Temporary, overridden };
         }
-        let source = match (own, stored) {
-            (Some(_), _) => SystemSource::Prompt,
-            (None, Some(_)) => SystemSource::Memory,
-            (None, None) => SystemSource::None,
+        let source = match (base, own) {
+            (Some(_), Some(_)) => SystemSource::Prompt,
+            (Some(_), None) => SystemSource::Memory,
+            (None, _) => SystemSource::None,
         };
         Self { message: base.cloned(), source, overridden }
     }
+}
+
+/// Returns whether a system message says nothing: it is none then.
+fn is_empty(message: &Message) -> bool {
+    let Message::System(system) = message else { return false };
+    system.text().is_empty() && system.attributes().is_empty()
 }
 
 /// Joins the texts of all system messages, keeping the name and attributes of the first.

@@ -302,8 +302,10 @@ pub(super) const OPENROUTER: Row = Row {
     ..named("openrouter", COMPATIBLE)
 };
 
-/// Its guide to chat: messages of any role may be in any order.
+/// Its guide to chat: messages of any role may be in any order. By public reports: "An empty
+/// message was provided. Every message needs at least one non-empty content element."
 pub(super) const XAI: Row = Row {
+    blank: Blank::Empty,
     late_system: true,
     // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit".
     media: MediaLimits { picture_bytes: Some(sent(20_971_520)), ..MediaLimits::NONE },

@@ -1341,6 +1341,12 @@ impl Model<'_> {
     fn system(&self, temporaries: &[Message]) -> Option<Message> {
         let own = self.settings.system.as_ref().map(|text| Message::system(text.clone()));
         let base = own.or_else(|| self.history.system.clone());
+        // "An empty one is none."
+        let says = |it: &Message| match it {
+            Message::System(it) => !it.text().is_empty() || !it.attributes().is_empty(),
+            _ => false,
+        };
+        let base = base.filter(says);
         let more = temporaries.iter().filter(|it| it.is_system() && !it.text().is_empty());
         more.fold(base, |base, it| {
             let Some(Message::System(base)) = base else { return Some(it.clone()) };

@@ -268,3 +268,34 @@ fn deepseek_is_sent_its_field_with_each_answer() {
     assert_eq!(body["messages"][1]["reasoning_content"], "", "{body}");
     assert_eq!(body["messages"][3]["reasoning_content"], "Hm.", "{body}");
 }
+
+/// A user began with an empty system message, and a model was cut off while it thought: "Every
+/// message needs at least one non-empty content element."
+#[test]
+fn xai_is_sent_nothing_empty() {
+    let thought = AiMessage::from_parts([Reasoning::new("Hm.")]);
+    let history = [
+        Message::user("Why?"),
+        thought.into(),
+        Message::user(""),
+        Message::ai(""),
+        Message::system(""),
+    ];
+    let composer = Composer::new().system("").for_provider(Provider::Xai);
+    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    let body = json!(Request::new(&prompt).model("grok-4"));
+    assert!(body["messages"].as_array().unwrap().iter().all(|it| it["content"] != ""), "{body}");
+}
+
+/// A settings file had an empty line for the system message, and it was sent as a message.
+#[test]
+fn an_empty_system_message_is_none() {
+    for provider in all() {
+        let composer = Composer::new().system("").for_provider(provider);
+        let prompt =
+            composer.compose_all(&Snapshot::from_messages([Message::user("hi")]), &[]).unwrap();
+        let bare = prompt_for(provider, &[Message::user("hi")]);
+        let body = |prompt| json!(Request::new(prompt).model("m").max_tokens(9));
+        assert_eq!(body(&prompt), body(&bare), "{provider}");
+    }
+}
