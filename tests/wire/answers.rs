@@ -4,7 +4,8 @@
 #![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
 
 use crate::events::{
-    billed, block, calling, candidate, delta, end, last, over, piece, start, stop, streamed, whole,
+    billed, block, calling, candidate, delta, end, last, over, piece, sent, start, stop, streamed,
+    whole,
 };
 use crate::golden::{events, goldens};
 use crate::shown::{assert_shown, calls, reasoning, text};
@@ -763,4 +764,27 @@ fn a_filtered_answer_and_one_that_is_an_object_are_read() {
         serde_json::from_str::<Value>(&answer.message.text()).unwrap(),
         json!({"city": "Oslo", "days": 3})
     );
+}
+
+/// A gateway streamed the message under number 0, and ended with the reasoning at its place: the
+/// message was shown and stored twice, and the reasoning was lost.
+#[test]
+fn an_item_is_told_once_wherever_it_stands() {
+    let message = json!({"type": "message", "id": "m", "role": "assistant",
+                         "content": [{"type": "output_text", "text": "Hello."}]});
+    let reasoning =
+        json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"});
+    let search = json!({"type": "web_search_call", "id": "w", "status": "completed"});
+    let events = [
+        json!({"type": "response.output_item.done", "output_index": 0, "item": message}),
+        json!({"type": "response.output_item.done", "output_index": 0, "item": search}),
+        json!({"type": "response.completed", "response":
+               {"status": "completed", "output": [reasoning, search, message]}}),
+    ];
+    let (_, answer) = whole!(responses, &events);
+    assert_eq!(answer.message.text(), "Hello.");
+    assert_eq!(answer.message.reasoning().count(), 1);
+    let body = sent(Provider::OpenAiResponses, answer);
+    let input = body["input"].to_string();
+    assert!(["\"r\"", "\"w\"", "\"m\""].iter().all(|id| input.contains(id)), "{body}");
 }

@@ -157,6 +157,22 @@ impl Item {
         ["id", "call_id"].map(|key| self.text(key)).into_iter().filter(|name| !name.is_empty())
     }
 
+    /// Returns whether this is the same item, by its kind and a name.
+    pub(super) fn is_named_like(&self, value: &Value) -> bool {
+        let is_alike = |key: &str| !self.text(key).is_empty() && self.value[key] == value[key];
+        self.value["type"] == value["type"] && ["id", "call_id"].into_iter().any(is_alike)
+    }
+
+    /// Returns whether this item is done and is another one: of another kind, or of one without
+    /// texts under another name.
+    pub(super) fn is_unlike(&self, value: &Value) -> bool {
+        let says = blocks(value).next().is_some() || input_key(value).is_some();
+        let is_named = self.names().next().is_some() && value["id"].is_string();
+        self.is_done
+            && (self.value["type"] != value["type"]
+                || (!says && is_named && !self.is_named_like(value)))
+    }
+
     fn text(&self, key: &str) -> &str {
         self.value.get(key).and_then(Value::as_str).unwrap_or_default()
     }

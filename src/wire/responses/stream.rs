@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::decode::{self, output_items};
 use super::item::Item;
 use super::kinds;
@@ -124,12 +126,20 @@ impl Items {
         end.usage.is_now(usage);
         let at = response.at.key("output");
         // Finished items were read already; the others are read from here, once.
-        for (i, value) in response.list("output")?.into_iter().enumerate() {
-            let item = self.items.entry(i as u64).or_default();
+        let output = response.list("output")?;
+        let mut streamed = std::mem::take(&mut self.items);
+        let mut places = found(&streamed, &output).into_iter();
+        for (i, value) in output.into_iter().enumerate() {
+            let place = places.next().flatten();
+            let mut item = place.and_then(|it| streamed.remove(&it)).unwrap_or_default();
             if !item.is_done() {
                 item.finish(value, at.index(i), events)?;
             }
+            self.items.insert(i as u64, item);
         }
+        // What the whole does not repeat was said all the same.
+        let last = self.items.len() as u64;
+        self.items.extend((last..).zip(streamed.into_values()));
         let answered = kinds::answered(self.items.values().map(Item::value));
         // Items that were never done are not stored.
         for item in self.items.values_mut().filter(|item| item.is_done()) {
@@ -148,11 +158,37 @@ fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'
     if item.is_done() { Err(event.at.error("a piece of an item that is done")) } else { Ok(item) }
 }
 
-/// Returns the item of an event: by number or name, else the last one.
+/// Returns the place among the streamed items of each that an answer ends with: by its number and
+/// name, else by its name or its number alone, since some servers count otherwise at the end, and
+/// others name otherwise.
+fn found(streamed: &BTreeMap<u64, Item>, output: &[Value]) -> Vec<Option<u64>> {
+    let mut found = vec![None; output.len()];
+    for (by_number, by_name) in [(true, true), (false, true), (true, false)] {
+        for (i, value) in output.iter().enumerate() {
+            if found[i].is_some() {
+                continue;
+            }
+            let mut left = streamed.iter().filter(|(at, _)| !found.contains(&Some(**at)));
+            let place = left.find(|(at, item)| {
+                (!by_number || **at == i as u64) && (!by_name || item.is_named_like(value))
+            });
+            found[i] = place.map(|(at, _)| *at);
+        }
+    }
+    found
+}
+
+/// Returns the item of an event: by number or name, else the last one. One that ends where another
+/// stands is put behind all.
 fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let index = match items.last_key_value() {
         Some((last, newest)) if !event.has("output_index") => place(items, *last, newest, event),
-        _ => number(event, "output_index")?,
+        Some((last, _)) => {
+            let index = number(event, "output_index")?;
+            let is_taken = |value| items.get(&index).is_some_and(|it| it.is_unlike(value));
+            if event.get("item").is_some_and(is_taken) { last + 1 } else { index }
+        }
+        None => number(event, "output_index")?,
     };
     Ok(items.entry(index).or_default())
 }
