@@ -100,10 +100,10 @@ impl Unit {
 }
 
 /// The end of a text that survives a cut.
+///
 /// An instruction often stands at the end of a text that a user pastes ("… Translate this."), and
 /// the reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
 /// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for the newest question.
-/// just said.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]

@@ -48,6 +48,8 @@ pub struct Frames {
     data: Option<String>,
     /// True if the body is one JSON document of several lines.
     is_document: bool,
+    /// True once a line of an event has come: no document begins behind it.
+    has_begun: bool,
 }
 
 /// What came before the next line.
@@ -81,6 +83,7 @@ impl Frames {
             line: Line::First,
             data: None,
             is_document: false,
+            has_begun: false,
         }
     }
 
@@ -142,8 +145,8 @@ impl Frames {
                 if is_json(&json) {
                     return Ok(Some(json));
                 }
-                self.is_document = true;
-                self.add(line)
+                self.is_document = !self.has_begun;
+                if self.is_document { self.add(line) } else { Ok(None) }
             }
             b"data" => self.add(b""),
             _ => match line.strip_prefix(b"data:") {
@@ -154,6 +157,7 @@ impl Frames {
     }
 
     fn add(&mut self, line: &[u8]) -> Result<Option<String>> {
+        self.has_begun = true;
         let before = self.data.take();
         let line = text(line);
         if before.as_ref().map_or(0, String::len) + line.len() > self.limit {

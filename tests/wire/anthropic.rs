@@ -547,3 +547,14 @@ fn a_text_that_was_but_a_signature_is_no_block_for_others() {
     assert_eq!(claude[0]["content"], "Hi.");
     assert_eq!(json!(wire::ollama::Messages::of(&messages))[0]["content"], "Hi.");
 }
+
+/// The last text of an answer was white space alone and was left out, and the one before it ended
+/// the prompt in a blank: "final assistant content cannot end with trailing whitespace".
+#[test]
+fn white_space_in_front_of_a_blank_text_is_trimmed() {
+    let answer = AiMessage::from_parts(["Hello ", "\n"]);
+    let history = [Message::user("Go on."), answer.into()];
+    let prompt =
+        crate::setups::prompt_for(Provider::Anthropic.model("claude-sonnet-4-5"), &history);
+    assert_eq!(prompt[1].text(), "Hello");
+}

@@ -122,3 +122,11 @@ counted! {
         prop_assert_eq!(&read(frames(), &bytes).unwrap(), &whole);
     }
 }
+
+/// A proxy wrote a line of its own into a stream, and all events behind it were taken for the rest
+/// of that line.
+#[test]
+fn a_line_that_looks_like_json_is_passed_over() {
+    let body = "data: {\"a\":1}\n\n[debug] upstream slow\ndata: {\"a\":2}\n\n";
+    assert_eq!(sse(body), ["{\"a\":1}", "{\"a\":2}"]);
+}

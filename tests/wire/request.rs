@@ -737,3 +737,19 @@ fn a_developer_message_is_sent_once() {
     assert_eq!(body["input"][0]["role"], "developer");
     assert_eq!(body.to_string().matches("Be brief.").count(), 1, "{body}");
 }
+
+/// Claude thinks with a budget of its own, and was to be made to call: "Thinking may not be enabled
+/// when `tool_choice` forces tool use."
+#[test]
+fn claude_is_not_made_to_call_while_it_thinks() {
+    let prompt = greeting(Provider::Anthropic);
+    let tools = some_tools();
+    let asked = |thinking: Value| {
+        let request = Request::new(&prompt).model("m").max_tokens(2_000).tools(&tools);
+        let request = request.tool_choice(ToolChoice::Required);
+        request.extra("thinking", thinking).check().map_err(|error| error.to_string())
+    };
+    let error = asked(json!({"type": "enabled", "budget_tokens": 1_024})).unwrap_err();
+    assert!(error.contains("choice: it can't be made to call a tool"), "{error}");
+    asked(json!({"type": "disabled"})).unwrap();
+}

@@ -75,10 +75,15 @@ pub(super) fn trimmed(message: &Message) -> Option<Message> {
         }
         Body::Text(_) => return None,
         Body::Parts(parts) => {
-            let at = parts.iter().rposition(|part| matches!(part, AiPart::Content(_)))?;
+            // Blank texts at the end are left out.
+            let says = |part: &AiPart| match part {
+                AiPart::Content(part) => part.as_text().is_none_or(|it| !it.trim().is_empty()),
+                _ => false,
+            };
+            let at = parts.iter().rposition(says)?;
             let AiPart::Content(Part::Text(last)) = parts.get(at)? else { return None };
             let end = last.text.trim_end();
-            if end.len() == last.text.len() || end.is_empty() {
+            if end.len() == last.text.len() {
                 return None;
             }
             let cut = TextPart { text: end.to_owned(), extra: last.extra.clone() };

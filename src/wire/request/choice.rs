@@ -46,8 +46,14 @@ impl Request<'_> {
 
     /// Returns whether the model can be forced to call a tool. Some can't while they think.
     fn forces_calls(&self) -> bool {
-        let thinking = self.extra.get("thinking").filter(|_| self.format() == Format::OpenAi);
-        self.row().forced_calls || thinking.is_some_and(|it| it["type"] == "disabled")
+        let (extra, forced_calls) = (self.sent_extra(), self.row().forced_calls);
+        let thinks = |how: &str| extra.get("thinking").is_some_and(|it| it["type"] == how);
+        match self.format() {
+            Format::OpenAi => forced_calls || thinks("disabled"),
+            // "Thinking may not be enabled when tool_choice forces tool use."
+            Format::Anthropic => forced_calls && !thinks("enabled"),
+            _ => forced_calls,
+        }
     }
 }
 
