@@ -67,12 +67,13 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a first message that is not the user's | refused by DeepSeek, vLLM, llama.cpp, Google's server | - | refused | refused where it calls a tool | refused | - |
 /// | two messages of one side in a row | - | - | joined by the provider | - | refused | - |
 /// | a user message right behind a tool result | - | - | - | - | refused | - |
-/// | blank text | - | - | refused, white space too | refused if there is nothing else | refused in answers | - |
+/// | blank text | refused by xAI and Google's server | - | refused, white space too | refused if there is nothing else | refused in answers | - |
 /// | an answer that ends in reasoning | - | refused | refused | - | - | - |
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
 /// | a second or late system message | taken by OpenAI, Azure, xAI; refused by many templates | - | no such role | no such role | refused | - |
 /// | a call without a signature | refused by Google's server from Gemini 3 on | - | - | refused from Gemini 3 on, as the first of an answer | - | - |
+/// | an answer without its reasoning | refused by DeepSeek, which takes an empty one | - | - | - | - | - |
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | refused by DeepSeek | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
@@ -146,8 +147,8 @@ pub(crate) use server::{KeyHeader, Server};
 /// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
 /// picture alone is too large, and it is of a new question, pinned or temporary, the build is an
 /// error that names it; an older one and one that a tool gave give way. Only what is sent counts:
-/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair, and is no error
-/// where those are.
+/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair,
+/// and is no error where those are.
 ///
 /// # Fields that only one provider understands
 ///

@@ -21,7 +21,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 38;
+const EPISODES: usize = 45;
 
 /// Each line is an episode: the messages of it with ` ; ` between, each of an answer's provider and
 /// of what it says, or as it is stored. Words in capitals stand for what is in `NAMED`, and `$n`
@@ -44,6 +44,10 @@ openai_responses completed [{"type": "reasoning", "id": "rs_$n", "summary": [], 
 gemini STOP [{"executableCode": {"language": "PYTHON", "code": "1"}}, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}, {"text": "a", "thoughtSignature": "c2ln"}]
 user {"type": "image", "url": "data:image/svg+xml;base64,PHN2Zy8+"}
 user {"type": "audio", "url": "data:audio/wav;base64,UklGRg=="}
+user {"type": "image", "url": "http://10.0.0.7/a.png"}
+user {"type": "image", "url": "data:image/svg+xml,%3Csvg/%3E"}
+user {"type": "image", "url": "data:image/png;base64,/9j/wAARCAMABAAD"}
+user {"type": "video", "data": "AAAA", "media_type": "video/mp4"}
 user {"type": "file", "file_id": "file-1"}
 user {"type": "image", "url": "gs://bucket/a.png", "media_type": "image/png"}
 user {"type": "file", "file_id": "file_01abc"}
@@ -64,6 +68,9 @@ openai stop {"content": [{"type": "text", "text": "a"}, {"type": "text", "text":
 xai stop {"content": "Sunny [1]."} {"citations": ["https://e.x/a"], "search_results": [{"url": "https://e.x/a", "title": "A"}]}
 openai_responses completed [{"type": "reasoning", "id": "rs_$n", "summary": [], "encrypted_content": "c2ln"}, CLICKS] ; ROLLED
 openai_responses completed [CLICKS] ; tool {"tool_call_id": "own$n", "name": "computer", "content": [{"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}]}
+azure tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "", "function": {"name": "look", "arguments": "{}"}}]} ; ROLLED
+openai tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "function", "function": {"name": "look", "arguments": "{}"}}]} ; tool {"tool_call_id": "own$n", "name": "look", "content": [{"type": "image", "url": "data:image/png;base64,/9j/wAARCAMABAAD"}]}
+xai stop {"content": "", "reasoning_content": "hm"}
 gemini STOP [{"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}] {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.x/a"}}]}}
 "#;
 

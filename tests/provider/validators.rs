@@ -77,6 +77,10 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
                     let id = text(call, "id");
                     tell!(wrong, id.is_empty(), "{i}: a call without id");
                     tell!(wrong, !waiting.insert(id), "{i}: id {id:?} twice");
+                    let kind = text(call, "type");
+                    if !["function", "custom"].contains(&kind) {
+                        wrong.push(format!("{i}: a call of kind {kind:?}"));
+                    }
                     if !call["function"]["arguments"].is_string()
                         && !call["custom"]["input"].is_string()
                     {
@@ -154,6 +158,72 @@ pub fn foreign_media(body: &Value, own: &[&str]) -> Wrong {
         }
         _ => Wrong::new(),
     }
+}
+
+/// The addresses of media, data among them, wherever they stand in a body.
+fn addresses(body: &Value) -> Vec<&str> {
+    const KEYS: [&str; 6] =
+        ["url", "image_url", "file_url", "fileUri", "file_data", "document_url"];
+    match body {
+        Value::Array(list) => list.iter().flat_map(addresses).collect(),
+        Value::Object(fields) => {
+            let own = KEYS.iter().filter_map(|key| body[*key].as_str());
+            own.chain(fields.values().flat_map(addresses)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Claude: "Only HTTPS URLs are supported."; Gemini: "Unsupported file URI type".
+pub fn only_tls(messages: &Value) -> Wrong {
+    let plain = addresses(messages).into_iter().filter(|url| url.starts_with("http://"));
+    plain.map(|url| format!("an address without TLS: {url:?}")).collect()
+}
+
+/// Claude on Bedrock and on Vertex: "URL sources are not supported".
+pub fn no_addresses(messages: &Value) -> Wrong {
+    let sources = |block: &Value| {
+        let own = (block["source"]["type"] == "url").then(|| text(&block["source"], "url"));
+        own.map(|url| format!("URL sources are not supported: {url:?}"))
+    };
+    let blocks = list(messages).iter().flat_map(|message| list(&message["content"]));
+    let all = blocks.flat_map(|block| list(&block["content"]).iter().chain([block]));
+    all.filter_map(sources).collect()
+}
+
+/// All: "The image was specified using the image/png media type, but the image appears to be a
+/// image/jpeg image", and data of which nobody knows the letters.
+pub fn data_of_its_type(body: &Value) -> Wrong {
+    let mut wrong = Wrong::new();
+    for url in addresses(body) {
+        let Some(data) = url.strip_prefix("data:") else { continue };
+        match data.split_once(";base64,") {
+            Some((kind, data)) => wrong.extend(unlike(kind, data)),
+            None => wrong.push(format!("data that is no base64: {url:?}")),
+        }
+    }
+    let typed = [("media_type", "data"), ("mimeType", "data")];
+    match body {
+        Value::Array(list) => wrong.extend(list.iter().flat_map(data_of_its_type)),
+        Value::Object(fields) => {
+            let pairs = typed.iter().filter(|(kind, _)| fields.contains_key(*kind));
+            wrong.extend(
+                pairs.filter_map(|(kind, data)| unlike(text(body, kind), text(body, data))),
+            );
+            let inner = fields.values().filter(|it| it.is_object() || it.is_array());
+            wrong.extend(inner.flat_map(data_of_its_type));
+        }
+        _ => {}
+    }
+    wrong.sort();
+    wrong.dedup();
+    wrong
+}
+
+/// What is wrong with the type of data that begin as a JPEG.
+fn unlike(kind: &str, data: &str) -> Option<String> {
+    let is_unlike = data.starts_with("/9j/") && kind != "image/jpeg";
+    is_unlike.then(|| format!("a JPEG that is said to be {kind:?}"))
 }
 
 /// What Gemini's models find wrong with media: `mimeType` is required of `fileData` (Google's
@@ -689,13 +759,21 @@ pub fn deepseek_order(messages: &Value) -> Wrong {
     wrong
 }
 
-/// DeepSeek: 400 where an answer with calls comes back without its `reasoning_content`.
+/// DeepSeek: 400 where an answer comes back without its `reasoning_content`; from V4 on each has to
+/// have one.
 pub fn deepseek(messages: &Value) -> Wrong {
-    let calls = list(messages).iter().filter(|message| !list(&message["tool_calls"]).is_empty());
-    let without = calls.filter(|message| !message["reasoning_content"].is_string());
-    let without =
-        without.map(|_| "an answer with calls without reasoning_content".to_owned()).collect();
+    let answers = list(messages).iter().filter(|message| text(message, "role") == "assistant");
+    let without = answers.filter(|message| !message["reasoning_content"].is_string());
+    let without = without.map(|_| "an answer without reasoning_content".to_owned()).collect();
     [without, texts_are_strings(messages)].concat()
+}
+
+/// xAI: "An empty message was provided. Every message needs at least one non-empty content
+/// element."
+pub fn xai(messages: &Value) -> Wrong {
+    let empty = |content: &Value| content == "" || content.as_array().is_some_and(Vec::is_empty);
+    let empty = list(messages).iter().filter(|message| empty(&message["content"]));
+    empty.map(|_| "an empty message".to_owned()).collect()
 }
 
 /// DeepSeek, and servers of no known make: "invalid type: sequence, expected a string" at the

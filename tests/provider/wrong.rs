@@ -11,7 +11,8 @@ pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
     let order = of_order(provider, messages);
     let rules = of_rules(provider, body);
-    [rules, order, of_blocks(provider, messages), of_media(provider, body)].concat()
+    let data = validators::data_of_its_type(body);
+    [rules, order, of_blocks(provider, messages), of_media(provider, body), data].concat()
 }
 
 fn of_order(provider: Provider, messages: &Value) -> Wrong {
@@ -28,7 +29,10 @@ fn of_order(provider: Provider, messages: &Value) -> Wrong {
 
 fn of_media(provider: Provider, body: &Value) -> Wrong {
     const GEMINI: &str = "https://generativelanguage.googleapis.com/";
-    let gemini = || validators::gemini_media(&body["contents"], true, false);
+    let gemini = || {
+        let contents = &body["contents"];
+        [validators::gemini_media(contents, true, false), validators::only_tls(contents)].concat()
+    };
     let foreign = |own: &[&str]| validators::foreign_media(body, own);
     match provider {
         Provider::OpenAi | Provider::Azure => {
@@ -39,10 +43,12 @@ fn of_media(provider: Provider, body: &Value) -> Wrong {
         }
         Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini()].concat(),
         Provider::Vertex => [foreign(&["gs://", "files/"]), gemini()].concat(),
-        Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
-            foreign(&["file_01"])
+        Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
+            [foreign(&["file_01"]), validators::no_addresses(&body["messages"])].concat()
         }
-        own if own == older_claude() => foreign(&["file_01"]),
+        own if own == Provider::Anthropic || own == older_claude() => {
+            [foreign(&["file_01"]), validators::only_tls(&body["messages"])].concat()
+        }
         // A server of one's own may know what one gives it.
         Provider::OpenAiResponses | Provider::LiteLlm | Provider::Custom(_) => foreign(&["file-"]),
         _ => foreign(&[]),
@@ -97,6 +103,7 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
             both(validators::openai(messages), validators::texts_are_strings(messages))
         }
         Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
+        Provider::Xai => both(validators::openai(messages), validators::xai(messages)),
         Provider::Vllm | Provider::LlamaCpp => {
             both(validators::openai(messages), validators::readable_arguments(messages))
         }

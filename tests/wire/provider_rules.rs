@@ -696,6 +696,8 @@ fn the_openai_validator_can_fail() {
     check(json!([openai_call("c"), said_by("user")]), "was not answered");
     check(json!([openai_call("c")]), "end: call");
     check(json!([openai_call("")]), "without id");
+    let untyped = json!({"id": "c", "type": "", "function": {"arguments": "{}"}});
+    check(json!([{"role": "assistant", "tool_calls": [untyped]}]), "a call of kind");
     check(json!([{"role": "assistant", "tool_calls": [call("c"), call("c")]}]), "twice");
     check(json!([{"role": "assistant", "content": null}]), "neither content nor calls");
     check(json!([{"role": "assistant", "content": "", "tool_calls": []}]), "empty list of calls");
@@ -810,6 +812,19 @@ fn the_validators_of_media_can_fail() {
 }
 
 #[test]
+fn the_validators_of_data_and_addresses_can_fail() {
+    let image = |url: &str| json!([{"image_url": {"url": url}}]);
+    refuses(&validators::only_tls(&image("http://e.x/a.png")), "without TLS");
+    let source = json!({"type": "image", "source": {"type": "url", "url": "https://e.x/a.png"}});
+    refuses(&validators::no_addresses(&json!([{"content": [source]}])), "not supported");
+    let data = |body| refuses(&validators::data_of_its_type(&body), "said to be");
+    data(image("data:image/png;base64,/9j/AA=="));
+    data(json!([{"inlineData": {"mimeType": "image/png", "data": "/9j/AA=="}}]));
+    data(json!([{"source": {"media_type": "image/png", "data": "/9j/AA=="}}]));
+    refuses(&validators::data_of_its_type(&image("data:image/svg+xml,%3C")), "no base64");
+}
+
+#[test]
 fn the_gemini_validator_can_fail() {
     let check = |contents: Value, why| refuses(&validators::gemini(&contents), why);
     let turn = |role: &str, parts: &[Value]| json!({"role": role, "parts": parts});
@@ -874,6 +889,8 @@ fn the_validators_of_order_can_fail() {
     deepseek(json!([system, answer, user]), "not the user's");
     deepseek(json!([system]), "not the user's");
     deepseek(json!([user, answer]), "is an answer");
+    refuses(&validators::deepseek(&json!([user, answer])), "without reasoning_content");
+    refuses(&validators::xai(&json!([{"role": "system", "content": ""}])), "an empty message");
 }
 
 #[test]
