@@ -11,7 +11,7 @@
 
 use std::cell::Cell;
 
-use proptest::test_runner::{Config, FileFailurePersistence};
+use proptest::test_runner::{Config, FileFailurePersistence, RngSeed};
 
 /// Rounds in a row that may add nothing: one of a single case may be refused.
 const IDLE: u32 = 100;
@@ -23,12 +23,14 @@ pub struct Count {
     held: Cell<u32>,
     /// What had held before the last round, and how many rounds in a row have added nothing.
     before: Cell<(u32, u32)>,
+    rounds: Cell<u64>,
 }
 
 impl Count {
     pub fn of(name: &'static str, wanted: u32) -> Self {
         assert!(wanted > 0, "{name} would hold for nothing at all");
-        Self { name, wanted, held: Cell::new(0), before: Cell::new((0, 0)) }
+        let (held, before, rounds) = (Cell::new(0), Cell::new((0, 0)), Cell::new(0));
+        Self { name, wanted, held, before, rounds }
     }
 
     /// A case held.
@@ -38,6 +40,17 @@ impl Count {
 
     pub fn left(&self) -> u32 {
         self.wanted.saturating_sub(self.held.get())
+    }
+
+    /// Returns the configuration of a round of so many cases: where a seed is given, each round has
+    /// another one.
+    pub fn round(&self, cases: u32, config: Config) -> Config {
+        let rng_seed = match config.rng_seed {
+            RngSeed::Fixed(seed) => RngSeed::Fixed(seed.wrapping_add(self.rounds.get())),
+            RngSeed::Random => RngSeed::Random,
+        };
+        self.rounds.set(self.rounds.get() + 1);
+        Config { cases, rng_seed, ..config }
     }
 
     /// Whether another round is needed, and of any use.
@@ -94,7 +107,7 @@ macro_rules! counted {
         fn $name() {
             let count = $crate::counted::Count::of(stringify!($name), $crate::counted::cases($cases));
             while count.goes_on() {
-                let config = proptest::test_runner::Config { cases: count.left(), ..$config };
+                let config = count.round(count.left(), $config);
                 proptest::proptest!(config, |($($arguments)+)| {
                     let law = || -> Result<(), proptest::test_runner::TestCaseError> {
                         $body

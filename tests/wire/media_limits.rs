@@ -141,7 +141,7 @@ fn no_request_is_beyond_the_limits_of_its_row() {
     let counted = Count::of("prompts with many pictures", cases(10_000));
     let gave_way = Cell::new(0_u32);
     while counted.goes_on() {
-        let config = ProptestConfig { cases: counted.left(), ..regressions() };
+        let config = counted.round(counted.left(), regressions());
         proptest!(config, |(
             setup in setups(), history in shown(), provider in narrow(), shows in any::<bool>(),
             temporaries in prop_oneof![4 => Just(Vec::new()), 1 => temporaries(), 1 => vec(

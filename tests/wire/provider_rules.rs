@@ -70,7 +70,7 @@ fn what_leaves_for_a_provider_is_what_it_takes() {
         counts.map(|provider| (provider, Count::of(name(provider), cases(256)))).collect();
     while counts.iter().any(|(_, count)| count.goes_on()) {
         let cases = counts.iter().map(|(_, count)| count.left()).max().unwrap_or_default();
-        proptest!(ProptestConfig { cases, ..regressions() }, |(
+        proptest!(counts[0].1.round(cases, regressions()), |(
             setup in setups(), conversation in with_private(conversation(16)),
             temporaries in temporaries(),
         )| {

@@ -80,9 +80,8 @@ fn it_sends_what_the_views_write() {
         Ok(())
     };
     while count.goes_on() {
-        let cases = count.left();
-        let config =
-            ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+        let config = count.round(count.left(), config);
         TestRunner::new(config).run(&strategy, law).unwrap();
     }
     count.close();
