@@ -94,7 +94,7 @@ const NAMED: [(&str, &str); 8] = [
     ),
     (
         "CLICKS",
-        r#"{"type": "computer_call", "id": "cu_$n", "call_id": "own$n", "status": "completed", "action": {"type": "screenshot"}}"#,
+        r#"{"type": "computer_call", "id": "cu_$n", "call_id": "own$n", "status": "completed", "pending_safety_checks": [], "action": {"type": "screenshot"}}"#,
     ),
     ("ROLLED", r#"tool {"tool_call_id": "own$n", "name": "look", "content": "3"}"#),
 ];
