@@ -148,10 +148,14 @@ impl<M: ?Sized> Export<'_, M> {
         let text = match self.form {
             ExportAs::JsonLines => lines::begin(id, &head, &self.branches)?,
             ExportAs::Markdown => markdown::begin(id, &head, (&self.branches, self.begun + 1))?,
-            ExportAs::Request(provider) => request::line(head.clone(), provider)?,
+            ExportAs::Request(provider) => {
+                let line = request::line(head, provider)?;
+                self.begun += 1;
+                return Ok(line);
+            }
         };
         self.begun += 1;
-        self.part = Some(Part { head, at }).filter(|_| !matches!(self.form, ExportAs::Request(_)));
+        self.part = Some(Part { head, at });
         Ok(text)
     }
 

@@ -228,9 +228,7 @@ impl Runs {
             }
         }
     }
-}
 
-impl Runs {
     /// Tells what is stored in the place of this turn, unless its own text was told; returns how
     /// many bytes more that is.
     fn tell_stored(&self, done: &Done) -> usize {

@@ -146,11 +146,15 @@ impl Document {
 
     /// Adds a branch that is made on this line; returns its number.
     pub(super) fn fork(&mut self, on: usize, fork: Line) -> usize {
-        // Its parent is the line that has something of its own right before.
+        self.lines.push(self.made_on(on, fork));
+        self.lines.len() - 1
+    }
+
+    /// Returns the branch with its parent: the line that has something of its own right before.
+    fn made_on(&self, on: usize, fork: Line) -> Line {
         let is_owner = |(number, it): &(usize, &Line)| *number == 0 || fork.shares() > it.begins();
         let parent = self.path(on).find(is_owner).map_or(0, |(number, _)| number);
-        self.lines.push(Line { parent, ..fork });
-        self.lines.len() - 1
+        Line { parent, ..fork }
     }
 
     /// Returns whether messages can't be appended to this line without writing the slot.
@@ -204,14 +208,13 @@ impl Document {
         let floor = self.undo.last().and_then(|step| step.floor).unwrap_or(0);
         let left = self.current;
         if let Some(at) = question.filter(|at| *at >= floor) {
-            let line = self.fork(left, Line { id: Some(id), at, ..Line::default() });
-            let made = self.lines.get(line).cloned().unwrap_or_default();
+            let made = self.made_on(left, Line { id: Some(id), at, ..Line::default() });
             let is_left = |line| self.undo.iter().chain(&self.redo).any(|step| step.line == line);
             let is_same = |it: &Line| Line { id: made.id, ..it.clone() } == made;
-            let lines = self.lines.iter().enumerate();
-            let mut same = lines.filter(|(i, it)| is_same(it) && !is_left(*i));
-            self.current = same.next().map_or(line, |(i, _)| i);
-            self.lines.truncate(line.max(self.current + 1));
+            let mut lines = self.lines.iter().enumerate();
+            let same = lines.find(|(number, it)| is_same(it) && !is_left(*number));
+            let same = same.map(|(number, _)| number);
+            self.current = same.unwrap_or_else(|| self.fork(left, made));
             self.redo.push(LeftLine { line: left, floor: None });
             return Some(self.current);
         }

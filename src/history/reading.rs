@@ -23,8 +23,9 @@ pub(super) struct Standing {
     pub(super) fork: Option<Line>,
     /// Where its messages lie.
     pub(super) spans: Spans,
-    /// The positions at which the conversation that holds all branches begins and ends.
+    /// The oldest position that the conversation with all branches holds.
     pub(super) start: u64,
+    /// The end of the conversation with all branches.
     pub(super) end: u64,
     /// The system message that was set on it, as it is kept.
     pub(super) system: Option<Slot>,

@@ -176,13 +176,11 @@ where
         found = memory.put(&mut find(&waiting.turn, 1, true)).await.map_err(unread)?;
     }
     // Late results too are stored from there on.
-    let mut stored = Stored::since(found.positions.start, found.branch);
+    let stored = Stored::since(found.positions.start, found.branch);
     if found.positions.is_empty() {
         return Err(decision.is_decided(Decided::Gone));
     }
-    while let Some(page) = stored.next() {
-        stored.add_page(&memory.look_up(&page).await.map_err(unread)?);
-    }
+    let stored = stored.read_from(memory).await.map_err(unread)?;
     let is_gone = stored.has_gaps();
     Err(decision.is_decided(if is_gone {
         Decided::Gone

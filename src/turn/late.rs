@@ -1,7 +1,9 @@
 //! Late results: what a tool returned and is not stored directly behind its call.
 
 use super::call::{Call, ToolError, result_of};
+use super::over::AnyMemory;
 use super::state::{Seen, State, calls_among, is_true};
+use crate::error::Error;
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
@@ -121,6 +123,14 @@ impl Stored {
     /// Searches behind what the turn has seen.
     pub(super) fn behind(began: Option<Seen>, on: Option<On>) -> Self {
         Self { began, ..Self::since(began.map_or(0, |began| began.end), on) }
+    }
+
+    /// Reads all that is left to read.
+    pub(super) async fn read_from(mut self, memory: &impl AnyMemory) -> Result<Self, Error> {
+        while let Some(page) = self.next() {
+            self.add_page(&memory.look_up(&page).await?);
+        }
+        Ok(self)
     }
 
     /// Returns the next page to read; `None` at the end.

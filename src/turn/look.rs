@@ -327,10 +327,7 @@ impl Turn {
             return Ok(seen);
         }
         let on = on.or_else(|| seen.incarnation.map(On::branch));
-        let mut stored = Stored::behind(Some(seen), on);
-        while let Some(page) = stored.next() {
-            stored.add_page(&memory.look_up(&page).await?);
-        }
+        let stored = Stored::behind(Some(seen), on).read_from(memory).await?;
         let is_own = |tag: &str| {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))

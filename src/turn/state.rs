@@ -153,8 +153,8 @@ pub(super) struct State {
     pub(super) needs_approval: BTreeSet<String>,
     #[serde(default)]
     pub(super) usage: Usage,
-    /// True if the application gave it an id, and it has not begun: requests of this id may have
-    /// come before.
+    /// True if the application gave it an id: requests of this id may have come before. A copy is
+    /// a request only if the turn had not begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_request: bool,
     /// True if it answers the newest question anew, whichever that is.

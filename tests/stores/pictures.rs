@@ -549,17 +549,15 @@ fn async_prompts_have_the_media_that_they_send() {
     });
 }
 
-/// A picture that came late, and lies on another branch than that which is sent, was sent without
-/// its bytes: as a reference, which every format refuses.
-#[test]
-fn a_late_picture_of_another_branch_is_sent() {
-    let file = File::new();
-    let (go, wait) = mpsc::channel::<()>();
+/// A conversation with branches in which a picture was asked for and is not there yet, and another
+/// question was answered since; the model, and what lets the picture come.
+fn drawing(store: &SqliteStore) -> (Conversation, Scripted, mpsc::Sender<()>) {
+    let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
-    let memory = file.store.memory("a").unwrap();
-    let prompt = MemoryPrompt::new(memory).window(Window::all()).with_branches();
+    let prompt = MemoryPrompt::new(store.memory("a").unwrap()).window(Window::all());
     let model = Scripted::new().calls("draw", json!({})).says("Not yet.").says("Sunny.");
-    let conversation = Conversation::new(prompt, model.says("Rainy."))
+    let model = model.says("Rainy.");
+    let conversation = Conversation::new(prompt.with_branches(), model.clone())
         .call_timeout(Duration::from_millis(10))
         .tool(Tool::new("draw", "Draws."), move |_: Value| {
             let _ = wait.lock().unwrap().recv();
@@ -567,6 +565,15 @@ fn a_late_picture_of_another_branch_is_sent() {
         });
     conversation.say("Draw a cat.").unwrap();
     conversation.say("And the weather?").unwrap();
+    (conversation, model, go)
+}
+
+/// A picture that came late, and lies on another branch than that which is sent, was sent without
+/// its bytes: as a reference, which every format refuses.
+#[test]
+fn a_late_picture_of_another_branch_is_sent() {
+    let file = File::new();
+    let (conversation, _, go) = drawing(&file.store);
     let anew = conversation.prompt().regenerate().unwrap();
     conversation.say(anew).unwrap();
     go.send(()).unwrap();
@@ -585,20 +592,7 @@ fn a_late_picture_of_another_branch_is_sent() {
 #[test]
 fn a_late_picture_is_sent_on_the_first_branch_in_the_making() {
     let store = SqliteStore::options().media_beside(1).in_memory().unwrap();
-    let prompt =
-        MemoryPrompt::new(store.memory("a").unwrap()).window(Window::all()).with_branches();
-    let (go, wait) = mpsc::channel::<()>();
-    let wait = Mutex::new(wait);
-    let model = Scripted::new().calls("draw", json!({})).says("Not yet.").says("Sunny.");
-    let model = model.says("Rainy.");
-    let conversation = Conversation::new(prompt, model.clone())
-        .call_timeout(Duration::from_millis(10))
-        .tool(Tool::new("draw", "Draws."), move |_: Value| {
-            let _ = wait.lock().unwrap().recv();
-            Ok([picture(1, 30_000)])
-        });
-    conversation.say("Draw a cat.").unwrap();
-    conversation.say("And the weather?").unwrap();
+    let (conversation, model, go) = drawing(&store);
     go.send(()).unwrap();
     assert_eq!(conversation.finish(Duration::from_secs(9)), 0);
     conversation.say(conversation.prompt().regenerate().unwrap()).unwrap();
