@@ -24,7 +24,9 @@ use super::Case;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Draft, Item, LeftOut, Origin, Reason};
-use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
+use crate::provider::{
+    Opens, Provider, Row, is_emptied, outgoing, without_compaction, without_foreign_parts,
+};
 use crate::record::Records;
 use crate::window::{Matches, ToolGroups};
 use blank::Checked;
@@ -299,7 +301,15 @@ impl<'a> Shaping<'a> {
     /// is left.
     fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
-        let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
+        let Some(left) = without_foreign_parts(ai, &self.rules) else {
+            let sent = outgoing(item.message(), &self.rules);
+            let is_emptied = sent.is_some_and(|(left, _)| is_emptied(item.message(), &left));
+            if !is_emptied || is_temporary(&item) {
+                return Ok(Some(item));
+            }
+            self.leave_out(&item, Reason::Foreign); // it is reasoning alone
+            return Ok(None);
+        };
         if blank::is_empty(&left) && !is_temporary(&item) {
             self.refuse(&item, Adaptation::Foreign)?;
             self.leave_out(&item, Reason::Foreign);

@@ -383,6 +383,12 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<
     Some((copy, places))
 }
 
+/// Returns whether nothing of an answer is left in the copy that is sent.
+pub(crate) fn is_emptied(message: &Message, copy: &Message) -> bool {
+    let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
+    !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
+}
+
 /// Returns whether an answer contains the provider's own compaction of everything before it. A
 /// failed compaction is empty, and stands for nothing.
 pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {

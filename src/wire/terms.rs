@@ -10,7 +10,7 @@ use super::losses::{ARGUMENTS, Losses, REASONING, Weight};
 use super::media::{loses_detail, without_refused};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
 use crate::prompt::Prompt;
-use crate::provider::{Provider, Row, may_be_private, outgoing};
+use crate::provider::{Provider, Row, is_emptied, may_be_private, outgoing};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
@@ -193,12 +193,6 @@ fn note_lost(
 pub(super) fn says_something(reasoning: &Reasoning) -> bool {
     let Reasoning { text, signature, extra } = reasoning;
     !text.is_empty() || signature.is_some() || !extra.is_empty()
-}
-
-/// Returns whether nothing of an answer is left in the copy that is sent.
-fn is_emptied(message: &Message, copy: &Message) -> bool {
-    let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
-    !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
 }
 
 fn user_name(message: &Message) -> Option<&str> {

@@ -21,7 +21,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 44;
+const EPISODES: usize = 45;
 
 /// Each line is an episode: the messages of it with ` ; ` between, each of an answer's provider and
 /// of what it says, or as it is stored. Words in capitals stand for what is in `NAMED`, and `$n`
@@ -70,6 +70,7 @@ openai_responses completed [{"type": "reasoning", "id": "rs_$n", "summary": [], 
 openai_responses completed [CLICKS] ; tool {"tool_call_id": "own$n", "name": "computer", "content": [{"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}]}
 azure tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "", "function": {"name": "look", "arguments": "{}"}}]} ; ROLLED
 openai tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "function", "function": {"name": "look", "arguments": "{}"}}]} ; tool {"tool_call_id": "own$n", "name": "look", "content": [{"type": "image", "url": "data:image/png;base64,/9j/wAARCAMABAAD"}]}
+xai stop {"content": "", "reasoning_content": "hm"}
 gemini STOP [{"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}] {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.x/a"}}]}}
 "#;
 

@@ -299,3 +299,16 @@ fn an_empty_system_message_is_none() {
         assert_eq!(body(&prompt), body(&bare), "{provider}");
     }
 }
+
+/// A window held nothing but what another provider's model had thought: the list of messages was
+/// empty, which each provider refuses.
+#[test]
+fn what_another_model_thought_is_no_prompt() {
+    let body = json!({"choices": [{"message": {"content": "", "reasoning_content": "Hm."}}]});
+    let thought = wire::openai::answer(body).unwrap().message;
+    let thought = thought.with_attribute("wire:provider", "xai");
+    let history = Snapshot::from_messages([thought.into()]);
+    let composer = Composer::new().for_provider(Provider::OpenAi);
+    let error = composer.compose_all(&history, &[]).unwrap_err();
+    assert!(error.to_string().contains("there is no message"), "{error}");
+}
