@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_prompt::message::{AiMessage, Media, Part, Reasoning};
+use memory_prompt::message::{AiMessage, Part, Reasoning};
 use memory_prompt::{Message, ToolCall};
 use serde_json::{Map, Value};
 
@@ -141,19 +141,14 @@ fn of_chatgpt(
     if !content.is_object() {
         return Err(format!("the message {id:?} has no content"));
     }
-    let mut parts: Vec<Part> = Vec::new();
-    for part in content["parts"].as_array().into_iter().flatten() {
-        match (part.as_str(), part["text"].as_str(), part["asset_pointer"].as_str()) {
-            (Some(text), ..) | (_, Some(text), _) => parts.push(Part::text(text)),
-            (.., Some(asset)) => parts.push(Part::Image(Media::file_id(asset))),
-            _ => {}
-        }
-    }
     let alone = ["text", "result"].iter().find_map(|key| content[key].as_str());
-    parts.extend(alone.map(Part::text));
-    let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
-    let text = texts.join("\n");
-    let is_empty = text.is_empty() && parts.iter().all(|part| part.as_media().is_none());
+    let parts = content["parts"].as_array().into_iter().flatten();
+    let parts = parts.filter_map(|part| {
+        let text = part.as_str().or_else(|| part["text"].as_str()).map(str::to_owned);
+        // What lies beside the export under this name: no provider has it.
+        text.or_else(|| Some(format!("[the file {}]", part["asset_pointer"].as_str()?)))
+    });
+    let text = parts.chain(alone.map(str::to_owned)).collect::<Vec<_>>().join("\n");
     let to = message["recipient"].as_str().filter(|to| *to != "all");
     let said = match (message["author"]["role"].as_str(), to) {
         (Some("assistant"), Some(tool)) => {
@@ -161,11 +156,8 @@ fn of_chatgpt(
             Some(Message::ai_calls([ToolCall::new(id, tool, input)]))
         }
         (Some("tool"), _) => called(node, mapping).map(|(id, tool)| Message::tool(id, tool, text)),
-        (Some("system" | "user" | "assistant"), None) if is_empty => None,
+        (Some("system" | "user" | "assistant"), None) if text.is_empty() => None,
         (Some("system"), None) => Some(Message::system(text)),
-        (Some("user"), None) if parts.iter().any(|part| part.as_media().is_some()) => {
-            Some(Message::user(parts))
-        }
         (Some("user"), None) => Some(Message::user(text)),
         (Some("assistant"), None) => Some(Message::ai(text)),
         (Some("system" | "user"), Some(_)) => None,

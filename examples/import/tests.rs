@@ -76,6 +76,19 @@ fn variants_of_chatgpt_become_branches() {
 }
 
 #[test]
+fn a_picture_that_lies_beside_the_export_is_named_and_is_no_file_of_a_provider() {
+    let mut tree = tree("end");
+    tree["mapping"]["q"]["message"]["content"]["parts"] = json!([
+        {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_1"}, "1 + 1?",
+        {"content_type": "audio_asset_pointer", "asset_pointer": "file-service://file-2"},
+    ]);
+    let view = read(&json!([tree])).pop().unwrap().unwrap();
+    let question = view.messages().unwrap().remove(0);
+    let said = "[the file sediment://file_1]\n1 + 1?\n[the file file-service://file-2]";
+    assert_eq!(*question, Message::user(said));
+}
+
+#[test]
 fn variants_of_claude_become_branches_and_tools_stand_behind_their_calls() {
     let root = "00000000-0000-4000-8000-000000000000";
     let file = json!([{"name": "Oslo", "chat_messages": [
