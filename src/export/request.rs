@@ -56,7 +56,7 @@ pub(super) fn line(branch: Snapshot, provider: Provider) -> Result<String> {
     let waiting = waiting.flat_map(|turn| turn.messages().to_vec());
     let said = (0..).zip(branch.records.messages().cloned().chain(waiting));
     let said: Vec<_> = said.map(|(at, message)| (at, UNIX_EPOCH, message)).collect();
-    if said.is_empty() {
+    if said.iter().all(|(.., message)| message.is_private()) {
         return Ok(String::new()); // all of it was taken back
     }
     let whole = Snapshot::new(0..said.len() as u64, Records::from_rows(said));
