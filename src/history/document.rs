@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::spans::{FAR, Span, Spans};
+use super::spans::{FAR, Spans};
 use super::{Branch, Variant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
@@ -102,12 +102,21 @@ impl Document {
         if document.version != VERSION {
             return Err(damaged(&format!("is of the unknown form {}", document.version)));
         }
-        // Where other numbers are wrong, less is shown.
-        let mut later_lines = document.lines.iter().enumerate().skip(1);
-        if later_lines.any(|(number, line)| line.parent >= number) {
-            return Err(damaged("holds no branches"));
-        }
-        Ok(document)
+        // Where other positions are wrong, less is shown.
+        if document.is_sound() { Ok(document) } else { Err(damaged("holds no branches")) }
+    }
+
+    /// Returns whether all lines that it names are there, and no position is one that none has.
+    fn is_sound(&self) -> bool {
+        let is_made = |(number, line): (usize, &Line)| line.parent < number.max(1);
+        let left = self.undo.iter().chain(&self.redo).map(|step| step.line);
+        let positions = self
+            .lines
+            .iter()
+            .flat_map(|line| line.ranges.iter().map(|range| range.0).chain([line.at, line.keep]));
+        self.lines.iter().enumerate().all(is_made)
+            && left.chain([self.current]).all(|line| line < self.lines.len())
+            && positions.chain(self.late.iter().map(|(_, at)| *at)).all(|at| at <= FAR)
     }
 
     /// Writes the slot.
@@ -258,21 +267,26 @@ impl Document {
     /// Returns, for a position of the current branch, the messages that were said there on any
     /// branch of a conversation that holds these, in the order in which they were said.
     pub(super) fn variants(&self, held: Range<u64>) -> impl Fn(u64) -> Vec<Variant> {
-        let mut told: Vec<_> = self.told(held.end).map(|(i, _, spans)| (i, spans)).collect();
-        // Of those that have the same message the current one is taken, else the newest.
-        let newest = |spans: &Spans| spans.0.last().map_or(0, Span::to);
-        told.sort_by_key(|(i, spans)| (*i == self.current, newest(spans)));
         let own = self.spans(self.current, held.end);
+        // Another branch has another message where it parts from the current one, and nowhere else.
+        let parted = self.told(held.end).filter(|(i, ..)| *i != self.current);
+        let parted = parted.filter_map(|(i, _, spans)| {
+            let at = spans.common(&own);
+            Some((spans.0.last()?.to(), at, spans.to_conversation(at)?, self.id(i)?))
+        });
+        let mut parted: Vec<_> = parted.collect();
+        parted.sort_unstable_by_key(|(newest, ..)| *newest);
+        let current = self.id(self.current);
         move |position| {
-            let before = |it: &Spans| position.checked_sub(1).and_then(|at| it.to_conversation(at));
-            let beside = told.iter().filter(|(_, spans)| before(spans) == before(&own));
-            let found = beside.filter_map(|(i, spans)| {
-                let (record, branch) = (spans.to_conversation(position)?, self.id(*i)?);
-                let is_current = *i == self.current;
-                held.contains(&record)
-                    .then_some((record, Variant { position, branch, record, is_current }))
-            });
-            found.collect::<BTreeMap<_, _>>().into_values().collect()
+            let here = parted.iter().filter(|(_, at, ..)| *at == position);
+            let others = here.map(|(.., record, branch)| (*record, *branch, false));
+            let shown = own.to_conversation(position).zip(current).map(|(at, id)| (at, id, true));
+            let held = others.chain(shown).filter(|(record, ..)| held.contains(record));
+            let variant = |(record, branch, is_current)| {
+                (record, Variant { position, branch, record, is_current })
+            };
+            // Of several branches that have the same message it is the one that comes last.
+            held.map(variant).collect::<BTreeMap<_, _>>().into_values().collect()
         }
     }
 }

@@ -154,7 +154,7 @@ impl Standing {
     }
 
     /// Returns the late results that lie on other branches.
-    fn late(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub(super) fn late(&self) -> impl Iterator<Item = (&str, u64)> {
         let late = self.document.late.iter().map(|(tag, at)| (tag.as_str(), *at));
         late.filter(|(_, at)| self.spans.to_branch(*at).is_none())
     }

@@ -68,7 +68,7 @@ impl Spans {
 
     /// Returns only what stands before this position of the branch.
     pub(super) fn before(mut self, position: u64) -> Self {
-        self.0.retain(|span| span.at < position);
+        self.0.truncate(self.0.partition_point(|span| span.at < position));
         if let Some(last) = self.0.last_mut() {
             last.len = last.len.min(position - last.at);
         }
@@ -77,7 +77,8 @@ impl Spans {
 
     /// Returns the position in the conversation of what stands at this one of the branch.
     pub(super) fn to_conversation(&self, position: u64) -> Option<u64> {
-        let span = self.0.iter().find(|span| position < span.at + span.len)?;
+        let behind = self.0.partition_point(|span| span.at + span.len <= position);
+        let span = self.0.get(behind)?;
         Some(span.from + position.checked_sub(span.at)?)
     }
 

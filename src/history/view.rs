@@ -19,7 +19,7 @@ use crate::memory::{
 use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
 use crate::message::Message;
 use crate::pins::around;
-use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, places};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
@@ -291,16 +291,20 @@ macro_rules! over {
             /// that question.
             pub(crate) $($async)* fn regenerating(&self) -> Result<(On, Message)> {
                 check(&self.memory.limits())?;
-                let mut read = Read::newest(FIRST);
+                let mut read = Read::newest(FIRST).references();
                 loop {
                     let (seen, at) = self.seen(&read)$($now)*?;
                     if reaches_further(&mut read, &seen) {
                         continue;
                     }
-                    let (last, _) = newest_question(&seen).ok_or_else(|| {
+                    let (last, first) = newest_question(&seen).ok_or_else(|| {
                         let text = "there is no question that could be answered anew";
                         Error::invalid("regenerate", text)
                     })?;
+                    if seen.has_references() {
+                        read = Read::newest(places(seen.end + 1 - first.position()));
+                        continue; // now with its media, and those of nothing before it
+                    }
                     let on = fork(&at, last.position(), 1);
                     return Ok((on, last.message().clone()));
                 }
@@ -331,7 +335,7 @@ macro_rules! over {
                         continue;
                     }
                     let branches = matches!(change, Change::Edit(..) | Change::Undo);
-                    if branches && at.is_alone() && self.note_late(&mut at, true)$($now)*?.is_none() {
+                    if branches && at.is_alone() && !self.note_late(&mut at)$($now)*? {
                         continue;
                     }
                     let Some(mut writing) = change.make((&seen, &at), id)? else {
@@ -358,20 +362,14 @@ macro_rules! over {
                 Err(others_change_all_the_time())
             }
 
-            /// Before the first branch is made, notes which of the newest results came late, and
-            /// returns them: what a branch leaves may hold that of a call which it shares. `None`
-            /// if others have spoken since this was read.
-            $($async)* fn note_late(
-                &self,
-                at: &mut Standing,
-                references: bool,
-            ) -> Result<Option<Records>> {
-                let tail = Read { references, ..Read::newest(TAIL) };
-                let tail = self.memory.read_with(&tail)$($now)*?;
-                let is_same = (tail.end, tail.incarnation) == (at.end, at.document.incarnation);
+            /// Before the first branch is made, notes which of the newest results came late: what a
+            /// branch leaves may hold that of a call which it shares. Returns false if others have
+            /// spoken since this was read.
+            $($async)* fn note_late(&self, at: &mut Standing) -> Result<bool> {
+                let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
                 let records = tail.records.iter().map(|it| (it.position(), it.message()));
                 Arc::make_mut(&mut at.document).note_late(records);
-                Ok(is_same.then_some(tail.records))
+                Ok((tail.end, tail.incarnation) == (at.end, at.document.incarnation))
             }
 
             /// Reads a branch; of a memory that keeps none what it holds.
@@ -391,9 +389,14 @@ macro_rules! over {
                     }
                     let mut late = first.picked().clone();
                     if at.document.stored.is_none() {
-                        let tail = self.note_late(&mut at, read.references)$($now)*?;
-                        let Some(tail) = tail else { continue };
-                        late = tail;
+                        if !self.note_late(&mut at)$($now)*? {
+                            continue;
+                        }
+                        let next = Read::newest(0).positions(at.late().map(|(_, at)| at));
+                        let next = Read { references: read.references, ..next };
+                        if !next.positions.is_empty() {
+                            late = self.memory.read_with(&next)$($now)*?.picked().clone();
+                        }
                     }
                     let mut parts = Vec::new();
                     for (span, next) in at.reads(read, first.start) {
