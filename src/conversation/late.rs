@@ -201,7 +201,8 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     /// Notes for the results of a turn that are still to come whether its owner is to run it again.
     fn runs_again(&self, turn: &Turn, runs_again: bool) {
         let list = self.0.list.lock();
-        let of_turn = list.overdue.iter().filter(|it| it.life == turn.life() && it.call.comes());
+        let of_turn =
+            list.overdue.iter().filter(|it| it.life == turn.life() && it.call.result.is_none());
         of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
     }
 
@@ -209,7 +210,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     fn let_go(&self, turn: &Turn, done: &Done) {
         if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
             let calls = || done.messages.iter().flat_map(Message::tool_calls);
-            let is_there = |it: &Overdue<M>| calls().any(|call| it.call.is_called(&call.id));
+            let is_there = |it: &Overdue<M>| calls().any(|call| it.call.made.id == call.id);
             let mut list = self.0.list.lock();
             list.overdue.retain(|it| it.life != turn.life() || is_there(it));
         }
@@ -223,7 +224,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.runs_again(turn, is_kept && !turn.has_slot());
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
         for call in unwritten {
-            let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.is_same(&call);
+            let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.tag == call.tag;
             if self.0.list.lock().overdue.iter().any(is_there) {
                 continue; // the turn was run again
             }

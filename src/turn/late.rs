@@ -11,17 +11,18 @@ use crate::record::Snapshot;
 /// A call whose result is to be stored exactly once.
 #[derive(Clone, Debug)]
 pub(crate) struct LateCall {
-    call: ToolCall,
-    tag: String,
+    pub(crate) made: ToolCall,
+    pub(crate) tag: String,
     /// True if another owner may have run it again: then any true result is as good.
-    is_repeatable: bool,
-    result: Option<ToolMessage>,
+    pub(super) is_repeatable: bool,
+    /// The result, unless it is still to come.
+    pub(crate) result: Option<ToolMessage>,
 }
 
 impl LateCall {
     pub(crate) fn of(call: &Call) -> Self {
         let (made, tag) = (call.made.clone(), call.tag.clone());
-        Self { call: made, tag, is_repeatable: call.is_repeatable, result: None }
+        Self { made, tag, is_repeatable: call.is_repeatable, result: None }
     }
 
     /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
@@ -33,7 +34,7 @@ impl LateCall {
         let unwritten = calls.into_iter().filter_map(|made| {
             let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
             Some(Self {
-                call: made.call.clone(),
+                made: made.call.clone(),
                 tag: state.call_tag_at(made.at, made.place),
                 is_repeatable: state.is_repeatable(made.call),
                 result: Some(result.clone()),
@@ -42,32 +43,16 @@ impl LateCall {
         unwritten.collect()
     }
 
-    pub(super) fn is_repeatable(&self) -> bool {
-        self.is_repeatable
-    }
-
-    pub(crate) fn is_called(&self, id: &str) -> bool {
-        self.call.id == id
-    }
-
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.tag == other.tag
-    }
-
-    pub(crate) fn comes(&self) -> bool {
-        self.result.is_none()
-    }
-
     /// Returns its result as the message that is appended late.
     pub(crate) fn message(&self) -> Option<Message> {
         let result = self.result.as_ref()?;
-        let late = ToolMessage::new(&self.call.id, &self.call.name, result.content().clone());
+        let late = ToolMessage::new(&self.made.id, &self.made.name, result.content().clone());
         Some(Message::Tool(late.with_error(result.is_error()).with_call_tag(&self.tag)))
     }
 
     /// Returns this outcome as the message that is appended late.
     pub(crate) fn came(&self, outcome: Result<Content, ToolError>) -> Message {
-        Message::Tool(result_of(&self.call, outcome).with_call_tag(&self.tag))
+        Message::Tool(result_of(&self.made, outcome).with_call_tag(&self.tag))
     }
 
     /// Returns true if this message is the result, or as good as it. Without the tag of the call it
@@ -75,11 +60,11 @@ impl LateCall {
     fn is_answered_by(&self, result: &ToolMessage, behind: Option<&Message>) -> bool {
         let is_of_call = match result.call_tag() {
             Some(tag) => tag == self.tag,
-            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.call)),
+            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.made)),
         };
         let said = |it: &ToolMessage| (it.content().clone(), it.is_error());
         let is_own = || self.result.as_ref().is_some_and(|own| said(own) == said(result));
-        self.call.is_answered_by(result)
+        self.made.is_answered_by(result)
             && is_true(result)
             && is_of_call
             && (self.is_repeatable || is_own())
@@ -180,7 +165,7 @@ impl Stored {
                 Some(result) => is_answered |= late.is_answered_by(result, calls),
             }
         }
-        match (self.has(&late.call), is_answered) {
+        match (self.has(&late.made), is_answered) {
             (false, _) => Lacks::Call,
             (true, false) => Lacks::Result,
             (true, true) => Lacks::Nothing,

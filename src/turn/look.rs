@@ -459,7 +459,7 @@ impl Turn {
             let (owner, known) = (&self.state.owner, self.state.messages.len());
             let own = format!("late:{owner}:{known}:{}", lacking.len());
             // A repeatable one goes alone.
-            if let Some(at) = lacking.iter().position(LateCall::is_repeatable) {
+            if let Some(at) = lacking.iter().position(|late| late.is_repeatable) {
                 lacking = vec![lacking.swap_remove(at)];
             }
             let Some(first) = lacking.first() else { break };
