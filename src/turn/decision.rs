@@ -181,7 +181,7 @@ where
         return Err(decision.is_decided(Decided::Gone));
     }
     let stored = stored.read_from(memory).await.map_err(unread)?;
-    let is_gone = stored.has_gaps();
+    let is_gone = stored.has_gaps;
     Err(decision.is_decided(if is_gone {
         Decided::Gone
     } else {

@@ -73,7 +73,7 @@ impl LateCall {
 
 /// What a memory holds of a turn from the place where it began. It is read in pages, from the end,
 /// so that it costs what was appended since.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
     floor: u64,
     /// The conversation as the turn saw it. In another conversation nothing of the turn is stored.
@@ -85,24 +85,15 @@ pub(crate) struct Stored {
     /// The conversation as its newest page showed it.
     seen: Option<Seen>,
     is_over: bool,
-    /// True if the memory still has everything that was stored since.
-    is_whole: bool,
+    /// True if the memory has lost something of what was stored since.
+    pub(super) has_gaps: bool,
     /// Its calls and results, in their order.
     pub(super) messages: Vec<Message>,
 }
 
 impl Stored {
     pub(super) fn since(floor: u64, on: Option<On>) -> Self {
-        Self {
-            floor,
-            began: None,
-            before: None,
-            on,
-            seen: None,
-            is_over: false,
-            is_whole: true,
-            messages: Vec::new(),
-        }
+        Self { floor, on, ..Self::default() }
     }
 
     /// Searches behind what the turn has seen.
@@ -127,7 +118,7 @@ impl Stored {
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
         if self.began.is_some_and(|began| !began.goes_on_in(page)) {
             self.messages.clear();
-            (self.is_over, self.is_whole) = (true, false);
+            (self.is_over, self.has_gaps) = (true, true);
             return;
         }
         self.seen.get_or_insert_with(|| Seen::of(page));
@@ -138,16 +129,12 @@ impl Stored {
         let oldest = page.oldest_row();
         // A memory that answers with fewer records has no more.
         self.is_over = oldest <= self.floor || page.rows() < PAGE;
-        self.is_whole = oldest <= self.floor || page.start <= self.floor;
+        self.has_gaps = oldest > self.floor && page.start > self.floor;
         self.before = Some(oldest);
     }
 
     pub(super) fn has(&self, call: &ToolCall) -> bool {
         self.messages.iter().flat_map(Message::tool_calls).any(|it| it == call)
-    }
-
-    pub(super) fn has_gaps(&self) -> bool {
-        !self.is_whole
     }
 
     /// Returns the conversation as its newest page showed it, if it has a result with such a tag.
@@ -170,11 +157,6 @@ impl Stored {
             (true, false) => Lacks::Result,
             (true, true) => Lacks::Nothing,
         }
-    }
-
-    /// Notes that these messages were appended.
-    pub(super) fn note(&mut self, messages: impl IntoIterator<Item = Message>) {
-        self.messages.extend(messages);
     }
 
     /// Returns the append of late results, which is made only if what was read is still there.

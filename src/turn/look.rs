@@ -386,7 +386,7 @@ impl Turn {
     async fn look_for_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let stored = self.read_all(memory, self.stored()).await?;
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
-        if stored.has_gaps() || newest.is_some_and(|call| stored.has(call)) {
+        if stored.has_gaps || newest.is_some_and(|call| stored.has(call)) {
             for (place, _) in self.state.open_calls() {
                 self.state.set(place, CallState::MayHaveRun);
             }
@@ -470,7 +470,7 @@ impl Turn {
             }
             append = Some(memory.put(&mut late).await?);
             self.look = Look::Ended(append.clone(), answer.clone());
-            stored.note(messages);
+            stored.messages.extend(messages);
         }
         if let Some(answer) = answer {
             self.state.messages = answer;
