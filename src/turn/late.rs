@@ -1,12 +1,34 @@
 //! Late results: what a tool returned and is not stored directly behind its call.
 
+use super::Turn;
 use super::call::{Call, ToolError, result_of};
 use super::over::AnyMemory;
-use super::state::{Seen, State, calls_among, is_true};
+use super::state::{Seen, calls_among, is_true};
 use crate::error::Error;
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
+
+impl Turn {
+    /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
+    /// as far as its owner knows.
+    pub(crate) fn unwritten(&self) -> Vec<LateCall> {
+        let state = &self.state;
+        let known = state.held().map_or(0, |held| held.messages);
+        let mut calls = calls_among(&state.messages);
+        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
+        let unwritten = calls.into_iter().filter_map(|made| {
+            let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
+            Some(LateCall {
+                made: made.call.clone(),
+                tag: state.call_tag_at(made.at, made.place),
+                is_repeatable: state.is_repeatable(made.call),
+                result: Some(result.clone()),
+            })
+        });
+        unwritten.collect()
+    }
+}
 
 /// A call whose result is to be stored exactly once.
 #[derive(Clone, Debug)]
@@ -23,24 +45,6 @@ impl LateCall {
     pub(crate) fn of(call: &Call) -> Self {
         let (made, tag) = (call.made.clone(), call.tag.clone());
         Self { made, tag, is_repeatable: call.is_repeatable, result: None }
-    }
-
-    /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
-    /// as far as its owner knows.
-    pub(super) fn unwritten(state: &State) -> Vec<Self> {
-        let known = state.held().map_or(0, |held| held.messages);
-        let mut calls = calls_among(&state.messages);
-        calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
-        let unwritten = calls.into_iter().filter_map(|made| {
-            let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
-            Some(Self {
-                made: made.call.clone(),
-                tag: state.call_tag_at(made.at, made.place),
-                is_repeatable: state.is_repeatable(made.call),
-                result: Some(result.clone()),
-            })
-        });
-        unwritten.collect()
     }
 
     /// Returns its result as the message that is appended late.

@@ -74,26 +74,17 @@ impl Turn {
     /// Reads, and checks that this is still the conversation that the turn has seen.
     pub(super) async fn read(&self, memory: &impl AnyMemory, read: Read) -> Result<Snapshot> {
         let snapshot = memory.look_up(&read.on(self.on())).await?;
-        self.must_go_on_in(&snapshot)?;
+        if self.state.seen.is_some_and(|seen| !seen.goes_on_in(&snapshot)) {
+            return Err(forgotten_error());
+        }
         Ok(snapshot)
     }
 
-    fn must_go_on_in(&self, snapshot: &Snapshot) -> Result<()> {
-        if self.state.seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
-            return Err(forgotten_error());
-        }
-        Ok(())
-    }
-
-    pub(super) async fn read_all(
-        &self,
-        memory: &impl AnyMemory,
-        mut stored: Stored,
-    ) -> Result<Stored> {
+    /// Reads what was stored since the turn began.
+    pub(super) async fn read_stored(&self, memory: &impl AnyMemory) -> Result<Stored> {
+        let mut stored = self.stored();
         while let Some(page) = stored.next() {
-            let page = memory.look_up(&page).await?;
-            self.must_go_on_in(&page)?;
-            stored.add_page(&page);
+            stored.add_page(&self.read(memory, page).await?);
         }
         Ok(stored)
     }
@@ -384,7 +375,7 @@ impl Turn {
     /// The first checkpoint is not there. Either it was never written, or another owner adopted the
     /// turn and ended it. If the newest call of the turn is stored, its calls may have run.
     async fn look_for_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
-        let stored = self.read_all(memory, self.stored()).await?;
+        let stored = self.read_stored(memory).await?;
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
         if stored.has_gaps || newest.is_some_and(|call| stored.has(call)) {
             for (place, _) in self.state.open_calls() {
@@ -441,10 +432,8 @@ impl Turn {
         mut append: Option<Appended>,
         answer: Option<Vec<Message>>,
     ) -> Result<()> {
-        let mut stored = self.stored();
-        if append.is_none() || !LateCall::unwritten(&self.state).is_empty() {
-            stored = self.read_all(memory, stored).await?;
-        }
+        let is_asked = append.is_none() || !self.unwritten().is_empty();
+        let mut stored = if is_asked { self.read_stored(memory).await? } else { self.stored() };
         // The owner who has ended the turn has stored the newest call that its slot showed.
         let known = self.state.held().map_or(0, |held| held.messages);
         let written = self.state.messages.iter().take(known).rev();
@@ -453,7 +442,7 @@ impl Turn {
             return Err(forgotten_error());
         }
         loop {
-            let mut lacking = LateCall::unwritten(&self.state);
+            let mut lacking = self.unwritten();
             lacking.retain(|late| stored.lacks(late) == Lacks::Result);
             // The id names this owner and what it knows now: another owner may know something else.
             let (owner, known) = (&self.state.owner, self.state.messages.len());

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::call::result_of;
-use super::late::{LateCall, Stored};
+use super::late::Stored;
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
 use super::state::{CallState, Doing, Event, NOT_RUN, State, outcome_unknown};
@@ -182,11 +182,6 @@ impl Turn {
 
     pub(crate) fn stored(&self) -> Stored {
         Stored::behind(self.state.seen, self.on())
-    }
-
-    /// Returns the results of tools that its slot does not hold, as far as its owner knows.
-    pub(crate) fn unwritten(&self) -> Vec<LateCall> {
-        LateCall::unwritten(&self.state)
     }
 
     /// Takes the answer of the model, and adds up its usage.

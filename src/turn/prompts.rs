@@ -122,7 +122,7 @@ impl Turn {
             // What was stored since is read after the slots: a turn that ends in between is
             // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
-                let stored = self.read_all(memory, self.stored()).await?;
+                let stored = self.read_stored(memory).await?;
                 let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
                 lines = stored_by_others(&stored, is_repeatable);
             }
