@@ -589,12 +589,9 @@ impl Seen {
 
     /// Returns whether this snapshot can be of the conversation that was seen.
     pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
-        let same = match (self.incarnation, snapshot.incarnation) {
-            (Some(seen), now) => now == Some(seen),
-            // There was none yet, or the memory does not report it.
-            (None, _) => true,
-        };
-        same && snapshot.end >= self.end
+        // There may have been none yet, or the memory does not report it.
+        let is_same = self.incarnation.is_none() || self.incarnation == snapshot.incarnation;
+        is_same && snapshot.end >= self.end
     }
 
     /// The part of the snapshot that an append needs as its [base](crate::memory::Append::since),
