@@ -73,7 +73,7 @@ impl Turn {
 
     /// Reads, and checks that this is still the conversation that the turn has seen.
     pub(super) async fn read(&self, memory: &impl AnyMemory, read: Read) -> Result<Snapshot> {
-        let snapshot = memory.look_up(&read.on(self.on())).await?;
+        let snapshot = memory.look_up(&read.on(self.state.on())).await?;
         if self.state.seen.is_some_and(|seen| !seen.goes_on_in(&snapshot)) {
             return Err(forgotten_error());
         }
@@ -114,7 +114,7 @@ impl Turn {
     }
 
     fn is_elsewhere(&self, branch: On) -> bool {
-        self.on().is_none_or(|own| own.id != branch.id)
+        self.state.on().is_none_or(|own| own.id != branch.id)
     }
 
     async fn read_appended(

@@ -181,7 +181,7 @@ impl Turn {
     }
 
     pub(crate) fn stored(&self) -> Stored {
-        Stored::behind(self.state.seen, self.on())
+        Stored::behind(self.state.seen, self.state.on())
     }
 
     /// Takes the answer of the model, and adds up its usage.
@@ -294,7 +294,7 @@ impl Turn {
     /// Notes that this owner runs a call now. Until its result is given, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
-        if !call.is_repeatable() {
+        if !call.is_repeatable {
             self.state.set(place, CallState::Begun);
         }
         Ok(())

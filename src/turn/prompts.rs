@@ -33,8 +33,7 @@ pub(super) struct Prompts {
     single: Vec<u64>,
     /// The messages of the turn after it, as records.
     staged: Records,
-    /// The tokens that are kept free for recall, and the positions of the recalled records.
-    pub(super) kept_free: usize,
+    /// The positions of the recalled records.
     recalled: Vec<Recalled>,
     /// The outcome of the search, if there was one.
     outcome: Option<Outcome>,
@@ -50,8 +49,7 @@ impl Prompts {
     }
 
     pub(super) fn begin_anew(&mut self) {
-        let (last, kept_free) = (self.last.take(), self.kept_free);
-        *self = Self { last, kept_free, ..Self::default() };
+        *self = Self { last: self.last.take(), ..Self::default() };
     }
 
     pub(super) fn restage(&mut self) {
@@ -99,7 +97,7 @@ impl Turn {
         let base = self.prompts.base.as_ref().filter(|_| !is_asked);
         let search = base.and_then(|it| prompt.search(memory.name(), &ask.prompt, it, messages));
         let Some(search) = search else { return Ok(Some(ask)) };
-        let mut search = search.on(self.on());
+        let mut search = search.on(self.state.on());
         let found = memory.recall(&mut search).await?;
         Ok(Some(self.recall(prompt, ask, found, search.outcome())))
     }
@@ -218,7 +216,7 @@ impl Turn {
                 Temporaries::of_turn(&temporaries, asked_at, base.end + before as u64)
                     .with_tools(tools)
                     .with_note(note.as_ref().map(|note| (note, base.end)))
-                    .with_free(prompts.kept_free, recalled_tokens(state, composer)?);
+                    .with_free(prompt.kept_free(), recalled_tokens(state, composer)?);
             let mut cache = prompt.cache().lock(); // not held while the memory is asked
             match composer.compose_with(&mut snapshot, temporaries, Some(&mut cache)) {
                 // The turn has grown, and has precedence over what was recalled for it and over the
