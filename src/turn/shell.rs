@@ -60,7 +60,7 @@ macro_rules! over {
             /// ended in the meantime, or another owner was faster (this may have been an earlier
             /// call of yours); and as [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let $work = adopt(self, unfinished);
+                let $work = adopt(self.memory(), unfinished);
                 $run
             }
 
@@ -163,7 +163,7 @@ macro_rules! over {
             /// Takes the turn of this call over together with the decision on it: both happen, or
             /// neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
-                let $work = decision::decide(self, waiting, decision);
+                let $work = decision::decide(self.memory(), waiting, decision);
                 $run
             }
         }

@@ -12,7 +12,7 @@ use super::state::{
     CallState, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Read;
+use crate::memory::{Limits, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::window::Matches;
@@ -124,8 +124,9 @@ impl Unfinished {
     }
 
     /// Returns the turn for a new owner, who looks what other turns have done in the meantime.
-    pub(super) fn adopted(&self) -> Turn {
+    pub(super) fn adopted(&self, limits: Limits) -> Turn {
         let mut turn = Turn::of(self.state.clone());
+        turn.limits = limits;
         turn.state.hand_over();
         turn.state.adoptions += 1;
         turn.wrote(self.version);
