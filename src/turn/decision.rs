@@ -7,7 +7,7 @@ use super::over::AnyMemory;
 use super::state::{CallState, append_id, calls_among, is_true, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
-use crate::memory::{Append, Read};
+use crate::memory::{Append, Appended, Read};
 use crate::message::{Message, ToolCall};
 
 #[derive(Clone, Copy)]
@@ -72,6 +72,17 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
 /// nothing.
 pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
     Append::default().with_id(append_id(id, part, behind_checkpoint))
+}
+
+/// Returns what is stored of this part of a turn. If that is nothing, it is marked as repeated if
+/// the part was begun: it may have a checkpoint, or was given up.
+pub(super) async fn find_part(memory: &impl AnyMemory, id: &str, part: u32) -> Result<Appended> {
+    let first = memory.put(&mut find(id, part, false)).await?;
+    if !first.positions.is_empty() {
+        return Ok(first);
+    }
+    let whole = memory.put(&mut find(id, part, true)).await?;
+    Ok(Appended { repeated: first.repeated, ..whole })
 }
 
 pub(super) async fn adopt(memory: &impl AnyMemory, unfinished: &Unfinished) -> Result<Turn> {

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use super::decision::find;
+use super::decision::{find, find_part};
 use super::late::{Lacks, LateCall, Stored};
 use super::over::AnyMemory;
 use super::state::{
@@ -220,19 +220,17 @@ impl Turn {
         let mut part = self.state.part + u32::from(known.is_some());
         let mut parts = Vec::from_iter(known);
         loop {
-            let first = self.find(memory, part, false).await?;
-            let is_stored = !first.positions.is_empty();
-            let mut whole =
-                if is_stored { first.clone() } else { self.find(memory, part, true).await? };
+            let mut whole = find_part(memory, &self.state.id, part).await?;
             if whole.positions.is_empty() {
-                if !first.repeated {
+                if !whole.repeated {
                     break;
                 }
                 // It had a checkpoint.
                 if self.is_in_slot(memory, parts.first()).await? {
                     return Ok(());
                 }
-                whole = self.find(memory, part, true).await?; // or the turn was forgotten
+                // Or the turn was forgotten.
+                whole = memory.put(&mut find(&self.state.id, part, true)).await?;
             }
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
@@ -269,16 +267,6 @@ impl Turn {
             self.begin_anew(); // the memory no longer has it
         }
         Ok(())
-    }
-
-    /// Looks what was appended under the id of a part.
-    async fn find(
-        &self,
-        memory: &impl AnyMemory,
-        part: u32,
-        behind_checkpoint: bool,
-    ) -> Result<Appended> {
-        memory.put(&mut find(&self.state.id, part, behind_checkpoint)).await
     }
 
     /// Nothing of its id is stored, and no checkpoint either: the turn starts from the beginning.
