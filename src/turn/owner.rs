@@ -7,7 +7,7 @@ use super::call::result_of;
 use super::late::Stored;
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
-use super::state::{CallState, Doing, Event, NOT_RUN, State, outcome_unknown};
+use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
 use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
@@ -249,11 +249,13 @@ impl Turn {
             self.prompts.restage(); // it was staged as far as it went
         }
         self.state.answered(answer, usage, stop);
-        let cut = if self.is_over() { Vec::new() } else { cut };
-        for place in cut {
-            self.state.apply(place, Event::NotRun("Not run: the answer was cut.".to_owned()))?;
+        for (place, call) in self.state.open_calls() {
+            if cut.contains(&place) {
+                self.state.not_run(place, &call, "Not run: the answer was cut.");
+            }
         }
-        self.refuse_unknown()
+        self.refuse_unknown();
+        Ok(())
     }
 
     /// Approves a call that [needs approval](super::Tool::needing_approval): the next step writes
@@ -264,8 +266,9 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let place = self.unapproved("approve", call_id)?;
-        self.state.apply(place, Event::Approved)
+        let (place, _) = self.unapproved("approve", call_id)?;
+        self.state.approve(place);
+        Ok(())
     }
 
     /// Refuses a call that [needs approval](super::Tool::needing_approval), for this reason, which
@@ -276,17 +279,17 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let place = self.unapproved("refuse", call_id)?;
-        let (_, call) = self.open_call(call_id)?;
+        let (place, call) = self.unapproved("refuse", call_id)?;
         let refusal = result_of(&call, Err::<Content, _>(ToolError::new(why)));
         let is_too_large = self.excess_of(&Message::Tool(refusal), Some(place)).is_some();
         let why = if is_too_large { "It was refused." } else { why };
-        self.state.apply(place, Event::Refused(why.to_owned()))
+        self.state.refuse(place, &call, why);
+        Ok(())
     }
 
-    fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<usize> {
-        let place = self.open_call(call_id).ok().map(|(place, _)| place);
-        place.filter(|place| self.state.state(*place).is_unapproved()).ok_or_else(|| {
+    fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<(usize, ToolCall)> {
+        let call = self.open_call(call_id).ok();
+        call.filter(|(place, _)| self.state.state(*place).is_unapproved()).ok_or_else(|| {
             Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
         })
     }
@@ -318,7 +321,7 @@ impl Turn {
     ) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         let result = self.fitting(place, result_of(&call, outcome));
-        self.state.apply(place, Event::Result(result))
+        self.state.result(place, result)
     }
 
     /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
@@ -332,8 +335,9 @@ impl Turn {
 
     /// Answers a call with this error because it was not run and will not be run.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
-        let (place, _) = self.open_call(call_id)?;
-        self.state.apply(place, Event::NotRun(text.to_owned()))
+        let (place, call) = self.open_call(call_id)?;
+        self.state.not_run(place, &call, text);
+        Ok(())
     }
 
     /// Says that the outcome of a call is unknown, for this reason: it may have been done, and may
@@ -350,7 +354,7 @@ impl Turn {
         let unknown = outcome_unknown(&call, &tag, why);
         let is_too_large = self.excess_of(&Message::Tool(unknown.clone()), Some(place)).is_some();
         let unknown = if is_too_large { outcome_unknown(&call, &tag, "") } else { unknown };
-        self.state.apply(place, Event::Result(unknown))
+        self.state.result(place, unknown)
     }
 
     /// Answers each call that was handed out and has no result: its outcome is unknown.
@@ -385,7 +389,8 @@ impl Turn {
         if let Some(text) = self.excess_of(&message, None) {
             return Err(Error::invalid("steer", text));
         }
-        self.state.steer(message);
+        self.state.steers.push(message);
+        self.state.outdate();
         Ok(())
     }
 
@@ -418,16 +423,12 @@ impl Turn {
     }
 
     /// Answers the calls of tools that do not exist.
-    fn refuse_unknown(&mut self) -> Result<()> {
-        if self.tools.is_empty() {
-            return Ok(());
-        }
+    fn refuse_unknown(&mut self) {
         for (place, call) in self.state.open_calls() {
-            if self.tool(&call).is_none() {
-                self.state.apply(place, Event::NotRun(no_tool(&call.name)))?;
+            if !self.tools.is_empty() && self.tool(&call).is_none() {
+                self.state.not_run(place, &call, &no_tool(&call.name));
             }
         }
-        Ok(())
     }
 
     /// Returns the result, or an error in its place if it is too large. A late result is longer, so
