@@ -40,8 +40,6 @@ pub(super) enum Look {
     Listed,
     /// The first checkpoint is not there.
     First,
-    /// The turn is to be forgotten, and its first checkpoint may still arrive.
-    Void,
     /// The whole turn was stored, perhaps by this owner.
     Whole(Appended),
     /// Another owner has ended the turn: with this append, if it is known, and with this answer, if
@@ -64,7 +62,6 @@ impl Turn {
                 }
             }
             Look::First => self.look_for_first_checkpoint(memory).await?,
-            Look::Void => self.void_first_checkpoint(memory).await?,
             Look::Whole(stored) => self.compare(memory, stored).await?,
             Look::Ended(stored, answer) => self.end_behind_others(memory, stored, answer).await?,
         }
@@ -157,7 +154,7 @@ impl Turn {
                 let request = recognises_ids.then_some(Look::Request(None));
                 self.look = request.unwrap_or(Look::Ended(None, None));
             }
-            None if is_forgetting => self.look = Look::Void,
+            None if is_forgetting => self.void_first_checkpoint(memory).await?,
             None if snapshot.end <= self.state.seen.map_or(0, |seen| seen.end) => {
                 self.state.written = Written::Not;
             }
@@ -375,8 +372,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Uses up the id of the first checkpoint, so that a write that is still under way has no
-    /// effect.
+    /// Uses up the id of the first checkpoint of a turn that is to be forgotten, so that a write
+    /// that is still under way has no effect.
     async fn void_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let append = Append::default().with_id(self.state.append_id(false));
         let append = append.remove_slot(self.state.slot(), Expected::Absent);
