@@ -493,14 +493,10 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Answers the calls that are not to be run, and returns those that are. After a stop none is
-    /// run, and no approval is asked for.
-    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
-        let (waiting, ready): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::needs_approval);
-        if ready.is_empty() {
-            return Ok(ToRun::Approve(waiting));
-        }
+    /// run.
+    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<Jobs<M>> {
         let mut jobs = Vec::new();
-        for call in ready {
+        for call in calls {
             if call.may_have_run() {
                 turn.outcome_unknown(call.id(), "")?;
             } else if self.is_stopped(before) {
@@ -511,7 +507,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 turn.not_run(call.id(), &no_tool(call.name()))?;
             }
         }
-        Ok(ToRun::Jobs(jobs))
+        Ok(jobs)
     }
 
     fn asked(
@@ -661,13 +657,6 @@ impl Drop for TurnWithTemporaries<'_> {
     fn drop(&mut self) {
         self.give_back();
     }
-}
-
-/// What to do with a batch of calls.
-enum ToRun<M: ?Sized + MemoryKind> {
-    Jobs(Jobs<M>),
-    /// All of them wait for approval.
-    Approve(Vec<Call>),
 }
 
 enum Failed {

@@ -15,8 +15,8 @@ use super::model::{Asking, Heard};
 use super::observe::Span;
 use super::tools::TOO_MANY;
 use super::{
-    Action, Approval, Begin, Conversation, Failed, Jobs, Steers, ToRun, WhenBusy, blocking, bury,
-    busy_error, dead, ended, is_left_open,
+    Action, Approval, Begin, Conversation, Failed, Steers, WhenBusy, blocking, bury, busy_error,
+    dead, ended, is_left_open,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -457,15 +457,17 @@ macro_rules! over {
                             let reply = self.ask(&asking)$($now)*;
                             self.asked(turn, &asking, steers, reply)?;
                         }
-                        Next::Call(calls) => match self.to_run(turn, calls, before)? {
-                            ToRun::Approve(waiting) => {
-                                let is_left = self.ask_approval(turn, &waiting, before)$($now)*?;
-                                if is_left && steers.close() {
-                                    return Ok(turn.outcome(Ended::Parked));
-                                }
+                        Next::Call(calls) => {
+                            let (waiting, ready): (Vec<_>, Vec<_>) =
+                                calls.into_iter().partition(Call::needs_approval);
+                            if !ready.is_empty() {
+                                self.call(turn, ready, before)$($now)*?;
+                            } else if self.ask_approval(turn, &waiting, before)$($now)*?
+                                && steers.close()
+                            {
+                                return Ok(turn.outcome(Ended::Parked));
                             }
-                            ToRun::Jobs(jobs) => self.call(turn, jobs, before)$($now)*?,
-                        },
+                        }
                         Next::Done(done) => return Ok(done),
                     }
                 }
@@ -475,10 +477,11 @@ macro_rules! over {
             $($async)* fn call(
                 &self,
                 turn: &mut Turn,
-                jobs: Jobs<$over>,
+                calls: Vec<Call>,
                 before: u64,
             ) -> Result<()> {
                 let (mut running, is_parallel) = (Vec::new(), self.settings.is_parallel);
+                let jobs = self.to_run(turn, calls, before)?;
                 for (place, (call, handler)) in jobs.into_iter().enumerate() {
                     if self.is_stopped(before) {
                         turn.not_run(call.id(), NOT_RUN)?;
