@@ -149,10 +149,10 @@ mod summarizer;
 mod threads;
 mod tools;
 
-use std::any::Any;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -659,30 +659,13 @@ impl Drop for TurnWithTemporaries<'_> {
     }
 }
 
-enum Failed {
-    Error(Error),
-    Panic(Box<dyn Any + Send>),
-}
-
-impl Failed {
-    /// Returns true if the conversation of the turn is gone: nothing more of the turn can be
-    /// stored.
-    fn is_of_what_is_gone(&self) -> bool {
-        matches!(self, Self::Error(error) if error.kind() == ErrorKind::Forgotten)
-    }
-
-    /// Returns the error. A panic continues here, because the turn is settled now.
-    fn into_error(self) -> Error {
-        match self {
-            Self::Error(error) => error,
-            Self::Panic(panic) => resume_unwind(panic),
-        }
-    }
+/// Returns the outcome of a turn that is settled. A panic continues here.
+fn settled(done: thread::Result<Result<Done>>) -> Result<Done> {
+    done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Returns the outcome of a turn that was ended because its loop failed, unless it was over before.
-fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Result<Done> {
-    let error = failed.into_error();
+fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Result<Done> {
     let remains = match next {
         // Only its last append had failed, and now it is stored.
         Ok(Next::Done(done)) if was_over => return Ok(done),

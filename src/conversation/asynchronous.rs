@@ -1,9 +1,9 @@
 //! Conversations over async memories.
 
 use std::future::{poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -14,13 +14,13 @@ use super::late::Pending;
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
 use super::tools::{self, Outcome, panicked, timed_out};
-use super::{Approval, Conversation, Failed};
+use super::{Approval, Conversation};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Reply, ToolError, Turn};
+use crate::turn::{Call, Reply, ToolError, Turn};
 
 /// Runs a task to its end, even if no caller waits for it.
 pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
@@ -218,11 +218,11 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Runs a tool. If it takes too long, the error holds the running tool.
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, Slow>) {
         let span = self.settings.watch.tool(&call);
-        let begin = catch_unwind(AssertUnwindSafe(|| handler(&call)));
-        let mut running = match begin {
-            Ok(running) => guarded(running),
-            Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
-        };
+        let begun = tools::caught(|| handler(&call));
+        let mut running: BoxFuture<'static, _> = Box::pin(async {
+            let Ok(running) = begun else { return Err(panicked()) };
+            caught(running).await.unwrap_or_else(|_| Err(panicked()))
+        });
         let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
         let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
         let outcome = poll_fn(|context| match (running.as_mut().poll(context), &mut time) {
@@ -269,21 +269,12 @@ pub(super) struct Slow {
     span: Span,
 }
 
-/// Makes a panic of the tool its error.
-fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outcome> {
-    Box::pin(poll_fn(move |context| {
-        let poll = || running.as_mut().poll(context);
-        catch_unwind(AssertUnwindSafe(poll))
-            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
-    }))
-}
-
-/// Catches a panic of the model, an approver or a listener.
-pub(super) async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
+/// Catches a panic of a tool, the model, an approver or a listener.
+pub(super) async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     let mut work = Box::pin(work);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(done) => done.map_err(Failed::Error),
-        Err(panic) => Poll::Ready(Err(Failed::Panic(panic))),
+    poll_fn(|context| match tools::caught(|| work.as_mut().poll(context)) {
+        Ok(done) => done.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }

@@ -13,10 +13,10 @@ use super::gate::QueueTicket;
 use super::live::{Follower, Live, Telling, place};
 use super::model::{Asking, Heard};
 use super::observe::Span;
-use super::tools::TOO_MANY;
+use super::tools::{TOO_MANY, caught};
 use super::{
-    Action, Approval, Begin, Conversation, Failed, Steers, WhenBusy, blocking, bury, busy_error,
-    dead, ended, is_left_open,
+    Action, Approval, Begin, Conversation, Steers, WhenBusy, bury, busy_error, dead, ended,
+    is_left_open, settled,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -371,12 +371,12 @@ macro_rules! over {
                         self.drive(&mut lent.turn, &steers, on_event)$($now)*
                     });
                     match done$($now)* {
-                        Ok(done) => {
+                        Ok(Ok(done)) => {
                             self.late.end(&lent.turn, runs, &done)$($now)*;
                             lent.lent.clear();
                             Ok(done)
                         }
-                        Err(failed) => {
+                        failed => {
                             let was_over = lent.turn.is_over();
                             let next = lent.fail(&steers).$next(&self.prompt)$($now)*;
                             match &next {
@@ -385,7 +385,8 @@ macro_rules! over {
                                 }
                                 _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
                             }
-                            ended(was_over, &lent.turn, next, failed)
+                            settled(failed)
+                                .or_else(|error| ended(was_over, &lent.turn, next, error))
                         }
                     }
                 })$($now)*
@@ -414,14 +415,16 @@ macro_rules! over {
                     let done = $caught($($work)* { self.drive(turn, &steers, on_event)$($now)* });
                     let done = done$($now)*;
                     match &done {
-                        Ok(done) => self.late.end(turn, runs, done)$($now)*,
-                        Err(failed) => {
+                        Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
+                        failed => {
                             steers.keep_in(turn);
-                            let may_go_on = !failed.is_of_what_is_gone();
+                            // If its conversation is gone, nothing more of it can be stored.
+                            let why = match failed { Ok(Err(it)) => Some(it.kind()), _ => None };
+                            let may_go_on = why != Some(ErrorKind::Forgotten);
                             self.late.fail(turn, self.prompt.memory(), may_go_on);
                         }
                     }
-                    done.map_err(Failed::into_error)
+                    settled(done)
                 })$($now)*
             }
 
@@ -535,7 +538,7 @@ macro_rules! over {
 
 over!(
     dyn ChatMemory, [], [], next, '_, [],
-    run, [||], blocking::caught, MutexGuard<'_, ()>
+    run, [||], caught, MutexGuard<'_, ()>
 );
 #[cfg(feature = "async")]
 over!(

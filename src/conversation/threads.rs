@@ -1,13 +1,12 @@
 //! Tools on threads of their own, in blocking conversations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::late::{Late, Pending};
 use super::observe::Span;
-use super::tools::{Handler, Outcome, panicked, run};
+use super::tools::{Handler, Outcome, caught, run};
 use crate::memory::ChatMemory;
 use crate::turn::Call;
 
@@ -22,7 +21,7 @@ impl Running {
     /// Runs a call on this thread.
     pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
         let comes = Arc::new(Pending::default());
-        comes.end(span.run(Span::tell_outcome, || run(handler, &call)));
+        comes.end(span.run(Span::tell_outcome, || run(|| handler(&call))));
         Self { call, comes, since: Instant::now(), span }
     }
 
@@ -37,11 +36,9 @@ impl Running {
         let job = {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
-                let work = || span.run(Span::tell_outcome, || run(&*handler, &call));
-                let outcome = catch_unwind(AssertUnwindSafe(work)); // a subscriber may panic too
-                comes.end(outcome.unwrap_or_else(|panic| Err(panicked(&*panic))));
-                let settle = || shared.settle();
-                let _ = catch_unwind(AssertUnwindSafe(settle)); // it is still in the list then
+                let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
+                comes.end(run(work)); // a subscriber may panic too
+                let _ = caught(|| shared.settle()); // it is still in the list then
                 shared.tell();
             }
         };
