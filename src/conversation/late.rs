@@ -6,6 +6,7 @@
 
 use std::mem::take;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Waker;
 #[cfg(feature = "async")]
 use std::task::{Context, Poll};
@@ -16,10 +17,10 @@ use parking_lot::{Condvar, Mutex};
 use super::kind::MemoryKind;
 use super::observe::Span;
 use super::tools::Outcome;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, Limits};
+use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::record::Incarnation;
 use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large};
@@ -52,7 +53,10 @@ struct Overdue<M: ?Sized> {
     stored: Stored,
     id: String,
     span: Span,
-    state: Mutex<State>,
+    /// True if the owner of its turn is to run the turn again: the turn has no slot, so no other
+    /// owner can find it.
+    runs_again: AtomicBool,
+    tries: AtomicU32,
 }
 
 impl<M: ?Sized> Overdue<M> {
@@ -61,13 +65,6 @@ impl<M: ?Sized> Overdue<M> {
         let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
         self.call.message().or_else(came)
     }
-}
-
-struct State {
-    /// True if the owner of its turn is to run the turn again: the turn has no slot, so no other
-    /// owner can find it.
-    runs_again: bool,
-    tries: u32,
 }
 
 struct List<M: ?Sized> {
@@ -185,7 +182,8 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             stored: turn.stored(),
             id: format!("late:{}", Incarnation::random()),
             span,
-            state: Mutex::new(State { runs_again, tries: 0 }),
+            runs_again: AtomicBool::new(runs_again),
+            tries: AtomicU32::new(0),
         };
         let mut list = self.0.list.lock();
         list.overdue.push(Arc::new(overdue));
@@ -203,7 +201,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         let list = self.0.list.lock();
         let of_turn =
             list.overdue.iter().filter(|it| it.life == turn.life() && it.call.result.is_none());
-        of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
+        of_turn.for_each(|it| it.runs_again.store(runs_again, Ordering::Relaxed));
     }
 
     /// Drops the calls that are not in the outcome of their turn.
@@ -267,7 +265,7 @@ macro_rules! over {
             /// Looks for the call in the memory, and appends its result if that is missing. Returns
             /// whether the result is lost; `None` if it is to be tried again.
             $($async)* fn settle(&self) -> Option<bool> {
-                if self.state.lock().runs_again || self.is_unfinished()$($now)* {
+                if self.runs_again.load(Ordering::Relaxed) || self.is_unfinished()$($now)* {
                     return None;
                 }
                 match self.appended()$($now)* {
@@ -279,10 +277,13 @@ macro_rules! over {
                     Ok(Lacks::Result) => None,
                     Err(error) if error.kind() == ErrorKind::Forgotten => None,
                     Err(error) => {
-                        let mut state = self.state.lock();
-                        state.tries += 1;
-                        let goes_on = may_pass(&error, &self.memory.limits());
-                        (state.tries == MOST_TRIES || !goes_on).then_some(true)
+                        let tries = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
+                        let may_pass = match error.kind() {
+                            ErrorKind::Storage => true,
+                            ErrorKind::Unacknowledged => self.memory.limits().recognises_ids(),
+                            _ => false,
+                        };
+                        (tries == MOST_TRIES || !may_pass).then_some(true)
                     }
                 }
             }
@@ -363,14 +364,6 @@ macro_rules! over {
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
 over!(dyn AsyncChatMemory, [async], [.await]);
-
-fn may_pass(error: &Error, limits: &Limits) -> bool {
-    match error.kind() {
-        ErrorKind::Storage => true,
-        ErrorKind::Unacknowledged => limits.recognises_ids(),
-        _ => false,
-    }
-}
 
 impl<M: ?Sized + MemoryKind> Default for Late<M> {
     fn default() -> Self {
