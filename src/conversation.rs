@@ -198,7 +198,7 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     /// The messages that the user adds to running turns: see [`steer`](Self::steer).
     steers: Mutex<Vec<Weak<Steers>>>,
     /// The calls that run on, of turns that are not stored yet.
-    late: Late<M>,
+    late: Arc<Late<M>>,
     gate: M::Gate,
 }
 
@@ -292,7 +292,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
             approver: None,
             stops: Arc::default(),
             steers: Mutex::default(),
-            late: Late::default(),
+            late: Arc::default(),
             gate: M::Gate::default(),
         }
     }

@@ -166,7 +166,8 @@ impl Conversation<dyn AsyncChatMemory> {
             (ended, _) => ended,
         })
         .await;
-        self.late.settle().await
+        self.late.settle().await;
+        self.late.count()
     }
 
     /// Asks this function about each call that [needs approval](Tool::needing_approval), in place
@@ -249,11 +250,11 @@ impl Conversation<dyn AsyncChatMemory> {
                 if let Some(spawn) = &self.settings.spawn {
                     let comes = Arc::new(Pending::default());
                     self.late.add(turn, self.prompt.memory(), (call, &comes, span));
-                    let shared = Arc::clone(&self.late.0);
+                    let late = Arc::clone(&self.late);
                     spawn(Box::pin(async move {
                         comes.end(running.await);
-                        shared.tell();
-                        shared.settle().await;
+                        late.tell();
+                        late.settle().await;
                     }));
                 }
                 told

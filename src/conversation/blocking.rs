@@ -84,7 +84,8 @@ impl Conversation {
     /// ```
     pub fn finish(&self, timeout: Duration) -> usize {
         self.late.wait(Instant::now().checked_add(timeout));
-        self.late.settle()
+        self.late.settle();
+        self.late.count()
     }
 
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {

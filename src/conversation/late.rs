@@ -97,24 +97,13 @@ impl<M: ?Sized> Drop for List<M> {
     }
 }
 
-pub(super) struct Shared<M: ?Sized + MemoryKind> {
+/// The calls that took too long, of turns that are not stored yet or whose tools run on.
+pub(super) struct Late<M: ?Sized + MemoryKind> {
     list: Mutex<List<M>>,
     changed: Condvar,
     /// Held while the place of results is looked for.
     settling: M::Gate,
 }
-
-impl<M: ?Sized + MemoryKind> Shared<M> {
-    /// Wakes the waiters: a tool has ended, or a result is settled.
-    pub(super) fn tell(&self) {
-        let wakers = take(&mut self.list.lock().wakers);
-        self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// The calls that took too long, of turns that are not stored yet or whose tools run on.
-pub(super) struct Late<M: ?Sized + MemoryKind>(pub(super) Arc<Shared<M>>);
 
 /// The most results that are kept. There is no event when a turn is given up, so a list that is
 /// full loses its oldest result, and reports that.
@@ -135,7 +124,7 @@ pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
 
 impl<M: ?Sized + MemoryKind> Drop for Runs<'_, M> {
     fn drop(&mut self) {
-        let mut list = self.late.0.list.lock();
+        let mut list = self.late.list.lock();
         if let Some(at) = list.running.iter().position(|it| *it == self.turn) {
             list.running.swap_remove(at);
         }
@@ -146,8 +135,15 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
     pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Runs<'_, M> {
         let turn = (turn.life().to_owned(), is_kept);
-        self.0.list.lock().running.push(turn.clone());
+        self.list.lock().running.push(turn.clone());
         Runs { late: self, turn }
+    }
+
+    /// Wakes the waiters: a tool has ended, or a result is settled.
+    pub(super) fn tell(&self) {
+        let wakers = take(&mut self.list.lock().wakers);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Adds a call of this turn whose time is up.
@@ -158,7 +154,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         (call, comes, span): (Call, &Arc<Pending>, Span),
     ) {
         let kept = (turn.life().to_owned(), true);
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         list.alive.push(Arc::clone(comes));
         let runs_again = list.running.contains(&kept) && !turn.has_slot();
         drop(list);
@@ -185,7 +181,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             runs_again: AtomicBool::new(runs_again),
             tries: AtomicU32::new(0),
         };
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         list.overdue.push(Arc::new(overdue));
         let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
         list.lost += too_many;
@@ -198,7 +194,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
 
     /// Notes for the results of a turn that are still to come whether its owner is to run it again.
     fn runs_again(&self, turn: &Turn, runs_again: bool) {
-        let list = self.0.list.lock();
+        let list = self.list.lock();
         let of_turn =
             list.overdue.iter().filter(|it| it.life == turn.life() && it.call.result.is_none());
         of_turn.for_each(|it| it.runs_again.store(runs_again, Ordering::Relaxed));
@@ -209,7 +205,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
             let calls = || done.messages.iter().flat_map(Message::tool_calls);
             let is_there = |it: &Overdue<M>| calls().any(|call| it.call.made.id == call.id);
-            let mut list = self.0.list.lock();
+            let mut list = self.list.lock();
             list.overdue.retain(|it| it.life != turn.life() || is_there(it));
         }
         self.runs_again(turn, false);
@@ -223,7 +219,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
         for call in unwritten {
             let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.tag == call.tag;
-            if self.0.list.lock().overdue.iter().any(is_there) {
+            if self.list.lock().overdue.iter().any(is_there) {
                 continue; // the turn was run again
             }
             self.keep(turn, memory, (call, Arc::default(), Span::current()), false);
@@ -232,22 +228,29 @@ impl<M: ?Sized + MemoryKind> Late<M> {
 
     /// Returns true if no other tool may be begun that could run on.
     pub(super) fn is_full(&self) -> bool {
-        self.0.list.lock().alive() >= MOST_RUNNING
+        self.list.lock().alive() >= MOST_RUNNING
+    }
+
+    /// Returns the number of results that are not stored. A lost result is counted in the next
+    /// number that is returned, and in no later one.
+    pub(super) fn count(&self) -> usize {
+        let mut list = self.list.lock();
+        list.overdue.len() + take(&mut list.lost)
     }
 
     /// Waits until this time, or until nothing more can come.
     pub(super) fn wait(&self, until: Option<Instant>) {
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         match until {
-            None => self.0.changed.wait_while(&mut list, List::goes_on),
-            Some(until) => _ = self.0.changed.wait_while_until(&mut list, List::goes_on, until),
+            None => self.changed.wait_while(&mut list, List::goes_on),
+            Some(until) => _ = self.changed.wait_while_until(&mut list, List::goes_on, until),
         }
     }
 
     /// Waits until nothing more can come.
     #[cfg(feature = "async")]
     pub(super) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         if !list.goes_on() {
             return Poll::Ready(());
         }
@@ -318,7 +321,8 @@ macro_rules! over {
             }
         }
 
-        impl Shared<$over> {
+        impl Late<$over> {
+            /// Stores what is possible.
             pub(super) $($async)* fn settle(&self) {
                 let _settling = self.settling.lock()$($now)*;
                 // A settled call leaves the list immediately, so an end anywhere in between loses
@@ -340,22 +344,12 @@ macro_rules! over {
                 }
                 self.tell();
             }
-        }
 
-        impl Late<$over> {
             /// Stores the late results of a turn that has ended like this.
             pub(super) $($async)* fn end(&self, turn: &Turn, runs: Runs<'_, $over>, done: &Done) {
                 drop(runs);
                 self.let_go(turn, done);
-                self.0.settle()$($now)*;
-            }
-
-            /// Stores what is possible, and returns the number of results that are not stored. A
-            /// lost result is counted in the next number that is returned, and in no later one.
-            pub(super) $($async)* fn settle(&self) -> usize {
-                self.0.settle()$($now)*;
-                let mut list = self.0.list.lock();
-                list.overdue.len() + take(&mut list.lost)
+                self.settle()$($now)*;
             }
         }
     };
@@ -370,6 +364,6 @@ impl<M: ?Sized + MemoryKind> Default for Late<M> {
         let (overdue, alive, running, wakers) = Default::default();
         let list = Mutex::new(List { overdue, alive, running, lost: 0, wakers });
         let (changed, settling) = (Condvar::new(), M::Gate::default());
-        Self(Arc::new(Shared { list, changed, settling }))
+        Self { list, changed, settling }
     }
 }

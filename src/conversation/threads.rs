@@ -30,16 +30,16 @@ impl Running {
         call: Call,
         handler: Arc<Handler>,
         span: Span,
-        late: &Late<dyn ChatMemory>,
+        late: &Arc<Late<dyn ChatMemory>>,
     ) -> Self {
-        let (comes, shared) = (Arc::new(Pending::default()), Arc::clone(&late.0));
+        let (comes, late) = (Arc::new(Pending::default()), Arc::clone(late));
         let job = {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
                 let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
                 comes.end(run(work)); // a subscriber may panic too
-                let _ = caught(|| shared.settle()); // it is still in the list then
-                shared.tell();
+                let _ = caught(|| late.settle()); // it is still in the list then
+                late.tell();
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
