@@ -93,7 +93,7 @@ impl<M: ?Sized> List<M> {
 
 impl<M: ?Sized> Drop for List<M> {
     fn drop(&mut self) {
-        self.overdue.iter().for_each(|it| it.span.late_result_is_lost());
+        self.overdue.iter().for_each(|it| it.span.warn(LOST));
     }
 }
 
@@ -115,6 +115,10 @@ const MOST_RUNNING: usize = 32;
 
 /// The number of attempts to store a result.
 const MOST_TRIES: u32 = 8;
+
+/// The text of the event for a result that is given up.
+const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
+                    conversation was dropped";
 
 /// Marks a turn as running: its late results wait until this is dropped.
 pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
@@ -188,7 +192,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
         drop(list); // before the loss is reported
         for gone in oldest {
-            gone.span.late_result_is_lost();
+            gone.span.warn(LOST);
         }
     }
 
@@ -273,7 +277,7 @@ macro_rules! over {
                 }
                 match self.appended()$($now)* {
                     Ok(Lacks::Call) => {
-                        self.span.late_result_is_gone();
+                        self.span.warn("a late result is not stored: its call is not in the memory");
                         Some(false)
                     }
                     Ok(Lacks::Nothing) => Some(false),
@@ -339,7 +343,7 @@ macro_rules! over {
                         list.lost += usize::from(is_lost);
                     }
                     if is_lost {
-                        overdue.span.late_result_is_lost();
+                        overdue.span.warn(LOST);
                     }
                 }
                 self.tell();
