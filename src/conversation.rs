@@ -395,16 +395,13 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
             return Err(Error::invalid("steer", text));
         }
         let steers: Vec<_> = self.steers.lock().iter().filter_map(Weak::upgrade).collect();
-        let mut content = Some(content);
         for steers in steers.iter().rev() {
             if let Some(open) = &mut *steers.0.lock() {
-                open.extend(content.take());
+                open.push(content);
+                return Ok(());
             }
         }
-        match content {
-            None => Ok(()),
-            Some(_) => Err(Error::invalid("steer", "no turn runs")),
-        }
+        Err(Error::invalid("steer", "no turn runs"))
     }
 
     /// Refuses to change what is current while a turn runs, unless this waits for its end.
