@@ -1,7 +1,7 @@
 //! Conversations over blocking memories.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Conversation;
 use super::model::{Asking, Model, ModelError};
@@ -83,7 +83,7 @@ impl Conversation {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn finish(&self, timeout: Duration) -> usize {
-        self.late.wait(Instant::now().checked_add(timeout));
+        self.late.wait(timeout);
         self.late.settle();
         self.late.count()
     }

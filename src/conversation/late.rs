@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Waker;
 #[cfg(feature = "async")]
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -242,13 +242,9 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         list.overdue.len() + take(&mut list.lost)
     }
 
-    /// Waits until this time, or until nothing more can come.
-    pub(super) fn wait(&self, until: Option<Instant>) {
-        let mut list = self.list.lock();
-        match until {
-            None => self.changed.wait_while(&mut list, List::goes_on),
-            Some(until) => _ = self.changed.wait_while_until(&mut list, List::goes_on, until),
-        }
+    /// Waits up to this long, or until nothing more can come.
+    pub(super) fn wait(&self, timeout: Duration) {
+        self.changed.wait_while_for(&mut self.list.lock(), List::goes_on, timeout);
     }
 
     /// Waits until nothing more can come.

@@ -288,9 +288,8 @@ impl Follower {
 
     fn wait(&self, place: usize) -> Option<Told> {
         let mut state = self.log.state.lock();
-        while state.told.len() <= place && !state.is_over {
-            self.log.came.wait(&mut state);
-        }
+        let waits = |state: &mut State| state.told.len() <= place && !state.is_over;
+        self.log.came.wait_while(&mut state, waits);
         state.told.get(place).cloned()
     }
 

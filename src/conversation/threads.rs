@@ -50,13 +50,9 @@ impl Running {
 
     /// Waits for its outcome; `None` if the time is up.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
-        let Pending { outcome, changed } = &*self.comes;
-        let mut outcome = outcome.lock();
-        let until = timeout.and_then(|timeout| self.since.checked_add(timeout));
-        match until {
-            None => changed.wait_while(&mut outcome, |it| it.is_none()),
-            Some(until) => _ = changed.wait_while_until(&mut outcome, |it| it.is_none(), until),
-        }
+        let left = timeout.unwrap_or(Duration::MAX).saturating_sub(self.since.elapsed());
+        let mut outcome = self.comes.outcome.lock();
+        self.comes.changed.wait_while_for(&mut outcome, |it| it.is_none(), left);
         outcome.clone()
     }
 }
