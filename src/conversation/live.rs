@@ -1,12 +1,10 @@
 //! The turns that run, and their followers.
 
 use std::fmt;
-#[cfg(feature = "async")]
-use std::future::poll_fn;
 use std::sync::Arc;
-#[cfg(feature = "async")]
-use std::task::Poll;
 use std::task::Waker;
+#[cfg(feature = "async")]
+use std::{future::poll_fn, task::Poll};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
