@@ -276,22 +276,20 @@ impl State {
             if needs_approval { CallState::Unapproved } else { CallState::New }
         };
         let calls: Vec<_> = answer.tool_calls().map(state).collect();
-        let (has_calls, is_paused) = (!calls.is_empty(), stop == Some(Stop::Paused));
-        let is_paused = is_paused && !has_calls;
         if self.doing == Doing::Paused {
             self.messages.pop(); // the answer continues it
         }
         self.messages.push(Message::Ai(answer));
         self.usage += usage;
         self.outdate();
-        self.doing = match is_paused {
-            true => Doing::Paused,
-            false if has_calls => Doing::Calling(calls),
-            false => Doing::Asking,
+        self.doing = match stop {
+            _ if !calls.is_empty() => Doing::Calling(calls),
+            Some(Stop::Paused) => Doing::Paused,
+            _ => Doing::Asking,
         };
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
-        } else if has_calls || is_paused {
+        } else if self.doing != Doing::Asking {
             if self.rounds >= self.most_rounds {
                 let most = self.most_rounds;
                 let why = format!("Not run: a turn has at most {most} rounds of calls.");

@@ -317,15 +317,12 @@ impl UnfinishedCall {
     fn line(&self) -> String {
         let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));
-        match result {
-            None if *needs_approval => {
-                format!("- {tool} {arguments}: has not run, it waits for somebody's approval")
-            }
-            None => format!("- {tool} {arguments}: its outcome is not known yet"),
-            Some(result) => {
-                format!("- {tool} {arguments}: its result is {:?}", short(result))
-            }
-        }
+        let what = match result {
+            None if *needs_approval => "has not run, it waits for somebody's approval".to_owned(),
+            None => "its outcome is not known yet".to_owned(),
+            Some(result) => format!("its result is {:?}", short(result)),
+        };
+        format!("- {tool} {arguments}: {what}")
     }
 }
 
