@@ -225,16 +225,14 @@ impl Conversation<dyn AsyncChatMemory> {
             caught(running).await.unwrap_or_else(|_| Err(panicked()))
         });
         let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
-        let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
+        let mut time = time.map(|(timeout, sleep)| sleep(timeout));
         let outcome = poll_fn(|context| match (running.as_mut().poll(context), &mut time) {
             (Poll::Ready(outcome), _) => Poll::Ready(Ok(outcome)),
             (Poll::Pending, None) => Poll::Pending,
-            (Poll::Pending, Some((timeout, sleep))) => {
-                sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
-            }
+            (Poll::Pending, Some(time)) => time.as_mut().poll(context).map(Err),
         });
         let outcome = span.run_async(Span::tell_timed, outcome).await;
-        (call, outcome.map_err(|why| Slow { why, running, span }))
+        (call, outcome.map_err(|()| Slow { running, span }))
     }
 
     /// Takes the outcome of a call; one that took too long goes on if it may.
@@ -245,7 +243,8 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Result<()> {
         match outcome {
             Ok(outcome) => turn.result(call.id(), outcome),
-            Err(Slow { why, running, span }) => {
+            Err(Slow { running, span }) => {
+                let why = timed_out(self.settings.timeout.unwrap_or_default());
                 let told = turn.outcome_unknown(call.id(), &why);
                 if let Some(spawn) = &self.settings.spawn {
                     let comes = Arc::new(Pending::default());
@@ -265,7 +264,6 @@ impl Conversation<dyn AsyncChatMemory> {
 
 /// A call whose time was up.
 pub(super) struct Slow {
-    why: String,
     running: BoxFuture<'static, Outcome>,
     span: Span,
 }
