@@ -4,7 +4,7 @@
 use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
-use super::state::{CallState, append_id, calls_among, is_true, slot_of, was_not_run};
+use super::state::{CallState, Seen, append_id, calls_among, is_true, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Read};
@@ -92,11 +92,13 @@ pub(super) async fn adopt(memory: &impl AnyMemory, unfinished: &Unfinished) -> R
 }
 
 /// Writes the turn to its slot for its new owner. If it began in another life of the conversation,
-/// it is moved to this one: an import copies the slots of a conversation, but begins a new life.
+/// it is moved to the end of this one: an import copies the slots of a conversation, but begins a
+/// new life.
 async fn take_over(memory: &impl AnyMemory, turn: &mut Turn) -> Result<()> {
     let mut outcome = memory.put(&mut turn.adoption()?).await;
     if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forgotten) {
-        turn.move_to(&memory.look_up(&Read::newest(0)).await?);
+        let now = memory.look_up(&Read::newest(0)).await?;
+        (turn.state.seen, turn.state.on) = (Some(Seen::of(&now)), None);
         outcome = memory.put(&mut turn.adoption()?).await;
     }
     turn.saved(&outcome?);

@@ -87,7 +87,7 @@ pub(crate) struct Stored {
     /// The branch on which it is.
     on: Option<On>,
     /// The conversation as its newest page showed it.
-    seen: Option<Seen>,
+    pub(super) seen: Option<Seen>,
     is_over: bool,
     /// True if the memory has lost something of what was stored since.
     pub(super) has_gaps: bool,
@@ -139,12 +139,6 @@ impl Stored {
 
     pub(super) fn has(&self, call: &ToolCall) -> bool {
         self.messages.iter().flat_map(Message::tool_calls).any(|it| it == call)
-    }
-
-    /// Returns the conversation as its newest page showed it, if it has a result with such a tag.
-    pub(super) fn with_late(&self, is_own: impl Fn(&str) -> bool) -> Option<Seen> {
-        let mut results = self.messages.iter().filter_map(Message::as_tool);
-        self.seen.filter(|_| results.any(|it| it.call_tag().is_some_and(&is_own)))
     }
 
     /// Returns what is missing in the memory: the call, its result, or nothing.

@@ -308,7 +308,8 @@ impl Turn {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))
         };
-        Ok(stored.with_late(is_own).unwrap_or(seen))
+        let mut tags = stored.messages.iter().filter_map(|it| it.as_tool()?.call_tag());
+        Ok(stored.seen.filter(|_| tags.any(is_own)).unwrap_or(seen))
     }
 
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {

@@ -9,14 +9,14 @@ use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
 use super::room::is_unbounded;
-use super::state::{CallState, Doing, Held, Seen, Written, append_id};
+use super::state::{CallState, Doing, Held, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::{Append, Appended, Expected, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot};
+use crate::record::SlotVersion;
 
 impl Turn {
     /// Does the work on the memory, and returns what the owner has to do next.
@@ -334,11 +334,6 @@ impl Turn {
     /// Returns true if earlier requests of its id have stored the question, and more.
     pub(crate) fn goes_on_behind_others(&self) -> bool {
         self.state.asked_at.is_some()
-    }
-
-    /// Moves the turn to the end of this conversation.
-    pub(super) fn move_to(&mut self, now: &Snapshot) {
-        (self.state.seen, self.state.on) = (Some(Seen::of(now)), None);
     }
 
     /// Returns the append with the condition that the conversation is still the one that the turn

@@ -8,11 +8,12 @@ use super::late::Stored;
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
 use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
-use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
+use super::{Call, Ended, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
+use crate::record::Records;
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 
@@ -246,7 +247,7 @@ impl Turn {
         answer = answer.with_calls(meant).unwrap_or(answer);
         (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.prompts.restage(); // it was staged as far as it went
+            self.prompts.staged = Records::default(); // it was staged as far as it went
         }
         self.state.answered(answer, usage, stop);
         for (place, call) in self.state.open_calls() {
@@ -254,7 +255,11 @@ impl Turn {
                 self.state.not_run(place, &call, "Not run: the answer was cut.");
             }
         }
-        self.refuse_unknown();
+        for (place, call) in self.state.open_calls() {
+            if !self.tools.is_empty() && self.tool(&call).is_none() {
+                self.state.not_run(place, &call, &no_tool(&call.name));
+            }
+        }
         Ok(())
     }
 
@@ -396,7 +401,15 @@ impl Turn {
 
     /// Ends the turn: the next step stores what is kept of it.
     pub fn interrupt(&mut self, keep: OnInterrupt) {
-        self.state.interrupt(keep);
+        if self.is_over() {
+            return;
+        }
+        self.state.outdate();
+        if keep == OnInterrupt::Forget && !self.state.has_happened() {
+            self.state.doing = Doing::Forgetting;
+        } else {
+            self.state.end(Ended::Interrupted, NOT_RUN);
+        }
     }
 
     /// Returns the open call of this id. If it has waited for a person, others may have gone on in
@@ -420,15 +433,6 @@ impl Turn {
         let results = self.prompts.read_so_far().chain(own).filter_map(Message::as_tool);
         let stand_ins = results.filter(|it| it.is_stand_in()).map(|it| it.call_id().to_owned());
         stand_ins.chain(own.iter().flat_map(Message::tool_calls).map(|it| it.id.clone())).collect()
-    }
-
-    /// Answers the calls of tools that do not exist.
-    fn refuse_unknown(&mut self) {
-        for (place, call) in self.state.open_calls() {
-            if !self.tools.is_empty() && self.tool(&call).is_none() {
-                self.state.not_run(place, &call, &no_tool(&call.name));
-            }
-        }
     }
 
     /// Returns the result, or an error in its place if it is too large. A late result is longer, so

@@ -32,7 +32,7 @@ pub(super) struct Prompts {
     /// The single records that were asked for in addition.
     single: Vec<u64>,
     /// The messages of the turn after it, as records.
-    staged: Records,
+    pub(super) staged: Records,
     /// The positions of the recalled records.
     recalled: Vec<Recalled>,
     /// The outcome of the search, if there was one.
@@ -50,10 +50,6 @@ impl Prompts {
 
     pub(super) fn begin_anew(&mut self) {
         *self = Self { last: self.last.take(), ..Self::default() };
-    }
-
-    pub(super) fn restage(&mut self) {
-        self.staged = Records::default();
     }
 
     /// Returns the messages of the turn as records, after what was read.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
+use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MOST_NAME, On, check_name};
@@ -301,19 +301,8 @@ impl State {
         }
     }
 
-    pub(super) fn interrupt(&mut self, keep: OnInterrupt) {
-        if self.is_over() {
-            return;
-        }
-        self.outdate();
-        if keep == OnInterrupt::Forget && !self.has_happened() {
-            self.doing = Doing::Forgetting;
-        } else {
-            self.end(Ended::Interrupted, NOT_RUN);
-        }
-    }
-
-    fn end(&mut self, ended: Ended, why: &str) {
+    /// Ends the turn, to be stored. Calls that were not handed out are not run, for this reason.
+    pub(super) fn end(&mut self, ended: Ended, why: &str) {
         if self.doing == Doing::Paused
             && let Some(Message::Ai(half)) = self.messages.last_mut()
         {
