@@ -530,7 +530,12 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 turn.interrupt(keep);
                 Ok(())
             }),
-            Err(error) => Err(model_error(error)),
+            Err(error) => Err(match error.downcast::<Error>() {
+                Ok(error) => error.with_remains(None), // of a turn that the model had run itself
+                Err(error) => {
+                    Error::new(ErrorKind::Model, "say", "the model failed").with_source(error)
+                }
+            }),
         }
     }
 }
@@ -676,13 +681,6 @@ fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Resul
         Err(failed) => turn.remains(Some(failed.kind())),
     };
     Err(error.with_remains(Some(remains)))
-}
-
-fn model_error(error: ModelError) -> Error {
-    match error.downcast::<Error>() {
-        Ok(error) => error.with_remains(None), // of a turn that the model had run itself
-        Err(error) => Error::new(ErrorKind::Model, "say", "the model failed").with_source(error),
-    }
 }
 
 fn busy_error() -> Error {

@@ -215,7 +215,13 @@ impl Runs {
                 // A turn that waits for a person goes on after its text, under the same id.
                 let mut end = usize::from(done.ended != Ended::Parked);
                 if done.ended == Ended::Adopted {
-                    end += self.tell_stored(done);
+                    // What is stored in the place of this turn, unless its own text was told.
+                    let (said, told) = (said(done), self.log.state.lock().bytes);
+                    if told == 0 {
+                        self.log.tell_text(said);
+                    } else {
+                        end += said.len().saturating_sub(told);
+                    }
                 }
                 self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
             }
@@ -225,18 +231,6 @@ impl Runs {
                 self.log.tell(end, "error", error.to_string().into());
             }
         }
-    }
-
-    /// Tells what is stored in the place of this turn, unless its own text was told; returns how
-    /// many bytes more that is.
-    fn tell_stored(&self, done: &Done) -> usize {
-        let said = said(done);
-        let told = self.log.state.lock().bytes;
-        if told == 0 {
-            self.log.tell_text(said);
-            return 0;
-        }
-        said.len().saturating_sub(told)
     }
 }
 
