@@ -18,8 +18,6 @@ use super::kind::MemoryKind;
 use super::observe::Span;
 use super::tools::Outcome;
 use crate::error::{ErrorKind, Result};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::record::Incarnation;
@@ -357,7 +355,7 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await]);
 
 impl<M: ?Sized + MemoryKind> Default for Late<M> {
     fn default() -> Self {

@@ -20,8 +20,6 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::record::Incarnation;
 use crate::turn::{Call, Decision, Done, Ended, NOT_RUN, Next, Turn, Unfinished, Waiting};
@@ -542,6 +540,6 @@ over!(
 );
 #[cfg(feature = "async")]
 over!(
-    dyn AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
+    dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
     run_async, [async], asynchronous::caught, QueueTicket<'_>
 );

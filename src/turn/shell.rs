@@ -5,8 +5,6 @@ use super::over::{AnyMemory, at_once};
 use super::unfinished::{turns, turns_in};
 use super::{Done, Ended, Next, Turn, Unfinished, Waiting};
 use crate::error::Result;
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::{Appended, ChatMemory, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::record::places;
@@ -180,7 +178,7 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], [], next, |work| at_once(work));
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await], next_async, |work| work.await);
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, |work| work.await);
 
 async fn stored_turn(memory: &impl AnyMemory, id: &str) -> Result<Option<Done>> {
     let mut parts = Vec::new();
