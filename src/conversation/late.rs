@@ -31,10 +31,6 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    fn is_over(&self) -> bool {
-        self.outcome.lock().is_some()
-    }
-
     pub(super) fn end(&self, outcome: Outcome) {
         *self.outcome.lock() = Some(outcome);
         self.changed.notify_all();
@@ -57,14 +53,6 @@ struct Overdue<M: ?Sized> {
     tries: AtomicU32,
 }
 
-impl<M: ?Sized> Overdue<M> {
-    /// Returns its result, once it is there.
-    fn result(&self) -> Option<Message> {
-        let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
-        self.call.message().or_else(came)
-    }
-}
-
 struct List<M: ?Sized> {
     overdue: Vec<Arc<Overdue<M>>>,
     /// The tools that run on, including those of dropped calls.
@@ -79,7 +67,7 @@ struct List<M: ?Sized> {
 impl<M: ?Sized> List<M> {
     /// The number of tools that run on.
     fn alive(&mut self) -> usize {
-        self.alive.retain(|it| !it.is_over());
+        self.alive.retain(|it| it.outcome.lock().is_none());
         self.alive.len()
     }
 
@@ -304,7 +292,9 @@ macro_rules! over {
                     stored.add_page(&self.memory.read_with(&page)$($now)*?);
                 }
                 let lacks = stored.lacks(&self.call);
-                let (Lacks::Result, Some(result)) = (lacks, self.result()) else { return Ok(lacks) };
+                let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
+                let result = self.call.message().or_else(came);
+                let (Lacks::Result, Some(result)) = (lacks, result) else { return Ok(lacks) };
                 let limits = self.memory.limits();
                 let result = match excess(&limits, [&result], 0) {
                     Some(why) => self.call.came(Err(ToolError::new(too_large(&why)))),
