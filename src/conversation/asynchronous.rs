@@ -232,7 +232,7 @@ impl Conversation<dyn AsyncChatMemory> {
             (Poll::Pending, Some(time)) => time.as_mut().poll(context).map(Err),
         });
         let outcome = span.run_async(Span::tell_timed, outcome).await;
-        (call, outcome.map_err(|()| Slow { running, span }))
+        (call, outcome.map_err(|()| (running, span)))
     }
 
     /// Takes the outcome of a call; one that took too long goes on if it may.
@@ -243,7 +243,7 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Result<()> {
         match outcome {
             Ok(outcome) => turn.result(call.id(), outcome),
-            Err(Slow { running, span }) => {
+            Err((running, span)) => {
                 let why = timed_out(self.settings.timeout.unwrap_or_default());
                 let told = turn.outcome_unknown(call.id(), &why);
                 if let Some(spawn) = &self.settings.spawn {
@@ -262,11 +262,8 @@ impl Conversation<dyn AsyncChatMemory> {
     }
 }
 
-/// A call whose time was up.
-pub(super) struct Slow {
-    running: BoxFuture<'static, Outcome>,
-    span: Span,
-}
+/// The tool of a call whose time was up, which still runs, and its span.
+type Slow = (BoxFuture<'static, Outcome>, Span);
 
 /// Catches a panic of a tool, the model, an approver or a listener.
 pub(super) async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
