@@ -463,7 +463,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
         let lent = waiting.unwrap_or_default();
         let turn = turn.temporaries(lent.iter().cloned());
-        TurnWithTemporaries { turn, lent, is_decided, back: &self.temporaries }
+        TurnWithTemporaries { turn, lent, back: &self.temporaries }
     }
 
     /// Returns true if there was a stop since this count of stops.
@@ -623,17 +623,14 @@ enum Begin<'a> {
 struct TurnWithTemporaries<'a> {
     turn: Turn,
     lent: Vec<Message>,
-    /// True if a person has decided on one of its calls.
-    is_decided: bool,
     back: &'a Mutex<Vec<Message>>,
 }
 
 impl TurnWithTemporaries<'_> {
     /// Prepares a failed turn for its end. What has happened in it, and a decision, stay to be
     /// stored. If other calls wait for a person, the turn goes on waiting for them.
-    fn fail(&mut self, steers: &Steers) -> &mut Turn {
+    fn fail(&mut self, steers: &Steers, is_decided: bool) -> &mut Turn {
         self.give_back();
-        let is_decided = self.is_decided;
         steers.then(&mut self.turn, |turn| {
             if !is_decided {
                 turn.interrupt(OnInterrupt::Forget);

@@ -376,7 +376,7 @@ macro_rules! over {
                         }
                         failed => {
                             let was_over = lent.turn.is_over();
-                            let next = lent.fail(&steers).$next(&self.prompt)$($now)*;
+                            let next = lent.fail(&steers, is_decided).$next(&self.prompt)$($now)*;
                             match &next {
                                 Ok(Next::Done(done)) => {
                                     self.late.end(&lent.turn, runs, done)$($now)*;
