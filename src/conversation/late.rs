@@ -5,8 +5,8 @@
 //! ends, and in `finish`.
 
 use std::mem::take;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 #[cfg(feature = "async")]
 use std::task::{Context, Poll};
@@ -57,14 +57,19 @@ struct List<M: ?Sized> {
     overdue: Vec<Arc<Overdue<M>>>,
     /// The tools that run on, including those of dropped calls.
     alive: Vec<Arc<Pending>>,
-    /// The lives of the turns that run, each with whether its owner keeps the turn.
-    running: Vec<(String, bool)>,
+    /// The turns that run, and perhaps some that ran.
+    running: Vec<Weak<Runs>>,
     /// The number of results lost since the last `finish`.
     lost: usize,
     wakers: Vec<Waker>,
 }
 
 impl<M: ?Sized> List<M> {
+    /// Returns the owners that run the turn of this life.
+    fn runs(&self, life: &str) -> impl Iterator<Item = Arc<Runs>> {
+        self.running.iter().filter_map(Weak::upgrade).filter(move |it| it.life == life)
+    }
+
     /// The number of tools that run on.
     fn alive(&mut self) -> usize {
         self.alive.retain(|it| it.outcome.lock().is_none());
@@ -106,27 +111,21 @@ const MOST_TRIES: u32 = 8;
 const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
                     conversation was dropped";
 
-/// Marks a turn as running: its late results wait until this is dropped.
-pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
-    late: &'a Late<M>,
-    turn: (String, bool),
-}
-
-impl<M: ?Sized + MemoryKind> Drop for Runs<'_, M> {
-    fn drop(&mut self) {
-        let mut list = self.late.list.lock();
-        if let Some(at) = list.running.iter().position(|it| *it == self.turn) {
-            list.running.swap_remove(at);
-        }
-    }
+/// A turn that runs: its late results wait until this is dropped.
+pub(super) struct Runs {
+    life: String,
+    /// True if its owner keeps the turn and may run it again.
+    is_kept: bool,
 }
 
 impl<M: ?Sized + MemoryKind> Late<M> {
     /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
-    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Runs<'_, M> {
-        let turn = (turn.life().to_owned(), is_kept);
-        self.list.lock().running.push(turn.clone());
-        Runs { late: self, turn }
+    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Arc<Runs> {
+        let runs = Arc::new(Runs { life: turn.life().to_owned(), is_kept });
+        let mut list = self.list.lock();
+        list.running.retain(|it| it.strong_count() > 0);
+        list.running.push(Arc::downgrade(&runs));
+        runs
     }
 
     /// Wakes the waiters: a tool has ended, or a result is settled.
@@ -143,10 +142,9 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         memory: &Arc<M>,
         (call, comes, span): (Call, &Arc<Pending>, Span),
     ) {
-        let kept = (turn.life().to_owned(), true);
         let mut list = self.list.lock();
         list.alive.push(Arc::clone(comes));
-        let runs_again = list.running.contains(&kept) && !turn.has_slot();
+        let runs_again = list.runs(turn.life()).any(|it| it.is_kept) && !turn.has_slot();
         drop(list);
         self.keep(turn, memory, (LateCall::of(&call), Arc::clone(comes), span), runs_again);
     }
@@ -317,7 +315,7 @@ macro_rules! over {
                 // nothing.
                 let all = self.list.lock().overdue.clone();
                 for overdue in all {
-                    if self.list.lock().running.iter().any(|it| it.0 == overdue.life) {
+                    if self.list.lock().runs(&overdue.life).next().is_some() {
                         continue;
                     }
                     let Some(is_lost) = overdue.settle()$($now)* else { continue };
@@ -334,7 +332,7 @@ macro_rules! over {
             }
 
             /// Stores the late results of a turn that has ended like this.
-            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Runs<'_, $over>, done: &Done) {
+            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Arc<Runs>, done: &Done) {
                 drop(runs);
                 self.let_go(turn, done);
                 self.settle()$($now)*;
