@@ -150,9 +150,8 @@ impl Turn {
             None if !is_first => self.look = Look::Ended(None, None),
             // Another owner has written it, and ended the turn.
             None if matches!(self.state.written, Written::Lost(_)) => {
-                let recognises_ids = self.limits.recognises_ids();
-                let request = recognises_ids.then_some(Look::Request(None));
-                self.look = request.unwrap_or(Look::Ended(None, None));
+                let has_ids = self.limits.recognises_ids();
+                self.look = if has_ids { Look::Request(None) } else { Look::Ended(None, None) };
             }
             None if is_forgetting => self.void_first_checkpoint(memory).await?,
             None if snapshot.end <= self.state.seen.map_or(0, |seen| seen.end) => {

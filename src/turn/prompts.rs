@@ -13,7 +13,7 @@ use crate::compose::{Composer, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Read, must_not_refer};
 use crate::memory_prompt::{MemoryPrompt, sends_as_much};
-use crate::message::{Message, ToolCall};
+use crate::message::Message;
 use crate::prompt::{MediaData, Prompt, Recalled};
 use crate::recall::{Found, Outcome};
 use crate::record::{Records, Snapshot};
@@ -117,8 +117,7 @@ impl Turn {
             // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
                 let stored = self.read_stored(memory).await?;
-                let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
-                lines = stored_by_others(&stored, is_repeatable);
+                lines = stored_by_others(&stored, |call| self.state.is_repeatable(call));
             }
             lines.extend(begun_by_others(&page, &own));
         }
