@@ -149,10 +149,10 @@ mod summarizer;
 mod threads;
 mod tools;
 
-use std::any::Any;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -198,7 +198,7 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     /// The messages that the user adds to running turns: see [`steer`](Self::steer).
     steers: Mutex<Vec<Weak<Steers>>>,
     /// The calls that run on, of turns that are not stored yet.
-    late: Late<M>,
+    late: Arc<Late<M>>,
     gate: M::Gate,
 }
 
@@ -292,7 +292,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
             approver: None,
             stops: Arc::default(),
             steers: Mutex::default(),
-            late: Late::default(),
+            late: Arc::default(),
             gate: M::Gate::default(),
         }
     }
@@ -395,16 +395,13 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
             return Err(Error::invalid("steer", text));
         }
         let steers: Vec<_> = self.steers.lock().iter().filter_map(Weak::upgrade).collect();
-        let mut content = Some(content);
         for steers in steers.iter().rev() {
             if let Some(open) = &mut *steers.0.lock() {
-                open.extend(content.take());
+                open.push(content);
+                return Ok(());
             }
         }
-        match content {
-            None => Ok(()),
-            Some(_) => Err(Error::invalid("steer", "no turn runs")),
-        }
+        Err(Error::invalid("steer", "no turn runs"))
     }
 
     /// Refuses to change what is current while a turn runs, unless this waits for its end.
@@ -466,7 +463,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
         let lent = waiting.unwrap_or_default();
         let turn = turn.temporaries(lent.iter().cloned());
-        TurnWithTemporaries { turn, lent, is_decided, back: &self.temporaries }
+        TurnWithTemporaries { turn, lent, back: &self.temporaries }
     }
 
     /// Returns true if there was a stop since this count of stops.
@@ -493,14 +490,10 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Answers the calls that are not to be run, and returns those that are. After a stop none is
-    /// run, and no approval is asked for.
-    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
-        let (waiting, ready): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::needs_approval);
-        if ready.is_empty() {
-            return Ok(ToRun::Approve(waiting));
-        }
+    /// run.
+    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<Jobs<M>> {
         let mut jobs = Vec::new();
-        for call in ready {
+        for call in calls {
             if call.may_have_run() {
                 turn.outcome_unknown(call.id(), "")?;
             } else if self.is_stopped(before) {
@@ -511,7 +504,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 turn.not_run(call.id(), &no_tool(call.name()))?;
             }
         }
-        Ok(ToRun::Jobs(jobs))
+        Ok(jobs)
     }
 
     fn asked(
@@ -537,7 +530,12 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 turn.interrupt(keep);
                 Ok(())
             }),
-            Err(error) => Err(model_error(error)),
+            Err(error) => Err(match error.downcast::<Error>() {
+                Ok(error) => error.with_remains(None), // of a turn that the model had run itself
+                Err(error) => {
+                    Error::new(ErrorKind::Model, "say", "the model failed").with_source(error)
+                }
+            }),
         }
     }
 }
@@ -625,17 +623,14 @@ enum Begin<'a> {
 struct TurnWithTemporaries<'a> {
     turn: Turn,
     lent: Vec<Message>,
-    /// True if a person has decided on one of its calls.
-    is_decided: bool,
     back: &'a Mutex<Vec<Message>>,
 }
 
 impl TurnWithTemporaries<'_> {
     /// Prepares a failed turn for its end. What has happened in it, and a decision, stay to be
     /// stored. If other calls wait for a person, the turn goes on waiting for them.
-    fn fail(&mut self, steers: &Steers) -> &mut Turn {
+    fn fail(&mut self, steers: &Steers, is_decided: bool) -> &mut Turn {
         self.give_back();
-        let is_decided = self.is_decided;
         steers.then(&mut self.turn, |turn| {
             if !is_decided {
                 turn.interrupt(OnInterrupt::Forget);
@@ -663,37 +658,13 @@ impl Drop for TurnWithTemporaries<'_> {
     }
 }
 
-/// What to do with a batch of calls.
-enum ToRun<M: ?Sized + MemoryKind> {
-    Jobs(Jobs<M>),
-    /// All of them wait for approval.
-    Approve(Vec<Call>),
-}
-
-enum Failed {
-    Error(Error),
-    Panic(Box<dyn Any + Send>),
-}
-
-impl Failed {
-    /// Returns true if the conversation of the turn is gone: nothing more of the turn can be
-    /// stored.
-    fn is_of_what_is_gone(&self) -> bool {
-        matches!(self, Self::Error(error) if error.kind() == ErrorKind::Forgotten)
-    }
-
-    /// Returns the error. A panic continues here, because the turn is settled now.
-    fn into_error(self) -> Error {
-        match self {
-            Self::Error(error) => error,
-            Self::Panic(panic) => resume_unwind(panic),
-        }
-    }
+/// Returns the outcome of a turn that is settled. A panic continues here.
+fn settled(done: thread::Result<Result<Done>>) -> Result<Done> {
+    done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Returns the outcome of a turn that was ended because its loop failed, unless it was over before.
-fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Result<Done> {
-    let error = failed.into_error();
+fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Result<Done> {
     let remains = match next {
         // Only its last append had failed, and now it is stored.
         Ok(Next::Done(done)) if was_over => return Ok(done),
@@ -707,13 +678,6 @@ fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Res
         Err(failed) => turn.remains(Some(failed.kind())),
     };
     Err(error.with_remains(Some(remains)))
-}
-
-fn model_error(error: ModelError) -> Error {
-    match error.downcast::<Error>() {
-        Ok(error) => error.with_remains(None), // of a turn that the model had run itself
-        Err(error) => Error::new(ErrorKind::Model, "say", "the model failed").with_source(error),
-    }
 }
 
 fn busy_error() -> Error {

@@ -1,9 +1,9 @@
 //! Conversations over async memories.
 
 use std::future::{poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -14,13 +14,13 @@ use super::late::Pending;
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
 use super::tools::{self, Outcome, panicked, timed_out};
-use super::{Approval, Conversation, Failed};
+use super::{Approval, Conversation};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Reply, ToolError, Turn};
+use crate::turn::{Call, Reply, ToolError, Turn};
 
 /// Runs a task to its end, even if no caller waits for it.
 pub(super) type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
@@ -166,7 +166,8 @@ impl Conversation<dyn AsyncChatMemory> {
             (ended, _) => ended,
         })
         .await;
-        self.late.settle().await
+        self.late.settle().await;
+        self.late.count()
     }
 
     /// Asks this function about each call that [needs approval](Tool::needing_approval), in place
@@ -218,22 +219,20 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Runs a tool. If it takes too long, the error holds the running tool.
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, Slow>) {
         let span = self.settings.watch.tool(&call);
-        let begin = catch_unwind(AssertUnwindSafe(|| handler(&call)));
-        let mut running = match begin {
-            Ok(running) => guarded(running),
-            Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
-        };
+        let begun = tools::caught(|| handler(&call));
+        let mut running: BoxFuture<'static, _> = Box::pin(async {
+            let Ok(running) = begun else { return Err(panicked()) };
+            caught(running).await.unwrap_or_else(|_| Err(panicked()))
+        });
         let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
-        let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
+        let mut time = time.map(|(timeout, sleep)| sleep(timeout));
         let outcome = poll_fn(|context| match (running.as_mut().poll(context), &mut time) {
             (Poll::Ready(outcome), _) => Poll::Ready(Ok(outcome)),
             (Poll::Pending, None) => Poll::Pending,
-            (Poll::Pending, Some((timeout, sleep))) => {
-                sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
-            }
+            (Poll::Pending, Some(time)) => time.as_mut().poll(context).map(Err),
         });
         let outcome = span.run_async(Span::tell_timed, outcome).await;
-        (call, outcome.map_err(|why| Slow { why, running, span }))
+        (call, outcome.map_err(|()| (running, span)))
     }
 
     /// Takes the outcome of a call; one that took too long goes on if it may.
@@ -244,16 +243,17 @@ impl Conversation<dyn AsyncChatMemory> {
     ) -> Result<()> {
         match outcome {
             Ok(outcome) => turn.result(call.id(), outcome),
-            Err(Slow { why, running, span }) => {
+            Err((running, span)) => {
+                let why = timed_out(self.settings.timeout.unwrap_or_default());
                 let told = turn.outcome_unknown(call.id(), &why);
                 if let Some(spawn) = &self.settings.spawn {
                     let comes = Arc::new(Pending::default());
                     self.late.add(turn, self.prompt.memory(), (call, &comes, span));
-                    let shared = Arc::clone(&self.late.0);
+                    let late = Arc::clone(&self.late);
                     spawn(Box::pin(async move {
                         comes.end(running.await);
-                        shared.tell();
-                        shared.settle().await;
+                        late.tell();
+                        late.settle().await;
                     }));
                 }
                 told
@@ -262,28 +262,15 @@ impl Conversation<dyn AsyncChatMemory> {
     }
 }
 
-/// A call whose time was up.
-pub(super) struct Slow {
-    why: String,
-    running: BoxFuture<'static, Outcome>,
-    span: Span,
-}
+/// The tool of a call whose time was up, which still runs, and its span.
+type Slow = (BoxFuture<'static, Outcome>, Span);
 
-/// Makes a panic of the tool its error.
-fn guarded(mut running: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Outcome> {
-    Box::pin(poll_fn(move |context| {
-        let poll = || running.as_mut().poll(context);
-        catch_unwind(AssertUnwindSafe(poll))
-            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
-    }))
-}
-
-/// Catches a panic of the model, an approver or a listener.
-pub(super) async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
+/// Catches a panic of a tool, the model, an approver or a listener.
+pub(super) async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     let mut work = Box::pin(work);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(done) => done.map_err(Failed::Error),
-        Err(panic) => Poll::Ready(Err(Failed::Panic(panic))),
+    poll_fn(|context| match tools::caught(|| work.as_mut().poll(context)) {
+        Ok(done) => done.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }

@@ -1,19 +1,18 @@
 //! Conversations over blocking memories.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::Conversation;
 use super::model::{Asking, Model, ModelError};
 use super::observe::Span;
 use super::threads::Running;
 use super::tools::{Handler, timed_out};
-use super::{Conversation, Failed};
 use crate::error::Result;
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
-use crate::turn::{Call, Done, Reply, ToolError, Turn};
+use crate::turn::{Call, Reply, ToolError, Turn};
 
 impl Conversation {
     /// Creates a conversation. If the prompt has no provider, it gets the
@@ -84,8 +83,9 @@ impl Conversation {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn finish(&self, timeout: Duration) -> usize {
-        self.late.wait(Instant::now().checked_add(timeout));
-        self.late.settle()
+        self.late.wait(timeout);
+        self.late.settle();
+        self.late.count()
     }
 
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {
@@ -118,13 +118,5 @@ impl Conversation {
         span.timed_out();
         self.late.add(turn, self.prompt.memory(), (call, &comes, span));
         told
-    }
-}
-
-/// Catches a panic of the model, an approver or a listener.
-pub(super) fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done.map_err(Failed::Error),
-        Err(panic) => Err(Failed::Panic(panic)),
     }
 }

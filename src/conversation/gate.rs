@@ -2,67 +2,60 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Admits one future at a time, in the order of arrival.
+/// Admits one future at a time, in the order of arrival. It has the places of those that wait or
+/// are inside; the first one is inside.
 #[derive(Debug, Default)]
-pub struct Gate(Mutex<Queue>);
+pub struct Gate(Mutex<VecDeque<Place>>);
 
-#[derive(Debug, Default)]
-struct Queue {
-    next: u64,
-    /// The futures that wait or are inside; the first one is inside.
-    line: VecDeque<(u64, Option<Waker>)>,
-}
+/// How a future that waits is woken, once it was polled.
+type Place = Arc<Mutex<Option<Waker>>>;
 
 /// A place in the line; dropping it leaves the line.
 pub(super) struct QueueTicket<'a> {
     gate: &'a Gate,
-    number: u64,
+    own: Place,
 }
 
 impl Gate {
     /// Enters; `None` if another future is inside or waits.
     pub(super) fn try_lock(&self) -> Option<QueueTicket<'_>> {
-        let mut queue = self.0.lock();
-        queue.line.is_empty().then(|| self.line_up(&mut queue))
+        let mut line = self.0.lock();
+        line.is_empty().then(|| self.line_up(&mut line))
     }
 
     /// Waits until it is the first in the line.
     pub(super) async fn lock(&self) -> QueueTicket<'_> {
-        let place = self.line_up(&mut self.0.lock());
+        let ticket = self.line_up(&mut self.0.lock());
         poll_fn(|context| {
-            let mut queue = self.0.lock();
-            if queue.line.front().is_none_or(|(number, _)| *number == place.number) {
+            let line = self.0.lock();
+            if line.front().is_none_or(|first| Arc::ptr_eq(first, &ticket.own)) {
                 return Poll::Ready(());
             }
-            let waker = context.waker().clone();
-            let own = queue.line.iter_mut().find(|(number, _)| *number == place.number);
-            if let Some((_, own)) = own {
-                *own = Some(waker);
-            }
+            *ticket.own.lock() = Some(context.waker().clone());
             Poll::Pending
         })
         .await;
-        place
+        ticket
     }
 
-    fn line_up(&self, queue: &mut Queue) -> QueueTicket<'_> {
-        let number = queue.next;
-        queue.next += 1;
-        queue.line.push_back((number, None));
-        QueueTicket { gate: self, number }
+    fn line_up(&self, line: &mut VecDeque<Place>) -> QueueTicket<'_> {
+        let own = Place::default();
+        line.push_back(Arc::clone(&own));
+        QueueTicket { gate: self, own }
     }
 }
 
 impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         let first = {
-            let mut queue = self.gate.0.lock();
-            queue.line.retain(|(number, _)| *number != self.number);
-            queue.line.front_mut().and_then(|(_, waker)| waker.take())
+            let mut line = self.gate.0.lock();
+            line.retain(|it| !Arc::ptr_eq(it, &self.own));
+            line.front().and_then(|first| first.lock().take())
         };
         if let Some(first) = first {
             first.wake();

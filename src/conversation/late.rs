@@ -5,21 +5,20 @@
 //! ends, and in `finish`.
 
 use std::mem::take;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 #[cfg(feature = "async")]
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::kind::MemoryKind;
 use super::observe::Span;
 use super::tools::Outcome;
-use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, Limits};
+use crate::error::{ErrorKind, Result};
+use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::record::Incarnation;
 use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large};
@@ -32,10 +31,6 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    fn is_over(&self) -> bool {
-        self.outcome.lock().is_some()
-    }
-
     pub(super) fn end(&self, outcome: Outcome) {
         *self.outcome.lock() = Some(outcome);
         self.changed.notify_all();
@@ -52,39 +47,32 @@ struct Overdue<M: ?Sized> {
     stored: Stored,
     id: String,
     span: Span,
-    state: Mutex<State>,
-}
-
-impl<M: ?Sized> Overdue<M> {
-    /// Returns its result, once it is there.
-    fn result(&self) -> Option<Message> {
-        let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
-        self.call.message().or_else(came)
-    }
-}
-
-struct State {
     /// True if the owner of its turn is to run the turn again: the turn has no slot, so no other
     /// owner can find it.
-    runs_again: bool,
-    tries: u32,
+    runs_again: AtomicBool,
+    tries: AtomicU32,
 }
 
 struct List<M: ?Sized> {
     overdue: Vec<Arc<Overdue<M>>>,
     /// The tools that run on, including those of dropped calls.
     alive: Vec<Arc<Pending>>,
-    /// The lives of the turns that run, each with whether its owner keeps the turn.
-    running: Vec<(String, bool)>,
+    /// The turns that run, and perhaps some that ran.
+    running: Vec<Weak<Runs>>,
     /// The number of results lost since the last `finish`.
     lost: usize,
     wakers: Vec<Waker>,
 }
 
 impl<M: ?Sized> List<M> {
+    /// Returns the owners that run the turn of this life.
+    fn runs(&self, life: &str) -> impl Iterator<Item = Arc<Runs>> {
+        self.running.iter().filter_map(Weak::upgrade).filter(move |it| it.life == life)
+    }
+
     /// The number of tools that run on.
     fn alive(&mut self) -> usize {
-        self.alive.retain(|it| !it.is_over());
+        self.alive.retain(|it| it.outcome.lock().is_none());
         self.alive.len()
     }
 
@@ -96,28 +84,17 @@ impl<M: ?Sized> List<M> {
 
 impl<M: ?Sized> Drop for List<M> {
     fn drop(&mut self) {
-        self.overdue.iter().for_each(|it| it.span.late_result_is_lost());
+        self.overdue.iter().for_each(|it| it.span.warn(LOST));
     }
 }
 
-pub(super) struct Shared<M: ?Sized + MemoryKind> {
+/// The calls that took too long, of turns that are not stored yet or whose tools run on.
+pub(super) struct Late<M: ?Sized + MemoryKind> {
     list: Mutex<List<M>>,
     changed: Condvar,
     /// Held while the place of results is looked for.
     settling: M::Gate,
 }
-
-impl<M: ?Sized + MemoryKind> Shared<M> {
-    /// Wakes the waiters: a tool has ended, or a result is settled.
-    pub(super) fn tell(&self) {
-        let wakers = take(&mut self.list.lock().wakers);
-        self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// The calls that took too long, of turns that are not stored yet or whose tools run on.
-pub(super) struct Late<M: ?Sized + MemoryKind>(pub(super) Arc<Shared<M>>);
 
 /// The most results that are kept. There is no event when a turn is given up, so a list that is
 /// full loses its oldest result, and reports that.
@@ -130,27 +107,32 @@ const MOST_RUNNING: usize = 32;
 /// The number of attempts to store a result.
 const MOST_TRIES: u32 = 8;
 
-/// Marks a turn as running: its late results wait until this is dropped.
-pub(super) struct Runs<'a, M: ?Sized + MemoryKind> {
-    late: &'a Late<M>,
-    turn: (String, bool),
-}
+/// The text of the event for a result that is given up.
+const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
+                    conversation was dropped";
 
-impl<M: ?Sized + MemoryKind> Drop for Runs<'_, M> {
-    fn drop(&mut self) {
-        let mut list = self.late.0.list.lock();
-        if let Some(at) = list.running.iter().position(|it| *it == self.turn) {
-            list.running.swap_remove(at);
-        }
-    }
+/// A turn that runs: its late results wait until this is dropped.
+pub(super) struct Runs {
+    life: String,
+    /// True if its owner keeps the turn and may run it again.
+    is_kept: bool,
 }
 
 impl<M: ?Sized + MemoryKind> Late<M> {
     /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
-    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Runs<'_, M> {
-        let turn = (turn.life().to_owned(), is_kept);
-        self.0.list.lock().running.push(turn.clone());
-        Runs { late: self, turn }
+    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Arc<Runs> {
+        let runs = Arc::new(Runs { life: turn.life().to_owned(), is_kept });
+        let mut list = self.list.lock();
+        list.running.retain(|it| it.strong_count() > 0);
+        list.running.push(Arc::downgrade(&runs));
+        runs
+    }
+
+    /// Wakes the waiters: a tool has ended, or a result is settled.
+    pub(super) fn tell(&self) {
+        let wakers = take(&mut self.list.lock().wakers);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Adds a call of this turn whose time is up.
@@ -160,10 +142,9 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         memory: &Arc<M>,
         (call, comes, span): (Call, &Arc<Pending>, Span),
     ) {
-        let kept = (turn.life().to_owned(), true);
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         list.alive.push(Arc::clone(comes));
-        let runs_again = list.running.contains(&kept) && !turn.has_slot();
+        let runs_again = list.runs(turn.life()).any(|it| it.is_kept) && !turn.has_slot();
         drop(list);
         self.keep(turn, memory, (LateCall::of(&call), Arc::clone(comes), span), runs_again);
     }
@@ -185,32 +166,34 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             stored: turn.stored(),
             id: format!("late:{}", Incarnation::random()),
             span,
-            state: Mutex::new(State { runs_again, tries: 0 }),
+            runs_again: AtomicBool::new(runs_again),
+            tries: AtomicU32::new(0),
         };
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         list.overdue.push(Arc::new(overdue));
         let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
         list.lost += too_many;
         let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
         drop(list); // before the loss is reported
         for gone in oldest {
-            gone.span.late_result_is_lost();
+            gone.span.warn(LOST);
         }
     }
 
     /// Notes for the results of a turn that are still to come whether its owner is to run it again.
     fn runs_again(&self, turn: &Turn, runs_again: bool) {
-        let list = self.0.list.lock();
-        let of_turn = list.overdue.iter().filter(|it| it.life == turn.life() && it.call.comes());
-        of_turn.for_each(|it| it.state.lock().runs_again = runs_again);
+        let list = self.list.lock();
+        let of_turn =
+            list.overdue.iter().filter(|it| it.life == turn.life() && it.call.result.is_none());
+        of_turn.for_each(|it| it.runs_again.store(runs_again, Ordering::Relaxed));
     }
 
     /// Drops the calls that are not in the outcome of their turn.
     fn let_go(&self, turn: &Turn, done: &Done) {
         if !matches!(done.ended, Ended::Parked | Ended::Adopted) {
             let calls = || done.messages.iter().flat_map(Message::tool_calls);
-            let is_there = |it: &Overdue<M>| calls().any(|call| it.call.is_called(&call.id));
-            let mut list = self.0.list.lock();
+            let is_there = |it: &Overdue<M>| calls().any(|call| it.call.made.id == call.id);
+            let mut list = self.list.lock();
             list.overdue.retain(|it| it.life != turn.life() || is_there(it));
         }
         self.runs_again(turn, false);
@@ -223,8 +206,8 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.runs_again(turn, is_kept && !turn.has_slot());
         let unwritten = if is_kept { Vec::new() } else { turn.unwritten() };
         for call in unwritten {
-            let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.is_same(&call);
-            if self.0.list.lock().overdue.iter().any(is_there) {
+            let is_there = |it: &Arc<Overdue<M>>| it.life == turn.life() && it.call.tag == call.tag;
+            if self.list.lock().overdue.iter().any(is_there) {
                 continue; // the turn was run again
             }
             self.keep(turn, memory, (call, Arc::default(), Span::current()), false);
@@ -233,22 +216,25 @@ impl<M: ?Sized + MemoryKind> Late<M> {
 
     /// Returns true if no other tool may be begun that could run on.
     pub(super) fn is_full(&self) -> bool {
-        self.0.list.lock().alive() >= MOST_RUNNING
+        self.list.lock().alive() >= MOST_RUNNING
     }
 
-    /// Waits until this time, or until nothing more can come.
-    pub(super) fn wait(&self, until: Option<Instant>) {
-        let mut list = self.0.list.lock();
-        match until {
-            None => self.0.changed.wait_while(&mut list, List::goes_on),
-            Some(until) => _ = self.0.changed.wait_while_until(&mut list, List::goes_on, until),
-        }
+    /// Returns the number of results that are not stored. A lost result is counted in the next
+    /// number that is returned, and in no later one.
+    pub(super) fn count(&self) -> usize {
+        let mut list = self.list.lock();
+        list.overdue.len() + take(&mut list.lost)
+    }
+
+    /// Waits up to this long, or until nothing more can come.
+    pub(super) fn wait(&self, timeout: Duration) {
+        self.changed.wait_while_for(&mut self.list.lock(), List::goes_on, timeout);
     }
 
     /// Waits until nothing more can come.
     #[cfg(feature = "async")]
     pub(super) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
-        let mut list = self.0.list.lock();
+        let mut list = self.list.lock();
         if !list.goes_on() {
             return Poll::Ready(());
         }
@@ -266,22 +252,25 @@ macro_rules! over {
             /// Looks for the call in the memory, and appends its result if that is missing. Returns
             /// whether the result is lost; `None` if it is to be tried again.
             $($async)* fn settle(&self) -> Option<bool> {
-                if self.state.lock().runs_again || self.is_unfinished()$($now)* {
+                if self.runs_again.load(Ordering::Relaxed) || self.is_unfinished()$($now)* {
                     return None;
                 }
                 match self.appended()$($now)* {
                     Ok(Lacks::Call) => {
-                        self.span.late_result_is_gone();
+                        self.span.warn("a late result is not stored: its call is not in the memory");
                         Some(false)
                     }
                     Ok(Lacks::Nothing) => Some(false),
                     Ok(Lacks::Result) => None,
                     Err(error) if error.kind() == ErrorKind::Forgotten => None,
                     Err(error) => {
-                        let mut state = self.state.lock();
-                        state.tries += 1;
-                        let goes_on = may_pass(&error, &self.memory.limits());
-                        (state.tries == MOST_TRIES || !goes_on).then_some(true)
+                        let tries = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
+                        let may_pass = match error.kind() {
+                            ErrorKind::Storage => true,
+                            ErrorKind::Unacknowledged => self.memory.limits().recognises_ids(),
+                            _ => false,
+                        };
+                        (tries == MOST_TRIES || !may_pass).then_some(true)
                     }
                 }
             }
@@ -301,7 +290,9 @@ macro_rules! over {
                     stored.add_page(&self.memory.read_with(&page)$($now)*?);
                 }
                 let lacks = stored.lacks(&self.call);
-                let (Lacks::Result, Some(result)) = (lacks, self.result()) else { return Ok(lacks) };
+                let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
+                let result = self.call.message().or_else(came);
+                let (Lacks::Result, Some(result)) = (lacks, result) else { return Ok(lacks) };
                 let limits = self.memory.limits();
                 let result = match excess(&limits, [&result], 0) {
                     Some(why) => self.call.came(Err(ToolError::new(too_large(&why)))),
@@ -316,14 +307,15 @@ macro_rules! over {
             }
         }
 
-        impl Shared<$over> {
+        impl Late<$over> {
+            /// Stores what is possible.
             pub(super) $($async)* fn settle(&self) {
                 let _settling = self.settling.lock()$($now)*;
                 // A settled call leaves the list immediately, so an end anywhere in between loses
                 // nothing.
                 let all = self.list.lock().overdue.clone();
                 for overdue in all {
-                    if self.list.lock().running.iter().any(|it| it.0 == overdue.life) {
+                    if self.list.lock().runs(&overdue.life).next().is_some() {
                         continue;
                     }
                     let Some(is_lost) = overdue.settle()$($now)* else { continue };
@@ -333,27 +325,17 @@ macro_rules! over {
                         list.lost += usize::from(is_lost);
                     }
                     if is_lost {
-                        overdue.span.late_result_is_lost();
+                        overdue.span.warn(LOST);
                     }
                 }
                 self.tell();
             }
-        }
 
-        impl Late<$over> {
             /// Stores the late results of a turn that has ended like this.
-            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Runs<'_, $over>, done: &Done) {
+            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Arc<Runs>, done: &Done) {
                 drop(runs);
                 self.let_go(turn, done);
-                self.0.settle()$($now)*;
-            }
-
-            /// Stores what is possible, and returns the number of results that are not stored. A
-            /// lost result is counted in the next number that is returned, and in no later one.
-            pub(super) $($async)* fn settle(&self) -> usize {
-                self.0.settle()$($now)*;
-                let mut list = self.0.list.lock();
-                list.overdue.len() + take(&mut list.lost)
+                self.settle()$($now)*;
             }
         }
     };
@@ -361,21 +343,13 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
-
-fn may_pass(error: &Error, limits: &Limits) -> bool {
-    match error.kind() {
-        ErrorKind::Storage => true,
-        ErrorKind::Unacknowledged => limits.recognises_ids(),
-        _ => false,
-    }
-}
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await]);
 
 impl<M: ?Sized + MemoryKind> Default for Late<M> {
     fn default() -> Self {
         let (overdue, alive, running, wakers) = Default::default();
         let list = Mutex::new(List { overdue, alive, running, lost: 0, wakers });
         let (changed, settling) = (Condvar::new(), M::Gate::default());
-        Self(Arc::new(Shared { list, changed, settling }))
+        Self { list, changed, settling }
     }
 }

@@ -1,12 +1,10 @@
 //! The turns that run, and their followers.
 
 use std::fmt;
-#[cfg(feature = "async")]
-use std::future::poll_fn;
 use std::sync::Arc;
-#[cfg(feature = "async")]
-use std::task::Poll;
 use std::task::Waker;
+#[cfg(feature = "async")]
+use std::{future::poll_fn, task::Poll};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
@@ -217,7 +215,13 @@ impl Runs {
                 // A turn that waits for a person goes on after its text, under the same id.
                 let mut end = usize::from(done.ended != Ended::Parked);
                 if done.ended == Ended::Adopted {
-                    end += self.tell_stored(done);
+                    // What is stored in the place of this turn, unless its own text was told.
+                    let (said, told) = (said(done), self.log.state.lock().bytes);
+                    if told == 0 {
+                        self.log.tell_text(said);
+                    } else {
+                        end += said.len().saturating_sub(told);
+                    }
                 }
                 self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
             }
@@ -227,18 +231,6 @@ impl Runs {
                 self.log.tell(end, "error", error.to_string().into());
             }
         }
-    }
-
-    /// Tells what is stored in the place of this turn, unless its own text was told; returns how
-    /// many bytes more that is.
-    fn tell_stored(&self, done: &Done) -> usize {
-        let said = said(done);
-        let told = self.log.state.lock().bytes;
-        if told == 0 {
-            self.log.tell_text(said);
-            return 0;
-        }
-        said.len().saturating_sub(told)
     }
 }
 
@@ -288,9 +280,8 @@ impl Follower {
 
     fn wait(&self, place: usize) -> Option<Told> {
         let mut state = self.log.state.lock();
-        while state.told.len() <= place && !state.is_over {
-            self.log.came.wait(&mut state);
-        }
+        let waits = |state: &mut State| state.told.len() <= place && !state.is_over;
+        self.log.came.wait_while(&mut state, waits);
         state.told.get(place).cloned()
     }
 

@@ -13,15 +13,13 @@ use super::gate::QueueTicket;
 use super::live::{Follower, Live, Telling, place};
 use super::model::{Asking, Heard};
 use super::observe::Span;
-use super::tools::TOO_MANY;
+use super::tools::{TOO_MANY, caught};
 use super::{
-    Action, Approval, Begin, Conversation, Failed, Jobs, Steers, ToRun, WhenBusy, blocking, bury,
-    busy_error, dead, ended, is_left_open,
+    Action, Approval, Begin, Conversation, Steers, WhenBusy, bury, busy_error, dead, ended,
+    is_left_open, settled,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::record::Incarnation;
 use crate::turn::{Call, Decision, Done, Ended, NOT_RUN, Next, Turn, Unfinished, Waiting};
@@ -371,21 +369,22 @@ macro_rules! over {
                         self.drive(&mut lent.turn, &steers, on_event)$($now)*
                     });
                     match done$($now)* {
-                        Ok(done) => {
+                        Ok(Ok(done)) => {
                             self.late.end(&lent.turn, runs, &done)$($now)*;
                             lent.lent.clear();
                             Ok(done)
                         }
-                        Err(failed) => {
+                        failed => {
                             let was_over = lent.turn.is_over();
-                            let next = lent.fail(&steers).$next(&self.prompt)$($now)*;
+                            let next = lent.fail(&steers, is_decided).$next(&self.prompt)$($now)*;
                             match &next {
                                 Ok(Next::Done(done)) => {
                                     self.late.end(&lent.turn, runs, done)$($now)*;
                                 }
                                 _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
                             }
-                            ended(was_over, &lent.turn, next, failed)
+                            settled(failed)
+                                .or_else(|error| ended(was_over, &lent.turn, next, error))
                         }
                     }
                 })$($now)*
@@ -414,14 +413,16 @@ macro_rules! over {
                     let done = $caught($($work)* { self.drive(turn, &steers, on_event)$($now)* });
                     let done = done$($now)*;
                     match &done {
-                        Ok(done) => self.late.end(turn, runs, done)$($now)*,
-                        Err(failed) => {
+                        Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
+                        failed => {
                             steers.keep_in(turn);
-                            let may_go_on = !failed.is_of_what_is_gone();
+                            // If its conversation is gone, nothing more of it can be stored.
+                            let why = match failed { Ok(Err(it)) => Some(it.kind()), _ => None };
+                            let may_go_on = why != Some(ErrorKind::Forgotten);
                             self.late.fail(turn, self.prompt.memory(), may_go_on);
                         }
                     }
-                    done.map_err(Failed::into_error)
+                    settled(done)
                 })$($now)*
             }
 
@@ -457,15 +458,17 @@ macro_rules! over {
                             let reply = self.ask(&asking)$($now)*;
                             self.asked(turn, &asking, steers, reply)?;
                         }
-                        Next::Call(calls) => match self.to_run(turn, calls, before)? {
-                            ToRun::Approve(waiting) => {
-                                let is_left = self.ask_approval(turn, &waiting, before)$($now)*?;
-                                if is_left && steers.close() {
-                                    return Ok(turn.outcome(Ended::Parked));
-                                }
+                        Next::Call(calls) => {
+                            let (waiting, ready): (Vec<_>, Vec<_>) =
+                                calls.into_iter().partition(Call::needs_approval);
+                            if !ready.is_empty() {
+                                self.call(turn, ready, before)$($now)*?;
+                            } else if self.ask_approval(turn, &waiting, before)$($now)*?
+                                && steers.close()
+                            {
+                                return Ok(turn.outcome(Ended::Parked));
                             }
-                            ToRun::Jobs(jobs) => self.call(turn, jobs, before)$($now)*?,
-                        },
+                        }
                         Next::Done(done) => return Ok(done),
                     }
                 }
@@ -475,10 +478,11 @@ macro_rules! over {
             $($async)* fn call(
                 &self,
                 turn: &mut Turn,
-                jobs: Jobs<$over>,
+                calls: Vec<Call>,
                 before: u64,
             ) -> Result<()> {
                 let (mut running, is_parallel) = (Vec::new(), self.settings.is_parallel);
+                let jobs = self.to_run(turn, calls, before)?;
                 for (place, (call, handler)) in jobs.into_iter().enumerate() {
                     if self.is_stopped(before) {
                         turn.not_run(call.id(), NOT_RUN)?;
@@ -532,10 +536,10 @@ macro_rules! over {
 
 over!(
     dyn ChatMemory, [], [], next, '_, [],
-    run, [||], blocking::caught, MutexGuard<'_, ()>
+    run, [||], caught, MutexGuard<'_, ()>
 );
 #[cfg(feature = "async")]
 over!(
-    dyn AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
+    dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
     run_async, [async], asynchronous::caught, QueueTicket<'_>
 );

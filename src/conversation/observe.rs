@@ -159,32 +159,12 @@ mod told {
             Self { span: tracing::Span::current(), is_with_text: false }
         }
 
-        pub(in super::super) fn late_result_is_gone(&self) {
-            self.to_its_listener(|| {
-                tracing::warn!(
-                    target: TARGET,
-                    parent: &self.span,
-                    "a late result is not stored: its call is not in the memory"
-                );
-            });
-        }
-
-        pub(in super::super) fn late_result_is_lost(&self) {
-            self.to_its_listener(|| {
-                tracing::warn!(
-                    target: TARGET,
-                    parent: &self.span,
-                    "a late result is lost: too many wait, the memory refuses it, or the \
-                     conversation was dropped"
-                );
-            });
-        }
-
-        /// Emits an event to the subscriber of the span: a late result may end on the thread of its
-        /// tool, which has another default subscriber.
-        fn to_its_listener(&self, emit: impl Fn()) {
+        /// Emits an event about a late result, to the subscriber of the span: it may end on the
+        /// thread of its tool, which has another default subscriber.
+        pub(in super::super) fn warn(&self, text: &str) {
+            let emit = || tracing::warn!(target: TARGET, parent: &self.span, "{text}");
             let emitted = self.span.with_subscriber(|(_, dispatch)| {
-                tracing::dispatcher::with_default(dispatch, &emit);
+                tracing::dispatcher::with_default(dispatch, emit);
             });
             if emitted.is_none() {
                 emit();
@@ -214,10 +194,6 @@ mod told {
             if self.is_with_text && !self.span.is_disabled() {
                 self.span.record(name, text());
             }
-        }
-
-        pub(super) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
-            self.span.in_scope(work)
         }
     }
 
@@ -321,19 +297,15 @@ impl Span {
         Self {}
     }
 
-    pub(super) fn late_result_is_gone(&self) {}
-
-    pub(super) fn late_result_is_lost(&self) {}
-
-    fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        work()
-    }
+    pub(super) fn warn(&self, _: &str) {}
 }
 
 impl Span {
     /// Does this work in the span, and records the outcome.
     pub(super) fn run<T>(&self, tell: fn(&Self, &T), work: impl FnOnce() -> T) -> T {
-        let outcome = self.in_scope(work);
+        #[cfg(feature = "tracing")]
+        let work = || self.span.in_scope(work);
+        let outcome = work();
         tell(self, &outcome);
         outcome
     }

@@ -1,16 +1,10 @@
 //! Stops of answers, and the futures that wait for one.
 
-#[cfg(feature = "async")]
-use std::future::poll_fn;
-#[cfg(feature = "async")]
-use std::pin::pin;
-#[cfg(feature = "async")]
-use std::sync::Arc;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "async")]
-use std::task::Poll;
 use std::task::Waker;
+#[cfg(feature = "async")]
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use parking_lot::Mutex;
 

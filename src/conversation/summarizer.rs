@@ -3,8 +3,6 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-#[cfg(feature = "async")]
-use super::model::AsyncModel;
 use super::model::{Asking, Model};
 use crate::compose::Composer;
 use crate::message::Message;
@@ -92,7 +90,7 @@ language of the conversation, and nothing but the notes.";
 }
 
 #[cfg(feature = "async")]
-impl<M: AsyncModel> ModelSummarizer<M> {
+impl<M: super::AsyncModel> ModelSummarizer<M> {
     /// Returns the text of the summary, written by an async model.
     ///
     /// ```

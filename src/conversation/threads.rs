@@ -1,13 +1,12 @@
 //! Tools on threads of their own, in blocking conversations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::late::{Late, Pending};
 use super::observe::Span;
-use super::tools::{Handler, Outcome, panicked, run};
+use super::tools::{Handler, Outcome, caught, run};
 use crate::memory::ChatMemory;
 use crate::turn::Call;
 
@@ -22,7 +21,7 @@ impl Running {
     /// Runs a call on this thread.
     pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
         let comes = Arc::new(Pending::default());
-        comes.end(span.run(Span::tell_outcome, || run(handler, &call)));
+        comes.end(span.run(Span::tell_outcome, || run(|| handler(&call))));
         Self { call, comes, since: Instant::now(), span }
     }
 
@@ -31,18 +30,16 @@ impl Running {
         call: Call,
         handler: Arc<Handler>,
         span: Span,
-        late: &Late<dyn ChatMemory>,
+        late: &Arc<Late<dyn ChatMemory>>,
     ) -> Self {
-        let (comes, shared) = (Arc::new(Pending::default()), Arc::clone(&late.0));
+        let (comes, late) = (Arc::new(Pending::default()), Arc::clone(late));
         let job = {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
-                let work = || span.run(Span::tell_outcome, || run(&*handler, &call));
-                let outcome = catch_unwind(AssertUnwindSafe(work)); // a subscriber may panic too
-                comes.end(outcome.unwrap_or_else(|panic| Err(panicked(&*panic))));
-                let settle = || shared.settle();
-                let _ = catch_unwind(AssertUnwindSafe(settle)); // it is still in the list then
-                shared.tell();
+                let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
+                comes.end(run(work)); // a subscriber may panic too
+                let _ = caught(|| late.settle()); // it is still in the list then
+                late.tell();
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
@@ -53,13 +50,9 @@ impl Running {
 
     /// Waits for its outcome; `None` if the time is up.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
-        let Pending { outcome, changed } = &*self.comes;
-        let mut outcome = outcome.lock();
-        let until = timeout.and_then(|timeout| self.since.checked_add(timeout));
-        match until {
-            None => changed.wait_while(&mut outcome, |it| it.is_none()),
-            Some(until) => _ = changed.wait_while_until(&mut outcome, |it| it.is_none(), until),
-        }
+        let left = timeout.unwrap_or(Duration::MAX).saturating_sub(self.since.elapsed());
+        let mut outcome = self.comes.outcome.lock();
+        self.comes.changed.wait_while_for(&mut outcome, |it| it.is_none(), left);
         outcome.clone()
     }
 }

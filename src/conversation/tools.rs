@@ -1,7 +1,7 @@
-//! How a tool of a blocking conversation is run, and the texts about calls.
+//! How a tool of a blocking conversation is run, how panics are caught, and the texts about calls.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 use std::time::Duration;
 
 use crate::message::Content;
@@ -13,13 +13,18 @@ pub(super) type Outcome = Result<Content, ToolError>;
 pub(super) type Handler<C = Outcome> = dyn Fn(&Call) -> C + Send + Sync;
 
 /// Runs a tool on this thread. A tool that panics has failed.
-pub(super) fn run(handler: &Handler, call: &Call) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| handler(call))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+pub(super) fn run(work: impl FnOnce() -> Outcome) -> Outcome {
+    caught(work).unwrap_or_else(|_| Err(panicked()))
+}
+
+/// Catches a panic of a tool, the model, an approver or a listener.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
 }
 
 /// The error of a tool that panicked. The text of the panic may contain anything, so it is not
 /// repeated.
-pub(super) fn panicked(_: &dyn Any) -> ToolError {
+pub(super) fn panicked() -> ToolError {
     ToolError::new("the tool panicked; nobody knows how far it came")
 }
 

@@ -43,15 +43,6 @@ impl Call {
         &self.made.id
     }
 
-    pub(crate) fn is_repeatable(&self) -> bool {
-        self.is_repeatable
-    }
-
-    /// Returns the messages of its turn that are not stored yet, and the branch that it is on.
-    pub(super) fn beside(&self) -> (&Records, Option<On>) {
-        (&self.staged, self.on)
-    }
-
     /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         &self.made.name

@@ -1,16 +1,13 @@
 //! Decisions on calls that wait for approval: each one is a compare-and-set on the slot of the
 //! turn.
 
-use std::sync::Arc;
-
 use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
-use super::state::{CallState, append_id, calls_among, is_true, slot_of, was_not_run};
+use super::state::{CallState, Seen, append_id, calls_among, is_true, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
-use crate::memory::{Append, Read};
-use crate::memory_prompt::MemoryPrompt;
+use crate::memory::{Append, Appended, Read};
 use crate::message::{Message, ToolCall};
 
 #[derive(Clone, Copy)]
@@ -77,52 +74,45 @@ pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
     Append::default().with_id(append_id(id, part, behind_checkpoint))
 }
 
-pub(super) async fn adopt<M: ?Sized>(
-    prompt: &MemoryPrompt<M>,
-    unfinished: &Unfinished,
-) -> Result<Turn>
-where
-    Arc<M>: AnyMemory,
-{
-    let (memory, mut moved) = (prompt.memory(), None);
-    loop {
-        let mut turn = unfinished.adopted();
-        turn.limits = memory.bounds();
-        if let Some(now) = &moved {
-            turn.move_to(now);
-        }
-        match memory.put(&mut turn.adoption()?).await {
-            Ok(appended) => {
-                turn.saved(&appended);
-                return Ok(turn);
-            }
-            Err(error) if is_of_another_life(&error) && moved.is_none() => {
-                moved = Some(memory.look_up(&Read::newest(0)).await?);
-            }
-            Err(error) => return Err(error),
-        }
+/// Returns what is stored of this part of a turn. If that is nothing, it is marked as repeated if
+/// the part was begun: it may have a checkpoint, or was given up.
+pub(super) async fn find_part(memory: &impl AnyMemory, id: &str, part: u32) -> Result<Appended> {
+    let first = memory.put(&mut find(id, part, false)).await?;
+    if !first.positions.is_empty() {
+        return Ok(first);
     }
+    let whole = memory.put(&mut find(id, part, true)).await?;
+    Ok(Appended { repeated: first.repeated, ..whole })
 }
 
-/// Returns whether a turn can't be adopted because it began in another life of the conversation: an
-/// import copies the slots of a conversation, but begins a new life.
-fn is_of_another_life(error: &Error) -> bool {
-    error.kind() == ErrorKind::Forgotten
+pub(super) async fn adopt(memory: &impl AnyMemory, unfinished: &Unfinished) -> Result<Turn> {
+    let mut turn = unfinished.adopted(memory.bounds());
+    take_over(memory, &mut turn).await?;
+    Ok(turn)
+}
+
+/// Writes the turn to its slot for its new owner. If it began in another life of the conversation,
+/// it is moved to the end of this one: an import copies the slots of a conversation, but begins a
+/// new life.
+async fn take_over(memory: &impl AnyMemory, turn: &mut Turn) -> Result<()> {
+    let mut outcome = memory.put(&mut turn.adoption()?).await;
+    if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forgotten) {
+        let now = memory.look_up(&Read::newest(0)).await?;
+        (turn.state.seen, turn.state.on) = (Some(Seen::of(&now)), None);
+        outcome = memory.put(&mut turn.adoption()?).await;
+    }
+    turn.saved(&outcome?);
+    Ok(())
 }
 
 /// Takes the turn of this call over, together with the decision on it.
-pub(super) async fn decide<M: ?Sized>(
-    prompt: &MemoryPrompt<M>,
+pub(super) async fn decide(
+    memory: &impl AnyMemory,
     waiting: &Waiting,
     decision: Decision<'_>,
-) -> Result<Turn>
-where
-    Arc<M>: AnyMemory,
-{
-    let memory = prompt.memory();
+) -> Result<Turn> {
     // The turn with the decision, which may have been written although its answer got lost.
     let mut written: Option<Turn> = None;
-    let mut is_moved = false;
     let unread = |may_be_written: bool, error: Error| {
         if !may_be_written {
             return error;
@@ -137,36 +127,25 @@ where
         if !unfinished.has(waiting) {
             break; // the turn is no longer in its slot
         }
-        let mut turn = if let Some(mut turn) =
-            written.take_if(|it| it.state.owner == unfinished.state.owner)
-        {
+        let is_own = |it: &mut Turn| it.state.owner == unfinished.state.owner;
+        let mut turn = if let Some(mut turn) = written.take_if(is_own) {
             turn.wrote(slot.version()); // and it is written once more
             turn
         } else {
             decision.must_be_open(&unfinished, waiting)?;
-            let mut turn = unfinished.adopted();
-            turn.limits = memory.bounds();
+            let mut turn = unfinished.adopted(memory.bounds());
             match decision {
                 Decision::Approve => turn.approve(&waiting.call)?,
                 Decision::Refuse(why) => turn.refuse(&waiting.call, why)?,
             }
             turn
         };
-        if is_moved {
-            turn.move_to(&snapshot);
-        }
-        match memory.put(&mut turn.adoption()?).await {
-            Ok(appended) => {
-                turn.saved(&appended);
-                return Ok(turn);
+        let Err(error) = take_over(memory, &mut turn).await else { return Ok(turn) };
+        match error.kind() {
+            ErrorKind::SlotConflict | ErrorKind::Unacknowledged if tries < MOST_TRIES => {
+                written = Some(turn);
             }
-            Err(error) if is_of_another_life(&error) && !is_moved => is_moved = true,
-            Err(error) => match error.kind() {
-                ErrorKind::SlotConflict | ErrorKind::Unacknowledged if tries < MOST_TRIES => {
-                    written = Some(turn);
-                }
-                _ => return Err(error),
-            },
+            _ => return Err(error),
         }
     }
     let unread = |error| unread(written.is_some(), error);
@@ -175,18 +154,16 @@ where
     if found.positions.is_empty() && waiting.part > 1 {
         found = memory.put(&mut find(&waiting.turn, 1, true)).await.map_err(unread)?;
     }
-    // Late results too are stored from there on.
-    let stored = Stored::since(found.positions.start, found.branch);
-    if found.positions.is_empty() {
-        return Err(decision.is_decided(Decided::Gone));
+    let mut how = Decided::Gone;
+    if !found.positions.is_empty() {
+        // Late results too are stored from there on.
+        let stored = Stored::since(found.positions.start, found.branch);
+        let stored = stored.read_from(memory).await.map_err(unread)?;
+        if !stored.has_gaps {
+            how = came_of(&stored.messages, waiting);
+        }
     }
-    let stored = stored.read_from(memory).await.map_err(unread)?;
-    let is_gone = stored.has_gaps();
-    Err(decision.is_decided(if is_gone {
-        Decided::Gone
-    } else {
-        came_of(&stored.messages, waiting)
-    }))
+    Err(decision.is_decided(how))
 }
 
 /// The number of attempts at a decision, while others write to the same turn.

@@ -15,7 +15,7 @@ macro_rules! runs_calls {
                 memory: &(impl ChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
-                Ok(self.run_beside(memory, call.beside(), call.arguments())?)
+                Ok(self.run_beside(memory, (&call.staged, call.on), call.arguments())?)
             }
 
             /// Does the same over an async memory.
@@ -29,7 +29,7 @@ macro_rules! runs_calls {
                 memory: &(impl AsyncChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
-                Ok(self.run_beside_async(memory, call.beside(), call.arguments()).await?)
+                Ok(self.run_beside_async(memory, (&call.staged, call.on), call.arguments()).await?)
             }
         }
     };

@@ -1,39 +1,26 @@
 //! Late results: what a tool returned and is not stored directly behind its call.
 
+use super::Turn;
 use super::call::{Call, ToolError, result_of};
 use super::over::AnyMemory;
-use super::state::{Seen, State, calls_among, is_true};
+use super::state::{Seen, calls_among, is_true};
 use crate::error::Error;
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
 
-/// A call whose result is to be stored exactly once.
-#[derive(Clone, Debug)]
-pub(crate) struct LateCall {
-    call: ToolCall,
-    tag: String,
-    /// True if another owner may have run it again: then any true result is as good.
-    is_repeatable: bool,
-    result: Option<ToolMessage>,
-}
-
-impl LateCall {
-    pub(crate) fn of(call: &Call) -> Self {
-        let (made, tag) = (call.made.clone(), call.tag.clone());
-        Self { call: made, tag, is_repeatable: call.is_repeatable, result: None }
-    }
-
+impl Turn {
     /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
     /// as far as its owner knows.
-    pub(super) fn unwritten(state: &State) -> Vec<Self> {
+    pub(crate) fn unwritten(&self) -> Vec<LateCall> {
+        let state = &self.state;
         let known = state.held().map_or(0, |held| held.messages);
         let mut calls = calls_among(&state.messages);
         calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
         let unwritten = calls.into_iter().filter_map(|made| {
             let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
-            Some(Self {
-                call: made.call.clone(),
+            Some(LateCall {
+                made: made.call.clone(),
                 tag: state.call_tag_at(made.at, made.place),
                 is_repeatable: state.is_repeatable(made.call),
                 result: Some(result.clone()),
@@ -41,33 +28,35 @@ impl LateCall {
         });
         unwritten.collect()
     }
+}
 
-    pub(super) fn is_repeatable(&self) -> bool {
-        self.is_repeatable
-    }
+/// A call whose result is to be stored exactly once.
+#[derive(Clone, Debug)]
+pub(crate) struct LateCall {
+    pub(crate) made: ToolCall,
+    pub(crate) tag: String,
+    /// True if another owner may have run it again: then any true result is as good.
+    pub(super) is_repeatable: bool,
+    /// The result, unless it is still to come.
+    pub(crate) result: Option<ToolMessage>,
+}
 
-    pub(crate) fn is_called(&self, id: &str) -> bool {
-        self.call.id == id
-    }
-
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.tag == other.tag
-    }
-
-    pub(crate) fn comes(&self) -> bool {
-        self.result.is_none()
+impl LateCall {
+    pub(crate) fn of(call: &Call) -> Self {
+        let (made, tag) = (call.made.clone(), call.tag.clone());
+        Self { made, tag, is_repeatable: call.is_repeatable, result: None }
     }
 
     /// Returns its result as the message that is appended late.
     pub(crate) fn message(&self) -> Option<Message> {
         let result = self.result.as_ref()?;
-        let late = ToolMessage::new(&self.call.id, &self.call.name, result.content().clone());
+        let late = ToolMessage::new(&self.made.id, &self.made.name, result.content().clone());
         Some(Message::Tool(late.with_error(result.is_error()).with_call_tag(&self.tag)))
     }
 
     /// Returns this outcome as the message that is appended late.
     pub(crate) fn came(&self, outcome: Result<Content, ToolError>) -> Message {
-        Message::Tool(result_of(&self.call, outcome).with_call_tag(&self.tag))
+        Message::Tool(result_of(&self.made, outcome).with_call_tag(&self.tag))
     }
 
     /// Returns true if this message is the result, or as good as it. Without the tag of the call it
@@ -75,11 +64,11 @@ impl LateCall {
     fn is_answered_by(&self, result: &ToolMessage, behind: Option<&Message>) -> bool {
         let is_of_call = match result.call_tag() {
             Some(tag) => tag == self.tag,
-            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.call)),
+            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.made)),
         };
         let said = |it: &ToolMessage| (it.content().clone(), it.is_error());
         let is_own = || self.result.as_ref().is_some_and(|own| said(own) == said(result));
-        self.call.is_answered_by(result)
+        self.made.is_answered_by(result)
             && is_true(result)
             && is_of_call
             && (self.is_repeatable || is_own())
@@ -88,7 +77,7 @@ impl LateCall {
 
 /// What a memory holds of a turn from the place where it began. It is read in pages, from the end,
 /// so that it costs what was appended since.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
     floor: u64,
     /// The conversation as the turn saw it. In another conversation nothing of the turn is stored.
@@ -98,26 +87,17 @@ pub(crate) struct Stored {
     /// The branch on which it is.
     on: Option<On>,
     /// The conversation as its newest page showed it.
-    seen: Option<Seen>,
+    pub(super) seen: Option<Seen>,
     is_over: bool,
-    /// True if the memory still has everything that was stored since.
-    is_whole: bool,
+    /// True if the memory has lost something of what was stored since.
+    pub(super) has_gaps: bool,
     /// Its calls and results, in their order.
     pub(super) messages: Vec<Message>,
 }
 
 impl Stored {
     pub(super) fn since(floor: u64, on: Option<On>) -> Self {
-        Self {
-            floor,
-            began: None,
-            before: None,
-            on,
-            seen: None,
-            is_over: false,
-            is_whole: true,
-            messages: Vec::new(),
-        }
+        Self { floor, on, ..Self::default() }
     }
 
     /// Searches behind what the turn has seen.
@@ -142,7 +122,7 @@ impl Stored {
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
         if self.began.is_some_and(|began| !began.goes_on_in(page)) {
             self.messages.clear();
-            (self.is_over, self.is_whole) = (true, false);
+            (self.is_over, self.has_gaps) = (true, true);
             return;
         }
         self.seen.get_or_insert_with(|| Seen::of(page));
@@ -153,22 +133,12 @@ impl Stored {
         let oldest = page.oldest_row();
         // A memory that answers with fewer records has no more.
         self.is_over = oldest <= self.floor || page.rows() < PAGE;
-        self.is_whole = oldest <= self.floor || page.start <= self.floor;
+        self.has_gaps = oldest > self.floor && page.start > self.floor;
         self.before = Some(oldest);
     }
 
     pub(super) fn has(&self, call: &ToolCall) -> bool {
         self.messages.iter().flat_map(Message::tool_calls).any(|it| it == call)
-    }
-
-    pub(super) fn has_gaps(&self) -> bool {
-        !self.is_whole
-    }
-
-    /// Returns the conversation as its newest page showed it, if it has a result with such a tag.
-    pub(super) fn with_late(&self, is_own: impl Fn(&str) -> bool) -> Option<Seen> {
-        let mut results = self.messages.iter().filter_map(Message::as_tool);
-        self.seen.filter(|_| results.any(|it| it.call_tag().is_some_and(&is_own)))
     }
 
     /// Returns what is missing in the memory: the call, its result, or nothing.
@@ -180,16 +150,11 @@ impl Stored {
                 Some(result) => is_answered |= late.is_answered_by(result, calls),
             }
         }
-        match (self.has(&late.call), is_answered) {
+        match (self.has(&late.made), is_answered) {
             (false, _) => Lacks::Call,
             (true, false) => Lacks::Result,
             (true, true) => Lacks::Nothing,
         }
-    }
-
-    /// Notes that these messages were appended.
-    pub(super) fn note(&mut self, messages: impl IntoIterator<Item = Message>) {
-        self.messages.extend(messages);
     }
 
     /// Returns the append of late results, which is made only if what was read is still there.

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use super::decision::find;
+use super::decision::{find, find_part};
 use super::late::{Lacks, LateCall, Stored};
 use super::over::AnyMemory;
 use super::state::{
@@ -40,8 +40,6 @@ pub(super) enum Look {
     Listed,
     /// The first checkpoint is not there.
     First,
-    /// The turn is to be forgotten, and its first checkpoint may still arrive.
-    Void,
     /// The whole turn was stored, perhaps by this owner.
     Whole(Appended),
     /// Another owner has ended the turn: with this append, if it is known, and with this answer, if
@@ -64,7 +62,6 @@ impl Turn {
                 }
             }
             Look::First => self.look_for_first_checkpoint(memory).await?,
-            Look::Void => self.void_first_checkpoint(memory).await?,
             Look::Whole(stored) => self.compare(memory, stored).await?,
             Look::Ended(stored, answer) => self.end_behind_others(memory, stored, answer).await?,
         }
@@ -73,27 +70,18 @@ impl Turn {
 
     /// Reads, and checks that this is still the conversation that the turn has seen.
     pub(super) async fn read(&self, memory: &impl AnyMemory, read: Read) -> Result<Snapshot> {
-        let snapshot = memory.look_up(&read.on(self.on())).await?;
-        self.must_go_on_in(&snapshot)?;
+        let snapshot = memory.look_up(&read.on(self.state.on())).await?;
+        if self.state.seen.is_some_and(|seen| !seen.goes_on_in(&snapshot)) {
+            return Err(forgotten_error());
+        }
         Ok(snapshot)
     }
 
-    fn must_go_on_in(&self, snapshot: &Snapshot) -> Result<()> {
-        if self.state.seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
-            return Err(forgotten_error());
-        }
-        Ok(())
-    }
-
-    pub(super) async fn read_all(
-        &self,
-        memory: &impl AnyMemory,
-        mut stored: Stored,
-    ) -> Result<Stored> {
+    /// Reads what was stored since the turn began.
+    pub(super) async fn read_stored(&self, memory: &impl AnyMemory) -> Result<Stored> {
+        let mut stored = self.stored();
         while let Some(page) = stored.next() {
-            let page = memory.look_up(&page).await?;
-            self.must_go_on_in(&page)?;
-            stored.add_page(&page);
+            stored.add_page(&self.read(memory, page).await?);
         }
         Ok(stored)
     }
@@ -123,7 +111,7 @@ impl Turn {
     }
 
     fn is_elsewhere(&self, branch: On) -> bool {
-        self.on().is_none_or(|own| own.id != branch.id)
+        self.state.on().is_none_or(|own| own.id != branch.id)
     }
 
     async fn read_appended(
@@ -162,11 +150,10 @@ impl Turn {
             None if !is_first => self.look = Look::Ended(None, None),
             // Another owner has written it, and ended the turn.
             None if matches!(self.state.written, Written::Lost(_)) => {
-                let recognises_ids = self.limits.recognises_ids();
-                let request = recognises_ids.then_some(Look::Request(None));
-                self.look = request.unwrap_or(Look::Ended(None, None));
+                let has_ids = self.limits.recognises_ids();
+                self.look = if has_ids { Look::Request(None) } else { Look::Ended(None, None) };
             }
-            None if is_forgetting => self.look = Look::Void,
+            None if is_forgetting => self.void_first_checkpoint(memory).await?,
             None if snapshot.end <= self.state.seen.map_or(0, |seen| seen.end) => {
                 self.state.written = Written::Not;
             }
@@ -229,19 +216,17 @@ impl Turn {
         let mut part = self.state.part + u32::from(known.is_some());
         let mut parts = Vec::from_iter(known);
         loop {
-            let first = self.find(memory, part, false).await?;
-            let is_stored = !first.positions.is_empty();
-            let mut whole =
-                if is_stored { first.clone() } else { self.find(memory, part, true).await? };
+            let mut whole = find_part(memory, &self.state.id, part).await?;
             if whole.positions.is_empty() {
-                if !first.repeated {
+                if !whole.repeated {
                     break;
                 }
                 // It had a checkpoint.
                 if self.is_in_slot(memory, parts.first()).await? {
                     return Ok(());
                 }
-                whole = self.find(memory, part, true).await?; // or the turn was forgotten
+                // Or the turn was forgotten.
+                whole = memory.put(&mut find(&self.state.id, part, true)).await?;
             }
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
@@ -278,16 +263,6 @@ impl Turn {
             self.begin_anew(); // the memory no longer has it
         }
         Ok(())
-    }
-
-    /// Looks what was appended under the id of a part.
-    async fn find(
-        &self,
-        memory: &impl AnyMemory,
-        part: u32,
-        behind_checkpoint: bool,
-    ) -> Result<Appended> {
-        memory.put(&mut find(&self.state.id, part, behind_checkpoint)).await
     }
 
     /// Nothing of its id is stored, and no checkpoint either: the turn starts from the beginning.
@@ -332,7 +307,8 @@ impl Turn {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))
         };
-        Ok(stored.with_late(is_own).unwrap_or(seen))
+        let mut tags = stored.messages.iter().filter_map(|it| it.as_tool()?.call_tag());
+        Ok(stored.seen.filter(|_| tags.any(is_own)).unwrap_or(seen))
     }
 
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
@@ -384,9 +360,9 @@ impl Turn {
     /// The first checkpoint is not there. Either it was never written, or another owner adopted the
     /// turn and ended it. If the newest call of the turn is stored, its calls may have run.
     async fn look_for_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
-        let stored = self.read_all(memory, self.stored()).await?;
+        let stored = self.read_stored(memory).await?;
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
-        if stored.has_gaps() || newest.is_some_and(|call| stored.has(call)) {
+        if stored.has_gaps || newest.is_some_and(|call| stored.has(call)) {
             for (place, _) in self.state.open_calls() {
                 self.state.set(place, CallState::MayHaveRun);
             }
@@ -396,8 +372,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Uses up the id of the first checkpoint, so that a write that is still under way has no
-    /// effect.
+    /// Uses up the id of the first checkpoint of a turn that is to be forgotten, so that a write
+    /// that is still under way has no effect.
     async fn void_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let append = Append::default().with_id(self.state.append_id(false));
         let append = append.remove_slot(self.state.slot(), Expected::Absent);
@@ -441,10 +417,8 @@ impl Turn {
         mut append: Option<Appended>,
         answer: Option<Vec<Message>>,
     ) -> Result<()> {
-        let mut stored = self.stored();
-        if append.is_none() || !LateCall::unwritten(&self.state).is_empty() {
-            stored = self.read_all(memory, stored).await?;
-        }
+        let is_asked = append.is_none() || !self.unwritten().is_empty();
+        let mut stored = if is_asked { self.read_stored(memory).await? } else { self.stored() };
         // The owner who has ended the turn has stored the newest call that its slot showed.
         let known = self.state.held().map_or(0, |held| held.messages);
         let written = self.state.messages.iter().take(known).rev();
@@ -453,13 +427,13 @@ impl Turn {
             return Err(forgotten_error());
         }
         loop {
-            let mut lacking = LateCall::unwritten(&self.state);
+            let mut lacking = self.unwritten();
             lacking.retain(|late| stored.lacks(late) == Lacks::Result);
             // The id names this owner and what it knows now: another owner may know something else.
             let (owner, known) = (&self.state.owner, self.state.messages.len());
             let own = format!("late:{owner}:{known}:{}", lacking.len());
             // A repeatable one goes alone.
-            if let Some(at) = lacking.iter().position(LateCall::is_repeatable) {
+            if let Some(at) = lacking.iter().position(|late| late.is_repeatable) {
                 lacking = vec![lacking.swap_remove(at)];
             }
             let Some(first) = lacking.first() else { break };
@@ -470,7 +444,7 @@ impl Turn {
             }
             append = Some(memory.put(&mut late).await?);
             self.look = Look::Ended(append.clone(), answer.clone());
-            stored.note(messages);
+            stored.messages.extend(messages);
         }
         if let Some(answer) = answer {
             self.state.messages = answer;

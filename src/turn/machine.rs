@@ -9,14 +9,14 @@ use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
 use super::room::is_unbounded;
-use super::state::{CallState, Doing, Held, Seen, Written, append_id};
+use super::state::{CallState, Doing, Held, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
 use crate::error::{Error, ErrorKind, Remains, Result};
-use crate::memory::{Append, Appended, Expected, Limits, On};
+use crate::memory::{Append, Appended, Expected, Limits};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot};
+use crate::record::SlotVersion;
 
 impl Turn {
     /// Does the work on the memory, and returns what the owner has to do next.
@@ -28,7 +28,6 @@ impl Turn {
         self.limits = memory.bounds();
         let Limits { message, batch, .. } = self.limits;
         self.state.bounds = (!is_unbounded(&self.limits)).then_some((message, batch));
-        self.prompts.kept_free = prompt.kept_free();
         self.state.note_time(SystemTime::now());
         if let Some(tools) = prompt.composer().own_tools().filter(|_| self.tools.is_empty()) {
             self.take_tools(tools);
@@ -49,7 +48,9 @@ impl Turn {
             // A second append could not be distinguished from the first: there are no ids and no
             // slot.
             if self.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
-                return Err(unacknowledged_error());
+                let text = "the turn may be stored, and this memory recognises no ids: look \
+                            whether it is, before its messages are appended again";
+                return Err(Error::new(ErrorKind::Unacknowledged, "turn", text));
             }
             let lacks_a_checkpoint = self.lacks_a_checkpoint();
             if lacks_a_checkpoint && self.save(memory).await? {
@@ -70,11 +71,6 @@ impl Turn {
                 _ => self.commit(memory).await?,
             }
         }
-    }
-
-    /// Returns the branch on which it was begun, where that is known.
-    pub(crate) fn on(&self) -> Option<On> {
-        self.state.on()
     }
 
     /// Returns true if requests of its id may have come before and it has not looked for them yet.
@@ -204,7 +200,7 @@ impl Turn {
                 may_have_run: may_have_run && !is_repeatable,
                 is_repeatable,
                 staged: staged.clone(),
-                on: self.on(),
+                on: self.state.on(),
             }
         });
         handed_out.collect()
@@ -340,25 +336,14 @@ impl Turn {
         self.state.asked_at.is_some()
     }
 
-    /// Moves the turn to the end of this conversation.
-    pub(super) fn move_to(&mut self, now: &Snapshot) {
-        (self.state.seen, self.state.on) = (Some(Seen::of(now)), None);
-    }
-
     /// Returns the append with the condition that the conversation is still the one that the turn
     /// has seen.
     pub(super) fn on_what_was_seen(&self, mut append: Append) -> Append {
-        append.branch = self.on();
+        append.branch = self.state.on();
         // A memory that recognises ids can check this condition too.
         match self.state.seen.filter(|_| self.limits.recognises_ids()) {
             Some(seen) => append.since(&seen.snapshot()),
             None => append,
         }
     }
-}
-
-fn unacknowledged_error() -> Error {
-    let text = "the turn may be stored, and this memory recognises no ids: look whether it is, \
-                before its messages are appended again";
-    Error::new(ErrorKind::Unacknowledged, "turn", text)
 }

@@ -4,15 +4,16 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::call::result_of;
-use super::late::{LateCall, Stored};
+use super::late::Stored;
 use super::reply::Reply;
 use super::room::{excess, is_unbounded, room_for_answer, too_large};
-use super::state::{CallState, Doing, Event, NOT_RUN, State, outcome_unknown};
-use super::{Call, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
+use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
+use super::{Call, Ended, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
+use crate::record::Records;
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 
@@ -181,12 +182,7 @@ impl Turn {
     }
 
     pub(crate) fn stored(&self) -> Stored {
-        Stored::behind(self.state.seen, self.on())
-    }
-
-    /// Returns the results of tools that its slot does not hold, as far as its owner knows.
-    pub(crate) fn unwritten(&self) -> Vec<LateCall> {
-        LateCall::unwritten(&self.state)
+        Stored::behind(self.state.seen, self.state.on())
     }
 
     /// Takes the answer of the model, and adds up its usage.
@@ -251,14 +247,20 @@ impl Turn {
         answer = answer.with_calls(meant).unwrap_or(answer);
         (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.prompts.restage(); // it was staged as far as it went
+            self.prompts.staged = Records::default(); // it was staged as far as it went
         }
         self.state.answered(answer, usage, stop);
-        let cut = if self.is_over() { Vec::new() } else { cut };
-        for place in cut {
-            self.state.apply(place, Event::NotRun("Not run: the answer was cut.".to_owned()))?;
+        for (place, call) in self.state.open_calls() {
+            if cut.contains(&place) {
+                self.state.not_run(place, &call, "Not run: the answer was cut.");
+            }
         }
-        self.refuse_unknown()
+        for (place, call) in self.state.open_calls() {
+            if !self.tools.is_empty() && self.tool(&call).is_none() {
+                self.state.not_run(place, &call, &no_tool(&call.name));
+            }
+        }
+        Ok(())
     }
 
     /// Approves a call that [needs approval](super::Tool::needing_approval): the next step writes
@@ -269,8 +271,9 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let place = self.unapproved("approve", call_id)?;
-        self.state.apply(place, Event::Approved)
+        let (place, _) = self.unapproved("approve", call_id)?;
+        self.state.approve(place);
+        Ok(())
     }
 
     /// Refuses a call that [needs approval](super::Tool::needing_approval), for this reason, which
@@ -281,17 +284,17 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let place = self.unapproved("refuse", call_id)?;
-        let (_, call) = self.open_call(call_id)?;
+        let (place, call) = self.unapproved("refuse", call_id)?;
         let refusal = result_of(&call, Err::<Content, _>(ToolError::new(why)));
         let is_too_large = self.excess_of(&Message::Tool(refusal), Some(place)).is_some();
         let why = if is_too_large { "It was refused." } else { why };
-        self.state.apply(place, Event::Refused(why.to_owned()))
+        self.state.refuse(place, &call, why);
+        Ok(())
     }
 
-    fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<usize> {
-        let place = self.open_call(call_id).ok().map(|(place, _)| place);
-        place.filter(|place| self.state.state(*place).is_unapproved()).ok_or_else(|| {
+    fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<(usize, ToolCall)> {
+        let call = self.open_call(call_id).ok();
+        call.filter(|(place, _)| self.state.state(*place).is_unapproved()).ok_or_else(|| {
             Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
         })
     }
@@ -299,7 +302,7 @@ impl Turn {
     /// Notes that this owner runs a call now. Until its result is given, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
-        if !call.is_repeatable() {
+        if !call.is_repeatable {
             self.state.set(place, CallState::Begun);
         }
         Ok(())
@@ -323,7 +326,7 @@ impl Turn {
     ) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         let result = self.fitting(place, result_of(&call, outcome));
-        self.state.apply(place, Event::Result(result))
+        self.state.result(place, result)
     }
 
     /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
@@ -337,8 +340,9 @@ impl Turn {
 
     /// Answers a call with this error because it was not run and will not be run.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
-        let (place, _) = self.open_call(call_id)?;
-        self.state.apply(place, Event::NotRun(text.to_owned()))
+        let (place, call) = self.open_call(call_id)?;
+        self.state.not_run(place, &call, text);
+        Ok(())
     }
 
     /// Says that the outcome of a call is unknown, for this reason: it may have been done, and may
@@ -355,7 +359,7 @@ impl Turn {
         let unknown = outcome_unknown(&call, &tag, why);
         let is_too_large = self.excess_of(&Message::Tool(unknown.clone()), Some(place)).is_some();
         let unknown = if is_too_large { outcome_unknown(&call, &tag, "") } else { unknown };
-        self.state.apply(place, Event::Result(unknown))
+        self.state.result(place, unknown)
     }
 
     /// Answers each call that was handed out and has no result: its outcome is unknown.
@@ -390,13 +394,22 @@ impl Turn {
         if let Some(text) = self.excess_of(&message, None) {
             return Err(Error::invalid("steer", text));
         }
-        self.state.steer(message);
+        self.state.steers.push(message);
+        self.state.outdate();
         Ok(())
     }
 
     /// Ends the turn: the next step stores what is kept of it.
     pub fn interrupt(&mut self, keep: OnInterrupt) {
-        self.state.interrupt(keep);
+        if self.is_over() {
+            return;
+        }
+        self.state.outdate();
+        if keep == OnInterrupt::Forget && !self.state.has_happened() {
+            self.state.doing = Doing::Forgetting;
+        } else {
+            self.state.end(Ended::Interrupted, NOT_RUN);
+        }
     }
 
     /// Returns the open call of this id. If it has waited for a person, others may have gone on in
@@ -420,19 +433,6 @@ impl Turn {
         let results = self.prompts.read_so_far().chain(own).filter_map(Message::as_tool);
         let stand_ins = results.filter(|it| it.is_stand_in()).map(|it| it.call_id().to_owned());
         stand_ins.chain(own.iter().flat_map(Message::tool_calls).map(|it| it.id.clone())).collect()
-    }
-
-    /// Answers the calls of tools that do not exist.
-    fn refuse_unknown(&mut self) -> Result<()> {
-        if self.tools.is_empty() {
-            return Ok(());
-        }
-        for (place, call) in self.state.open_calls() {
-            if self.tool(&call).is_none() {
-                self.state.apply(place, Event::NotRun(no_tool(&call.name)))?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the result, or an error in its place if it is too large. A late result is longer, so

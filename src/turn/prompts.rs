@@ -13,7 +13,7 @@ use crate::compose::{Composer, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Read, must_not_refer};
 use crate::memory_prompt::{MemoryPrompt, sends_as_much};
-use crate::message::{Message, ToolCall};
+use crate::message::Message;
 use crate::prompt::{MediaData, Prompt, Recalled};
 use crate::recall::{Found, Outcome};
 use crate::record::{Records, Snapshot};
@@ -32,9 +32,8 @@ pub(super) struct Prompts {
     /// The single records that were asked for in addition.
     single: Vec<u64>,
     /// The messages of the turn after it, as records.
-    staged: Records,
-    /// The tokens that are kept free for recall, and the positions of the recalled records.
-    pub(super) kept_free: usize,
+    pub(super) staged: Records,
+    /// The positions of the recalled records.
     recalled: Vec<Recalled>,
     /// The outcome of the search, if there was one.
     outcome: Option<Outcome>,
@@ -50,12 +49,7 @@ impl Prompts {
     }
 
     pub(super) fn begin_anew(&mut self) {
-        let (last, kept_free) = (self.last.take(), self.kept_free);
-        *self = Self { last, kept_free, ..Self::default() };
-    }
-
-    pub(super) fn restage(&mut self) {
-        self.staged = Records::default();
+        *self = Self { last: self.last.take(), ..Self::default() };
     }
 
     /// Returns the messages of the turn as records, after what was read.
@@ -99,7 +93,7 @@ impl Turn {
         let base = self.prompts.base.as_ref().filter(|_| !is_asked);
         let search = base.and_then(|it| prompt.search(memory.name(), &ask.prompt, it, messages));
         let Some(search) = search else { return Ok(Some(ask)) };
-        let mut search = search.on(self.on());
+        let mut search = search.on(self.state.on());
         let found = memory.recall(&mut search).await?;
         Ok(Some(self.recall(prompt, ask, found, search.outcome())))
     }
@@ -122,9 +116,8 @@ impl Turn {
             // What was stored since is read after the slots: a turn that ends in between is
             // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
-                let stored = self.read_all(memory, self.stored()).await?;
-                let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
-                lines = stored_by_others(&stored, is_repeatable);
+                let stored = self.read_stored(memory).await?;
+                lines = stored_by_others(&stored, |call| self.state.is_repeatable(call));
             }
             lines.extend(begun_by_others(&page, &own));
         }
@@ -218,7 +211,7 @@ impl Turn {
                 Temporaries::of_turn(&temporaries, asked_at, base.end + before as u64)
                     .with_tools(tools)
                     .with_note(note.as_ref().map(|note| (note, base.end)))
-                    .with_free(prompts.kept_free, recalled_tokens(state, composer)?);
+                    .with_free(prompt.kept_free(), recalled_tokens(state, composer)?);
             let mut cache = prompt.cache().lock(); // not held while the memory is asked
             match composer.compose_with(&mut snapshot, temporaries, Some(&mut cache)) {
                 // The turn has grown, and has precedence over what was recalled for it and over the

@@ -1,13 +1,11 @@
 //! The public methods of turns over a memory.
 
-use super::decision::{self, Decision, adopt, find};
-use super::over::at_once;
+use super::decision::{self, Decision, adopt, find_part};
+use super::over::{AnyMemory, at_once};
 use super::unfinished::{turns, turns_in};
 use super::{Done, Ended, Next, Turn, Unfinished, Waiting};
 use crate::error::Result;
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
-use crate::memory::{Appended, ChatMemory, On, Read};
+use crate::memory::{Appended, ChatMemory, Read};
 use crate::memory_prompt::MemoryPrompt;
 use crate::record::places;
 
@@ -60,7 +58,7 @@ macro_rules! over {
             /// ended in the meantime, or another owner was faster (this may have been an earlier
             /// call of yours); and as [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-                let $work = adopt(self, unfinished);
+                let $work = adopt(self.memory(), unfinished);
                 $run
             }
 
@@ -102,28 +100,8 @@ macro_rules! over {
             ///
             /// Those of the memory.
             pub $($async)* fn stored_turn(&self, id: &str) -> Result<Option<Done>> {
-                let (memory, mut newest) = (self.memory(), None::<Appended>);
-                for part in 1.. {
-                    let mut stored = memory.append_with(&mut find(id, part, false))$($now)*?;
-                    let had_checkpoint = stored.repeated;
-                    if stored.positions.is_empty() {
-                        stored = memory.append_with(&mut find(id, part, true))$($now)*?;
-                    }
-                    if stored.positions.is_empty() {
-                        if had_checkpoint {
-                            continue; // it was given up, and asked again under the next part
-                        }
-                        break;
-                    }
-                    if newest.as_ref().is_none_or(|it| it.positions.start < stored.positions.start) {
-                        newest = Some(stored);
-                    }
-                }
-                let Some(Appended { positions, branch, .. }) = newest else { return Ok(None) };
-                let read = Read::newest(places(positions.end - positions.start)).on(branch);
-                let seen = memory.read_with(&read.before(positions.end))$($now)*?;
-                let messages = seen.records.messages().cloned().collect();
-                Ok(Some(Done { positions, messages, ..Turn::from("").outcome(Ended::Adopted) }))
+                let $work = stored_turn(self.memory(), id);
+                $run
             }
 
             /// Begins a turn that answers the newest question anew. Nothing is stored until it
@@ -139,8 +117,8 @@ macro_rules! over {
             /// `edit`.
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
                 let (on, question) = self.view()?.regenerating()$($now)*?;
-                let mut turn = on_branch(question.into(), on);
-                turn.state.is_anew = true;
+                let mut turn = Turn::from(question);
+                (turn.state.on, turn.state.is_anew) = (Some(on), true);
                 Ok(turn)
             }
 
@@ -156,14 +134,15 @@ macro_rules! over {
                 position: u64,
                 question: impl Into<Turn>,
             ) -> Result<Turn> {
-                let question = question.into();
-                Ok(on_branch(question, self.view()?.editing(position)$($now)*?))
+                let mut turn: Turn = question.into();
+                turn.state.on = Some(self.view()?.editing(position)$($now)*?);
+                Ok(turn)
             }
 
             /// Takes the turn of this call over together with the decision on it: both happen, or
             /// neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
-                let $work = decision::decide(self, waiting, decision);
+                let $work = decision::decide(self.memory(), waiting, decision);
                 $run
             }
         }
@@ -199,10 +178,22 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], [], next, |work| at_once(work));
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await], next_async, |work| work.await);
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, |work| work.await);
 
-/// Returns the turn, begun on a branch in the making.
-fn on_branch(mut turn: Turn, on: On) -> Turn {
-    turn.state.on = Some(on);
-    turn
+async fn stored_turn(memory: &impl AnyMemory, id: &str) -> Result<Option<Done>> {
+    let mut parts = Vec::new();
+    for part in 1.. {
+        let stored = find_part(memory, id, part).await?;
+        if !stored.positions.is_empty() {
+            parts.push(stored);
+        } else if !stored.repeated {
+            break; // if it was given up, it was asked again under the next part
+        }
+    }
+    let newest = parts.into_iter().max_by_key(|it| it.positions.start);
+    let Some(Appended { positions, branch, .. }) = newest else { return Ok(None) };
+    let read = Read::newest(places(positions.end - positions.start)).on(branch);
+    let seen = memory.look_up(&read.before(positions.end)).await?;
+    let messages = seen.records.messages().cloned().collect();
+    Ok(Some(Done { positions, messages, ..Turn::from("").outcome(Ended::Adopted) }))
 }

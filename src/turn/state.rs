@@ -1,6 +1,6 @@
-//! The state of a turn: what it does, how certain it is that it is written, and `apply`, the only
-//! function that changes the state of a call for an event. This is the part of a turn that is
-//! serialised, in a slot of its memory or by its owner.
+//! The state of a turn: what it does, how certain it is that it is written, and what may happen to
+//! its calls. This is the part of a turn that is serialised, in a slot of its memory or by its
+//! owner.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Ended, OnConflict, OnInterrupt, OnNoCheckpoint};
+use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MOST_NAME, On, check_name};
@@ -165,17 +165,6 @@ pub(super) struct State {
     pub(super) bounds: Option<(usize, usize)>,
 }
 
-/// What happens to a call that has no result.
-pub(super) enum Event {
-    /// The owner gives its result.
-    Result(ToolMessage),
-    /// It is closed for this reason: it was not run and will not be run.
-    NotRun(String),
-    Approved,
-    /// A person refuses it, for this reason.
-    Refused(String),
-}
-
 pub(super) struct MadeCall<'a> {
     /// The place of the message that made it, and its own place among the calls of that message.
     pub(super) at: usize,
@@ -225,38 +214,37 @@ impl State {
         }
     }
 
-    /// Applies this event to the call at this place. An event that is impossible in its state is an
-    /// error, and changes nothing.
-    pub(super) fn apply(&mut self, place: usize, event: Event) -> Result<()> {
-        use CallState::{Answered, Approved, MayHaveRun, Unapproved};
+    /// Takes the approval of a person.
+    pub(super) fn approve(&mut self, place: usize) {
+        self.set(place, CallState::Approved);
+        self.outdate();
+    }
 
-        let open = self.open_calls().into_iter().find(|(at, _)| *at == place);
-        let Some((_, call)) = open else { return Err(impossible("the call has a result")) };
-        let tag = self.call_tag(place);
-        let closed = match (event, self.state(place)) {
-            (Event::Approved, Unapproved) => {
-                self.set(place, Approved);
-                self.outdate();
-                return Ok(());
+    /// Takes the refusal of a person, for this reason.
+    pub(super) fn refuse(&mut self, place: usize, call: &ToolCall, why: &str) {
+        let refusal = not_run(error_result(call, why)).stand_in();
+        self.close(place, refusal.with_call_tag(&self.call_tag(place)));
+    }
+
+    /// Closes a call for this reason: it was not run and will not be run.
+    pub(super) fn not_run(&mut self, place: usize, call: &ToolCall, why: &str) {
+        self.close(place, not_run(error_result(call, why)));
+    }
+
+    /// Takes the result that the owner gives. A call that waits for a person can only fail.
+    pub(super) fn result(&mut self, place: usize, result: ToolMessage) -> Result<()> {
+        let result = match self.state(place) {
+            CallState::Unapproved if !result.is_error() => {
+                return Err(Error::invalid("turn", "nobody has approved of the call"));
             }
-            (Event::Refused(why), Unapproved) => {
-                not_run(error_result(&call, &why)).stand_in().with_call_tag(&tag)
-            }
-            (Event::Approved | Event::Refused(_), _) | (_, Answered) => {
-                return Err(impossible("the call is at another place"));
-            }
-            (Event::NotRun(why), _) => not_run(error_result(&call, &why)),
-            (Event::Result(result), Unapproved) if !result.is_error() => {
-                return Err(impossible("nobody has approved of the call"));
-            }
-            (Event::Result(result), Unapproved) => not_run(result),
+            CallState::Unapproved => not_run(result),
             // The first owner that ran it may know better.
-            (Event::Result(result), MayHaveRun) if !self.is_repeatable(&call) => {
-                result.stand_in().with_call_tag(&tag)
+            CallState::MayHaveRun if !self.repeatable.contains(result.tool_name()) => {
+                result.stand_in().with_call_tag(&self.call_tag(place))
             }
-            (Event::Result(result), _) => result,
+            _ => result,
         };
-        self.close(place, closed);
+        self.close(place, result);
         Ok(())
     }
 
@@ -275,14 +263,8 @@ impl State {
         self.is_request &= self.seen.is_none() && self.written == Written::Not;
     }
 
-    /// Adds a message of the user, for the next place where the model can read it.
-    pub(super) fn steer(&mut self, message: Message) {
-        self.steers.push(message);
-        self.outdate();
-    }
-
     /// Notes that something has happened that the slot does not show.
-    fn outdate(&mut self) {
+    pub(super) fn outdate(&mut self) {
         if let Written::Held(held) = &mut self.written {
             held.is_outdated = true;
         }
@@ -294,22 +276,20 @@ impl State {
             if needs_approval { CallState::Unapproved } else { CallState::New }
         };
         let calls: Vec<_> = answer.tool_calls().map(state).collect();
-        let (has_calls, is_paused) = (!calls.is_empty(), stop == Some(Stop::Paused));
-        let is_paused = is_paused && !has_calls;
         if self.doing == Doing::Paused {
             self.messages.pop(); // the answer continues it
         }
         self.messages.push(Message::Ai(answer));
         self.usage += usage;
         self.outdate();
-        self.doing = match is_paused {
-            true => Doing::Paused,
-            false if has_calls => Doing::Calling(calls),
-            false => Doing::Asking,
+        self.doing = match stop {
+            _ if !calls.is_empty() => Doing::Calling(calls),
+            Some(Stop::Paused) => Doing::Paused,
+            _ => Doing::Asking,
         };
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
-        } else if has_calls || is_paused {
+        } else if self.doing != Doing::Asking {
             if self.rounds >= self.most_rounds {
                 let most = self.most_rounds;
                 let why = format!("Not run: a turn has at most {most} rounds of calls.");
@@ -321,19 +301,8 @@ impl State {
         }
     }
 
-    pub(super) fn interrupt(&mut self, keep: OnInterrupt) {
-        if self.is_over() {
-            return;
-        }
-        self.outdate();
-        if keep == OnInterrupt::Forget && !self.has_happened() {
-            self.doing = Doing::Forgetting;
-        } else {
-            self.end(Ended::Interrupted, NOT_RUN);
-        }
-    }
-
-    fn end(&mut self, ended: Ended, why: &str) {
+    /// Ends the turn, to be stored. Calls that were not handed out are not run, for this reason.
+    pub(super) fn end(&mut self, ended: Ended, why: &str) {
         if self.doing == Doing::Paused
             && let Some(Message::Ai(half)) = self.messages.last_mut()
         {
@@ -352,7 +321,7 @@ impl State {
             if state.is_handed_out() && which(state) {
                 self.close(place, outcome_unknown(&call, &self.call_tag(place), ""));
             } else if which(state) {
-                self.close(place, not_run(error_result(&call, why)));
+                self.not_run(place, &call, why);
             }
         }
     }
@@ -531,10 +500,6 @@ pub(super) fn random_id() -> String {
     Incarnation::random().to_string() // 64 random bits
 }
 
-fn impossible(why: &str) -> Error {
-    Error::invalid("turn", why)
-}
-
 fn error_result(call: &ToolCall, text: &str) -> ToolMessage {
     ToolMessage::new(&call.id, &call.name, text).with_error(true)
 }
@@ -589,12 +554,9 @@ impl Seen {
 
     /// Returns whether this snapshot can be of the conversation that was seen.
     pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
-        let same = match (self.incarnation, snapshot.incarnation) {
-            (Some(seen), now) => now == Some(seen),
-            // There was none yet, or the memory does not report it.
-            (None, _) => true,
-        };
-        same && snapshot.end >= self.end
+        // There may have been none yet, or the memory does not report it.
+        let is_same = self.incarnation.is_none() || self.incarnation == snapshot.incarnation;
+        is_same && snapshot.end >= self.end
     }
 
     /// The part of the snapshot that an append needs as its [base](crate::memory::Append::since),

@@ -12,7 +12,7 @@ use super::state::{
     CallState, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Read;
+use crate::memory::{Limits, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use crate::window::Matches;
@@ -124,8 +124,9 @@ impl Unfinished {
     }
 
     /// Returns the turn for a new owner, who looks what other turns have done in the meantime.
-    pub(super) fn adopted(&self) -> Turn {
+    pub(super) fn adopted(&self, limits: Limits) -> Turn {
         let mut turn = Turn::of(self.state.clone());
+        turn.limits = limits;
         turn.state.hand_over();
         turn.state.adoptions += 1;
         turn.wrote(self.version);
@@ -264,7 +265,7 @@ pub(super) fn stored_by_others(
         let call = UnfinishedCall::of(call, result.filter(|it| is_true(it)), false);
         (!result.is_some_and(was_not_run)).then(|| call.line())
     });
-    let lost = stored.has_gaps().then(|| "- perhaps others, which are stored no more".to_owned());
+    let lost = stored.has_gaps.then(|| "- perhaps others, which are stored no more".to_owned());
     lost.into_iter().chain(lines).collect()
 }
 
@@ -316,15 +317,12 @@ impl UnfinishedCall {
     fn line(&self) -> String {
         let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));
-        match result {
-            None if *needs_approval => {
-                format!("- {tool} {arguments}: has not run, it waits for somebody's approval")
-            }
-            None => format!("- {tool} {arguments}: its outcome is not known yet"),
-            Some(result) => {
-                format!("- {tool} {arguments}: its result is {:?}", short(result))
-            }
-        }
+        let what = match result {
+            None if *needs_approval => "has not run, it waits for somebody's approval".to_owned(),
+            None => "its outcome is not known yet".to_owned(),
+            Some(result) => format!("its result is {:?}", short(result)),
+        };
+        format!("- {tool} {arguments}: {what}")
     }
 }
 
