@@ -459,11 +459,11 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Adds the waiting temporaries to the turn, unless it goes on with the decision of a person.
-    fn begin(&self, turn: Turn, is_decided: bool) -> TurnWithTemporaries<'_> {
+    fn begin(&self, turn: Turn, is_decided: bool) -> LentTurn<'_, M> {
         let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
         let lent = waiting.unwrap_or_default();
         let turn = turn.temporaries(lent.iter().cloned());
-        TurnWithTemporaries { turn, lent, back: &self.temporaries }
+        LentTurn { turn, lent, of: self }
     }
 
     /// Returns true if there was a stop since this count of stops.
@@ -587,14 +587,12 @@ fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool
     Ok(false)
 }
 
-/// Returns the turns of dead processes: their slots were not written for this long, and they wait
-/// for no person.
-fn dead(unfinished: Vec<Unfinished>, silent_for: Duration) -> impl Iterator<Item = Unfinished> {
-    let is_silent = move |it: &Unfinished| {
-        let elapsed = it.since().map(|since| since.elapsed().unwrap_or_default());
-        elapsed.is_none_or(|elapsed| elapsed >= silent_for)
-    };
-    unfinished.into_iter().filter(move |it| is_silent(it) && (it.runs() || it.waiting().is_empty()))
+/// Returns true if this is the turn of a dead process: its slot was not written for this long, and
+/// it waits for no person.
+fn is_dead(turn: &Unfinished, silent_for: Duration) -> bool {
+    let elapsed = turn.since().map(|since| since.elapsed().unwrap_or_default());
+    let is_silent = elapsed.is_none_or(|elapsed| elapsed >= silent_for);
+    is_silent && (turn.runs() || turn.waiting().is_empty())
 }
 
 /// Ends a turn of a dead process. If a person still has to decide on another call, it only marks
@@ -619,14 +617,28 @@ enum Begin<'a> {
     Decided(&'a Waiting, Decision<'a>),
 }
 
-/// A turn and the temporaries that it was lent. They go back if the turn is given up.
-struct TurnWithTemporaries<'a> {
-    turn: Turn,
-    lent: Vec<Message>,
-    back: &'a Mutex<Vec<Message>>,
+/// A turn that its owner keeps: what was added while it ran stays in it, even if its future is
+/// dropped.
+struct KeptTurn<'a> {
+    turn: &'a mut Turn,
+    steers: Arc<Steers>,
 }
 
-impl TurnWithTemporaries<'_> {
+impl Drop for KeptTurn<'_> {
+    fn drop(&mut self) {
+        self.steers.keep_in(self.turn);
+    }
+}
+
+/// A turn that only its conversation has, and the temporaries that it was lent. If it is given up,
+/// these go back, and what its tools have returned is stored once another owner has ended it.
+struct LentTurn<'a, M: ?Sized + MemoryKind> {
+    turn: Turn,
+    lent: Vec<Message>,
+    of: &'a Conversation<M>,
+}
+
+impl<M: ?Sized + MemoryKind> LentTurn<'_, M> {
     /// Prepares a failed turn for its end. What has happened in it, and a decision, stay to be
     /// stored. If other calls wait for a person, the turn goes on waiting for them.
     fn fail(&mut self, steers: &Steers, is_decided: bool) -> &mut Turn {
@@ -645,16 +657,19 @@ impl TurnWithTemporaries<'_> {
     fn give_back(&mut self) {
         let mut lent = std::mem::take(&mut self.lent);
         if !self.turn.messages().iter().any(|message| message.as_ai().is_some()) {
-            let mut back = self.back.lock();
+            let mut back = self.of.temporaries.lock();
             lent.append(&mut back);
             *back = lent;
         }
     }
 }
 
-impl Drop for TurnWithTemporaries<'_> {
+impl<M: ?Sized + MemoryKind> Drop for LentTurn<'_, M> {
     fn drop(&mut self) {
         self.give_back();
+        if !self.turn.is_done() {
+            self.of.late.fail(&self.turn, self.of.prompt.memory(), false);
+        }
     }
 }
 

@@ -128,8 +128,6 @@ pub struct Turn {
     limits: Limits,
     prompts: Prompts,
     look: Look,
-    /// The number of appends of the whole turn that are not known to have failed.
-    commits: u32,
     /// True if it is a copy of a turn that was over: its append may have been made.
     was_over: bool,
     /// The id of its append, if the derived one is already used by another append.
@@ -348,7 +346,6 @@ impl Turn {
             tools: Arc::from([]),
             limits: Limits::default(),
             look: Look::No,
-            commits: 0,
             was_over: false,
             commit_id: None,
             waiting: Vec::new(),
@@ -394,6 +391,7 @@ impl<'de> Deserialize<'de> for Turn {
         let mut state = State::deserialize(from)?;
         // Its earlier owner may have run the calls that it was handed, or was about to be handed.
         state.hand_over();
+        state.doubt_decisions();
         // Another owner may have written the first checkpoint, and ended the turn long ago.
         let mut calls = state.open().into_iter();
         if state.written == Written::Not && calls.any(|(_, call)| !state.is_repeatable(call)) {

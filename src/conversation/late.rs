@@ -5,7 +5,7 @@
 //! ends, and in `finish`.
 
 use std::mem::take;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 #[cfg(feature = "async")]
@@ -18,10 +18,12 @@ use super::kind::MemoryKind;
 use super::observe::Span;
 use super::tools::Outcome;
 use crate::error::{ErrorKind, Result};
-use crate::memory::ChatMemory;
+use crate::memory::{ChatMemory, Read};
 use crate::message::Message;
 use crate::record::Incarnation;
-use crate::turn::{Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large};
+use crate::turn::{
+    Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large, turns_in,
+};
 
 /// The outcome of a tool that runs, once it is there.
 #[derive(Default)]
@@ -50,7 +52,6 @@ struct Overdue<M: ?Sized> {
     /// True if the owner of its turn is to run the turn again: the turn has no slot, so no other
     /// owner can find it.
     runs_again: AtomicBool,
-    tries: AtomicU32,
 }
 
 struct List<M: ?Sized> {
@@ -103,9 +104,6 @@ const MOST_KEPT: usize = 256;
 /// The most tools that may run on, each on a thread or as a task. At this number no call is begun
 /// that could run on.
 const MOST_RUNNING: usize = 32;
-
-/// The number of attempts to store a result.
-const MOST_TRIES: u32 = 8;
 
 /// The text of the event for a result that is given up.
 const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
@@ -167,7 +165,6 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             id: format!("late:{}", Incarnation::random()),
             span,
             runs_again: AtomicBool::new(runs_again),
-            tries: AtomicU32::new(0),
         };
         let mut list = self.list.lock();
         list.overdue.push(Arc::new(overdue));
@@ -262,24 +259,22 @@ macro_rules! over {
                     }
                     Ok(Lacks::Nothing) => Some(false),
                     Ok(Lacks::Result) => None,
-                    Err(error) if error.kind() == ErrorKind::Forgotten => None,
-                    Err(error) => {
-                        let tries = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
-                        let may_pass = match error.kind() {
-                            ErrorKind::Storage => true,
-                            ErrorKind::Unacknowledged => self.memory.limits().recognises_ids(),
-                            _ => false,
-                        };
-                        (tries == MOST_TRIES || !may_pass).then_some(true)
-                    }
+                    Err(error) => match error.kind() {
+                        ErrorKind::Forgotten | ErrorKind::Storage => None,
+                        ErrorKind::Unacknowledged if self.memory.limits().recognises_ids() => None,
+                        _ => Some(true),
+                    },
                 }
             }
 
             /// Returns true while the turn has a slot, so that an owner still has to end it.
             $($async)* fn is_unfinished(&self) -> bool {
-                self.memory.limits().has_slots()
-                    && self.memory.slots()$($now)*
-                        .map_or(true, |all| all.iter().any(|it| it.0 == self.slot))
+                let has_slots = self.memory.limits().has_slots();
+                let Some(read) = self.stored.next().filter(|_| has_slots) else { return false };
+                let slot = Read { n: 0, ..read.slots([&self.slot]) };
+                let Ok(seen) = self.memory.read_with(&slot)$($now)* else { return true };
+                // A later request of its id has a slot of that name too.
+                turns_in(&seen).any(|turn| turn.map_or(true, |it| it.life() == self.life))
             }
 
             /// Appends the result if the memory lacks it, and returns what is still missing:

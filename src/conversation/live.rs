@@ -9,7 +9,7 @@ use std::{future::poll_fn, task::Poll};
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::message::Message;
 use crate::turn::{Done, Ended, Turn};
@@ -226,9 +226,10 @@ impl Runs {
                 self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
             }
             Err(error) => {
-                // Who follows a request that came before its answer goes on with that.
-                let end = usize::from(!matches!(error.kind(), ErrorKind::Busy { .. }));
-                self.log.tell(end, "error", error.to_string().into());
+                // Behind it begins whatever is said next under this id: by the same request, if
+                // that came before, or by its retry.
+                self.log.change(|state| state.bytes = 0);
+                self.log.tell(0, "error", error.to_string().into());
             }
         }
     }

@@ -15,8 +15,8 @@ use super::model::{Asking, Heard};
 use super::observe::Span;
 use super::tools::{TOO_MANY, caught};
 use super::{
-    Action, Approval, Begin, Conversation, Steers, WhenBusy, bury, busy_error, dead, ended,
-    is_left_open, settled,
+    Action, Approval, Begin, Conversation, KeptTurn, Steers, WhenBusy, bury, busy_error, ended,
+    is_dead, is_left_open, settled,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -330,8 +330,12 @@ macro_rules! over {
             /// Those of the memory: the first one, after each of the turns was tried.
             pub $($async)* fn recover(&self, silent_for: Duration) -> Result<usize> {
                 let (mut ended, mut failed) = (0, Ok(()));
-                for dead in dead(self.prompt.unfinished()$($now)*?, silent_for) {
-                    match self.end_dead(&dead)$($now)* {
+                for listed in self.prompt.listed()$($now)*? {
+                    let outcome = match listed {
+                        Ok(turn) if is_dead(&turn, silent_for) => self.end_dead(&turn)$($now)*,
+                        other => other.map(|_| false),
+                    };
+                    match outcome {
                         Ok(is_ended) => ended += usize::from(is_ended),
                         Err(error) => failed = failed.and(Err(error)),
                     }
@@ -377,11 +381,8 @@ macro_rules! over {
                         failed => {
                             let was_over = lent.turn.is_over();
                             let next = lent.fail(&steers, is_decided).$next(&self.prompt)$($now)*;
-                            match &next {
-                                Ok(Next::Done(done)) => {
-                                    self.late.end(&lent.turn, runs, done)$($now)*;
-                                }
-                                _ => self.late.fail(&lent.turn, self.prompt.memory(), false),
+                            if let Ok(Next::Done(done)) = &next {
+                                self.late.end(&lent.turn, runs, done)$($now)*;
                             }
                             settled(failed)
                                 .or_else(|error| ended(was_over, &lent.turn, next, error))
@@ -410,12 +411,13 @@ macro_rules! over {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
                     let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
-                    let done = $caught($($work)* { self.drive(turn, &steers, on_event)$($now)* });
+                    let mut kept = KeptTurn { turn, steers };
+                    let (turn, steers) = (&mut *kept.turn, &*kept.steers);
+                    let done = $caught($($work)* { self.drive(turn, steers, on_event)$($now)* });
                     let done = done$($now)*;
                     match &done {
                         Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
                         failed => {
-                            steers.keep_in(turn);
                             // If its conversation is gone, nothing more of it can be stored.
                             let why = match failed { Ok(Err(it)) => Some(it.kind()), _ => None };
                             let may_go_on = why != Some(ErrorKind::Forgotten);
@@ -466,7 +468,7 @@ macro_rules! over {
                             } else if self.ask_approval(turn, &waiting, before)$($now)*?
                                 && steers.close()
                             {
-                                return Ok(turn.outcome(Ended::Parked));
+                                return Ok(turn.park());
                             }
                         }
                         Next::Done(done) => return Ok(done),

@@ -194,8 +194,9 @@ impl Turn {
 
     /// Returns an error if another question has the id.
     fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
-        let other =
-            first.filter(|it| it.is_user() && !self.state.is_anew).zip(self.state.messages.first());
+        let other = first
+            .filter(|it| it.begins_turn() && !self.state.is_anew)
+            .zip(self.state.messages.first());
         let differs = |(it, own): (&Message, &Message)| {
             it.text() != own.text() || !it.media().eq(own.media())
         };
@@ -392,11 +393,11 @@ impl Turn {
         let is_same = snapshot.start > stored.positions.start || messages == self.state.messages;
         let is_same = is_same && !stored.branch.is_some_and(|branch| self.is_elsewhere(branch));
         // Only if an earlier append may have been made; else another owner was faster.
-        if is_same && (self.commits > 1 || self.was_over) {
+        if is_same && (self.state.commits > 1 || self.was_over) {
             self.end_stored(stored);
             return Ok(());
         }
-        self.commits = self.commits.saturating_sub(1);
+        self.state.commits = self.state.commits.saturating_sub(1);
         if self.has_slot() {
             // Either another turn made this append after the memory had forgotten the id; or
             // another owner has ended this turn: then its slot is gone, and the next append shows

@@ -47,7 +47,7 @@ impl Turn {
             }
             // A second append could not be distinguished from the first: there are no ids and no
             // slot.
-            if self.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
+            if self.state.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
                 let text = "the turn may be stored, and this memory recognises no ids: look \
                             whether it is, before its messages are appended again";
                 return Err(Error::new(ErrorKind::Unacknowledged, "turn", text));
@@ -261,9 +261,10 @@ impl Turn {
             if self.state.on_conflict == OnConflict::Fail {
                 append.expected = self.state.seen.map(|seen| seen.end);
             }
-            self.commits += 1;
-            self.on_what_was_seen(append)
+            self.state.commits += 1;
+            append
         };
+        append = self.on_what_was_seen(append);
         if let Some(held) = held {
             append = append.remove_slot(self.state.slot(), Expected::Is(held));
         }
@@ -271,7 +272,7 @@ impl Turn {
         if let Err(error) = &outcome
             && error.kind() != ErrorKind::Unacknowledged
         {
-            self.commits = self.commits.saturating_sub(1); // this one was not made
+            self.state.commits = self.state.commits.saturating_sub(1); // this one was not made
         }
         let Some(appended) = self.unless_lost(outcome)? else { return Ok(()) };
         if !appended.repeated || is_forgetting {
@@ -291,9 +292,17 @@ impl Turn {
             self.state.part == 1 || !self.has_slot() || !self.limits.recognises_ids();
         for behind_checkpoint in [false, true] {
             let mut first = find(&self.state.id, 1, behind_checkpoint);
+            first.branch = self.state.on();
             is_known = is_known || memory.put(&mut first).await?.repeated;
         }
         Ok(!is_known)
+    }
+
+    /// Returns the outcome of the turn, which is left to people.
+    pub(crate) fn park(&mut self) -> Done {
+        let done = self.outcome(Ended::Parked);
+        self.state.doubt_decisions();
+        done
     }
 
     /// Returns the outcome of the turn. If it is not over, `ended` says how it stopped.
@@ -317,7 +326,7 @@ impl Turn {
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let may_be_written = self.state.written != Written::Not;
         let is_forgetting = self.state.doing == Doing::Forgetting;
-        let is_nothing = !may_be_written && self.commits == 0 && !self.state.has_happened();
+        let is_nothing = !may_be_written && self.state.commits == 0 && !self.state.has_happened();
         match why {
             Some(ErrorKind::Busy { .. }) => Remains::Unfinished, // another request of its id
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,

@@ -177,6 +177,11 @@ impl Turn {
         self.state.is_over()
     }
 
+    /// Returns true if it has ended and is stored.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state.doing, Doing::Done { .. })
+    }
+
     pub(super) fn tool(&self, call: &ToolCall) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }

@@ -32,11 +32,16 @@ macro_rules! over {
             /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if one of them is of a
             /// later version of this crate, or can't be read: it names the slot and the version.
             pub $($async)* fn unfinished(&self) -> Result<Vec<Unfinished>> {
+                self.listed()$($now)*?.into_iter().collect()
+            }
+
+            /// Returns the unfinished turns, and for each that can't be read the reason.
+            pub(crate) $($async)* fn listed(&self) -> Result<Vec<Result<Unfinished>>> {
                 if !self.memory().limits().has_slots() {
                     return Ok(Vec::new());
                 }
                 let $work = turns(self.memory());
-                turns_in(&$run?).collect()
+                Ok(turns_in(&$run?).collect())
             }
 
             /// Takes a turn over from its owner: to go on with it, or to [end](Turn::interrupt) it.

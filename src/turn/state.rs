@@ -160,6 +160,9 @@ pub(super) struct State {
     /// True if it answers the newest question anew, whichever that is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_anew: bool,
+    /// The number of appends of the whole turn that may have been made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) commits: u32,
     /// The most bytes of a message and of a batch that its memory takes, if that has limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bounds: Option<(usize, usize)>,
@@ -260,7 +263,11 @@ impl State {
         }
         self.each(|it| if it.is_handed_out() { CallState::MayHaveRun } else { it });
         self.owner = random_id();
-        self.is_request &= self.seen.is_none() && self.written == Written::Not;
+        if self.seen.is_some() || self.written != Written::Not {
+            self.is_request = false;
+        } else {
+            self.life = random_id(); // each copy of a turn that has not begun is one by itself
+        }
     }
 
     /// Notes that something has happened that the slot does not show.
@@ -373,6 +380,18 @@ impl State {
 
     pub(super) fn open_calls(&self) -> Vec<(usize, ToolCall)> {
         self.open().into_iter().map(|(place, call)| (place, call.clone())).collect()
+    }
+
+    /// If the turn only waits for people, others may have decided since: then the slot is looked at
+    /// before anything else.
+    pub(super) fn doubt_decisions(&mut self) {
+        let waiting = self.open_in(CallState::is_unapproved);
+        if let Written::Held(held) = self.written
+            && !waiting.is_empty()
+            && waiting == self.open()
+        {
+            self.written = Written::Lost(Some(held));
+        }
     }
 
     /// Returns true if nothing is left but to store it.
@@ -576,4 +595,9 @@ fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
             Err(D::Error::custom(text))
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

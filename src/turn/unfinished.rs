@@ -102,6 +102,11 @@ impl Unfinished {
         waiting_in(&self.state)
     }
 
+    /// Returns the text that all owners of the turn share, and no other turn has.
+    pub(crate) fn life(&self) -> &str {
+        &self.state.life
+    }
+
     /// Returns true if this is the turn of that call, and not another one of the same id.
     pub(super) fn has(&self, waiting: &Waiting) -> bool {
         (&self.state.life, self.state.part) == (&waiting.life, waiting.part)
