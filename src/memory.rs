@@ -33,7 +33,7 @@ pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFutur
 pub(crate) use asynchronous::{plain_by_with, share_async};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
-pub(crate) use forward::share;
+pub(crate) use forward::{forward, share};
 pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;

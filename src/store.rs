@@ -115,7 +115,7 @@ pub use postgres::{PostgresMemory, PostgresOptions, PostgresStore};
 pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{ChatMemory, MemoryId, Read};
+use crate::memory::{ChatMemory, MemoryId, Read, forward};
 use crate::record::{Incarnation, Slot, Snapshot};
 
 /// Many conversations, each under its id.
@@ -376,62 +376,26 @@ fn exists(backend: &str, id: &MemoryId) -> Error {
     Error::new(ErrorKind::Exists, "restore", text)
 }
 
-macro_rules! forward {
-    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
-        // A trait method that is forgotten here would bypass the inner store's own version of it.
-        #[deny(clippy::missing_trait_methods)]
-        impl<$($generic)*> ChatMemoryStore for $pointer {
-            fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
-                (**self).memory(id)
-            }
-            fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
-                (**self).ids(after, n)
-            }
-            fn delete(&self, id: &MemoryId) -> Result<bool> {
-                (**self).delete(id)
-            }
-            fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-                (**self).purge_inactive(older_than)
-            }
-            fn ids_with_prefix(
-                &self,
-                prefix: &str,
-                after: Option<&MemoryId>,
-                n: usize,
-            ) -> Result<Vec<MemoryId>> {
-                (**self).ids_with_prefix(prefix, after, n)
-            }
-            fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
-                (**self).info(id)
-            }
-            fn slots_with_prefix(
-                &self,
-                prefix: &str,
-                names: &str,
-                after: Option<(&MemoryId, &str)>,
-                n: usize,
-            ) -> Result<Vec<(MemoryId, Slot)>> {
-                (**self).slots_with_prefix(prefix, names, after, n)
-            }
-            fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-                (**self).delete_prefix(prefix)
-            }
-            fn restore(
-                &self,
-                id: &MemoryId,
-                start: u64,
-                incarnation: Option<Incarnation>,
-            ) -> Result<()> {
-                (**self).restore(id, start, incarnation)
-            }
-        }
-    )*};
-}
-
 // Not for every `Arc<S>` and `Box<S>`: the trait's method `memory`, which takes an id, would be
 // preferred to the store's own, which takes any text.
 forward! {
-    impl[S: ChatMemoryStore + ?Sized] for &S,
-    impl['a] for Box<dyn ChatMemoryStore + 'a>,
-    impl['a] for Arc<dyn ChatMemoryStore + 'a>,
+    ChatMemoryStore for
+        [S: ChatMemoryStore + ?Sized] &S,
+        ['a] Box<dyn ChatMemoryStore + 'a>,
+        ['a] Arc<dyn ChatMemoryStore + 'a>;
+    {
+        fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>>;
+        fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
+        fn delete(&self, id: &MemoryId) -> Result<bool>;
+        fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
+        fn ids_with_prefix(&self, prefix: &str, after: Option<&MemoryId>, n: usize)
+            -> Result<Vec<MemoryId>>;
+        fn info(&self, id: &MemoryId) -> Result<Option<Info>>;
+        fn slots_with_prefix(
+            &self, prefix: &str, names: &str, after: Option<(&MemoryId, &str)>, n: usize
+        ) -> Result<Vec<(MemoryId, Slot)>>;
+        fn delete_prefix(&self, prefix: &str) -> Result<u64>;
+        fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>)
+            -> Result<()>;
+    } {}
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::copy::{Copied, Transfer};
 use super::{Info, PAGE, check_prefix, from, slots_of, unsupported, wanted};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId, Read};
+use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId, Read, forward};
 use crate::record::{Incarnation, Slot};
 
 /// Many conversations, each under its id, for async code.
@@ -167,67 +167,31 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     }
 }
 
-macro_rules! forward {
-    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
-        // As for the blocking twin: no method may be forgotten.
-        #[deny(clippy::missing_trait_methods)]
-        impl<$($generic)*> AsyncChatMemoryStore for $pointer {
-            fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
-                (**self).memory(id)
-            }
-            fn ids<'b>(
-                &'b self,
-                after: Option<&'b MemoryId>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
-                (**self).ids(after, n)
-            }
-            fn delete<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<bool>> {
-                (**self).delete(id)
-            }
-            fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-                (**self).purge_inactive(older_than)
-            }
-            fn ids_with_prefix<'b>(
-                &'b self,
-                prefix: &'b str,
-                after: Option<&'b MemoryId>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
-                (**self).ids_with_prefix(prefix, after, n)
-            }
-            fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>> {
-                (**self).info(id)
-            }
-            fn slots_with_prefix<'b>(
-                &'b self,
-                prefix: &'b str,
-                names: &'b str,
-                after: Option<(&'b MemoryId, &'b str)>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<(MemoryId, Slot)>>> {
-                (**self).slots_with_prefix(prefix, names, after, n)
-            }
-            fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>> {
-                (**self).delete_prefix(prefix)
-            }
-            fn restore<'b>(
-                &'b self,
-                id: &'b MemoryId,
-                start: u64,
-                incarnation: Option<Incarnation>,
-            ) -> BoxFuture<'b, Result<()>> {
-                (**self).restore(id, start, incarnation)
-            }
-        }
-    )*};
-}
-
-// Not every `Arc<S>` and `Box<S>`, as for the blocking twin.
+// Not for every `Arc<S>` and `Box<S>`, as for the blocking twin.
 forward! {
-    impl[S: AsyncChatMemoryStore + ?Sized] for &S,
-    impl['a] for Box<dyn AsyncChatMemoryStore + 'a>,
-    impl['a] for Arc<dyn AsyncChatMemoryStore + 'a>,
+    AsyncChatMemoryStore for
+        [S: AsyncChatMemoryStore + ?Sized] &S,
+        ['a] Box<dyn AsyncChatMemoryStore + 'a>,
+        ['a] Arc<dyn AsyncChatMemoryStore + 'a>;
+    {
+        fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>>;
+        fn ids<'b>(&'b self, after: Option<&'b MemoryId>, n: usize)
+            -> BoxFuture<'b, Result<Vec<MemoryId>>>;
+        fn delete<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<bool>>;
+        fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
+        fn ids_with_prefix<'b>(
+            &'b self, prefix: &'b str, after: Option<&'b MemoryId>, n: usize
+        ) -> BoxFuture<'b, Result<Vec<MemoryId>>>;
+        fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>>;
+        fn slots_with_prefix<'b>(
+            &'b self, prefix: &'b str, names: &'b str, after: Option<(&'b MemoryId, &'b str)>,
+            n: usize
+        ) -> BoxFuture<'b, Result<Vec<(MemoryId, Slot)>>>;
+        fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>>;
+        fn restore<'b>(
+            &'b self, id: &'b MemoryId, start: u64, incarnation: Option<Incarnation>
+        ) -> BoxFuture<'b, Result<()>>;
+    } {}
 }
 
 /// Convenience methods for users of an [`AsyncChatMemoryStore`]: the twin of
