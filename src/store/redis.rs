@@ -375,8 +375,8 @@ impl AsyncChatMemoryStore for RedisStore {
                 return Err(Error::invalid("restore", text));
             }
             let incarnation = incarnation.unwrap_or_else(Incarnation::random);
-            let (append, restored) = (&Append::default(), Some((start, incarnation)));
-            let change = ScriptCall { messages: &[], append, restored };
+            let restored = Some((start, incarnation));
+            let change = ScriptCall { append: &Append::default(), restored };
             change.make("restore", &self.shared, id).await.map(|_| ())
         })
     }

@@ -16,6 +16,7 @@ use crate::store::read_rows::ReadRows;
 
 impl Conversation<'_> {
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
         // Without `before`, the messages in the head's partition come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);

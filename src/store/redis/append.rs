@@ -9,7 +9,6 @@ use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
-use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{appended, conflict, times_of_records};
 use crate::store::exists;
@@ -24,7 +23,6 @@ const IDS: usize = 64;
 
 /// A call of the script that appends to or restores a conversation.
 pub(super) struct ScriptCall<'a> {
-    pub(super) messages: &'a [Message],
     pub(super) append: &'a Append,
     /// For a restore: the first position, and the incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
@@ -55,7 +53,7 @@ impl ScriptCall<'_> {
 
     /// Returns the arguments in the script's order.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
-        let payloads = Payloads::of("redis", shared.encoding, self.messages)?;
+        let payloads = Payloads::of("redis", shared.encoding, &self.append.messages)?;
         self.check_size(&payloads)?;
         let Payloads { system, messages, beside } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
@@ -99,7 +97,7 @@ impl ScriptCall<'_> {
     }
 
     fn effect(&self) -> &'static str {
-        if self.restored.is_some() || !self.messages.is_empty() || self.append.creates() {
+        if self.restored.is_some() || self.append.creates() {
             "begins"
         } else if self.append.is_empty() {
             "nothing"

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use redis::cmd;
@@ -13,8 +12,10 @@ use super::read::Reply;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
-use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
-use crate::message::{Message, Sha256};
+use crate::memory::{
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+};
+use crate::message::Sha256;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
 use crate::store::media::Found;
 use crate::store::read_rows::MediaSearch;
@@ -68,6 +69,7 @@ impl RedisMemory {
     /// If some are lacking, records may have been evicted before: then all is read again, until
     /// that was not the reason.
     async fn snapshot(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
         let mut search = MediaSearch::of(read);
         loop {
             let answer = self.find(read).await?.decode(read)?;
@@ -106,26 +108,7 @@ impl AsyncChatMemory for RedisMemory {
         &self.id
     }
 
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.link.watch.operation("append", async move {
-            let append = &Append { expected, ..Append::default() };
-            let change = ScriptCall { messages: batch, append, restored: None };
-            let appended = change.make("append", &self.shared, &self.id).await?;
-            batch.clear();
-            Ok(appended.positions)
-        })
-    }
-
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.shared.link.watch.operation("read", async move {
-            let read = Read { before, n, ..Read::default() };
-            self.snapshot(&read).await
-        })
-    }
+    plain_by_with!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.link.watch.operation("evict", async move {
@@ -146,7 +129,7 @@ impl AsyncChatMemory for RedisMemory {
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.link.watch.operation("append", async move {
             append.check(&self.limits())?;
-            let change = ScriptCall { messages: &append.messages, append, restored: None };
+            let change = ScriptCall { append, restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             append.messages.clear();
             Ok(appended)
@@ -154,10 +137,7 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.link.watch.operation("read", async move {
-            read.check()?;
-            self.snapshot(read).await
-        })
+        self.shared.link.watch.operation("read", self.snapshot(read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
