@@ -337,13 +337,6 @@ impl ChatMemoryStore for SqliteStore {
     }
 }
 
-impl SqliteMemory {
-    fn snapshot(&self, read: &Read) -> Result<Snapshot> {
-        let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
-        self.connections.read("read", snapshot)
-    }
-}
-
 impl ChatMemory for SqliteMemory {
     fn id(&self) -> &MemoryId {
         &self.id
@@ -357,7 +350,7 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.snapshot(&Read { before, n, ..Read::default() })
+        self.read_with(&Read { before, ..Read::newest(n) })
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -405,7 +398,8 @@ impl ChatMemory for SqliteMemory {
 
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
-        self.snapshot(read)
+        let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
+        self.connections.read("read", snapshot)
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
