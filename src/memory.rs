@@ -18,13 +18,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(any(
-    feature = "cassandra",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite"
-))]
-pub(crate) use append::FORGOTTEN;
+#[cfg(feature = "redis")]
+pub(crate) use append::conflict;
 pub(crate) use append::must_not_refer;
 pub use append::{Append, Appended, Since};
 #[cfg(feature = "async")]

@@ -12,9 +12,7 @@ use super::rows::{Head, IDS, Look, id_place, slot_place};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
-use crate::store::common::{
-    appended, check_expected, signed, slot_version, times_of_records, unsigned,
-};
+use crate::store::common::{appended, signed, slot_version, times_of_records, unsigned};
 use crate::store::payloads::Payloads;
 
 #[derive(Clone, Copy)]
@@ -53,7 +51,8 @@ impl<'a> Batch<'a> {
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
-        check_expected("cassandra", self.append, head.map(|head| head.incarnation), &positions)?;
+        let incarnation = head.map(|head| head.incarnation);
+        self.append.check_standing("cassandra: ", incarnation, &positions)?;
         self.append.slots.iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
             let mut before = self.append.slots[..i].iter();

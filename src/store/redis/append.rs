@@ -8,9 +8,9 @@ use redis::Value;
 use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId, conflict};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{appended, conflict, times_of_records};
+use crate::store::common::{appended, times_of_records};
 use crate::store::exists;
 use crate::store::media::Kept;
 use crate::store::payloads::Payloads;
@@ -139,7 +139,7 @@ impl ScriptCall<'_> {
             .and_then(|i| self.append.slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
         match (slot, u64::try_from(why)) {
             (Some(slot), _) => slot.conflict(),
-            (None, Ok(end)) => conflict("redis", self.append.expected.unwrap_or_default(), end),
+            (None, Ok(end)) => conflict("redis: ", self.append.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
                 // The only other reason is that the conversation that was seen no longer exists.
                 // Return the error of an append to an empty one.

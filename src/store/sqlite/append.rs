@@ -15,7 +15,7 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{appended, check_expected, signed, times_of_records, unsigned};
+use crate::store::common::{appended, signed, times_of_records, unsigned};
 use crate::store::media::Kept;
 use crate::store::payloads::{Encoding, Payloads};
 
@@ -119,7 +119,7 @@ impl PreparedAppend {
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
         let incarnation = found.as_ref().map(Found::incarnation);
-        check_expected("sqlite", &self.rest, incarnation, &positions)?;
+        self.rest.check_standing("sqlite: ", incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
             let version = key.map(|key| extras::version(connection, key, &change.name));
