@@ -26,11 +26,10 @@ pub(super) fn slots(
             continue;
         }
         let mut slot = connection.prepare_cached(SLOT)?;
-        let mut rows = slot.query(params![key, name])?;
-        if let Some(row) = rows.next()? {
-            let content = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
-            slots.push(Slot::new(name.as_str(), slot_version(row.get(0)?), content));
-        }
+        let slot = slot.query_row(params![key, name], |row| {
+            Ok(Slot::new(name.as_str(), slot_version(row.get(0)?), row.get_ref(1)?.as_bytes()?))
+        });
+        slots.extend(slot.optional()?);
     }
     Ok(slots)
 }
