@@ -276,7 +276,7 @@ impl RedisStore {
     ///
     /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<RedisMemory> {
-        Ok(RedisMemory::new(id.into(), Arc::clone(&self.shared)))
+        Ok(RedisMemory { id: id.into(), shared: Arc::clone(&self.shared) })
     }
 
     /// Waits for an answer of the server to `PING`; on a cluster, of one of its masters.
@@ -337,13 +337,9 @@ impl AsyncChatMemoryStore for RedisStore {
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.link.watch.operation("info", async move {
+            let fields = ["start", "end", "active", "incarnation"];
             let mut command = cmd("HMGET");
-            command.arg(self.shared.keys.of(id, "state")).arg(&[
-                "start",
-                "end",
-                "active",
-                "incarnation",
-            ]);
+            command.arg(self.shared.keys.of(id, "state")).arg(&fields);
             let found = self.shared.link.ask("info", &command).await?;
             let (start, end, active, incarnation): (_, _, _, Option<String>) =
                 parse("info", found)?;

@@ -28,9 +28,7 @@ pub(super) struct ScriptCall<'a> {
     pub(super) restored: Option<(u64, Incarnation)>,
 }
 
-pub(super) fn limits() -> Limits {
-    Limits::default().with_message(MOST).with_batch(MOST).with_slot(MOST).with_ids(IDS)
-}
+pub(super) const LIMITS: Limits = Limits { message: MOST, batch: MOST, slot: MOST, ids: IDS };
 
 impl ScriptCall<'_> {
     pub(super) async fn make(
@@ -57,7 +55,7 @@ impl ScriptCall<'_> {
         self.check_size(&payloads)?;
         let Payloads { system, messages, beside } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
-        let mut args = Args::with_capacity(messages.len() + 16);
+        let mut args = Args(Vec::with_capacity(messages.len() + 16));
         args.text(id.as_str().to_owned());
         args.bytes(self.effect().as_bytes());
         args.optional(self.append.expected);
@@ -154,10 +152,6 @@ impl ScriptCall<'_> {
 pub(super) struct Args<'a>(Vec<Cow<'a, [u8]>>);
 
 impl<'a> Args<'a> {
-    fn with_capacity(n: usize) -> Self {
-        Self(Vec::with_capacity(n))
-    }
-
     fn bytes(&mut self, bytes: &'a [u8]) {
         self.0.push(Cow::Borrowed(bytes));
     }

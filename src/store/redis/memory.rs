@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::cmd;
 
-use super::append::{ScriptCall, limits};
+use super::append::{LIMITS, ScriptCall};
 use super::link::{CLEAR, EVICT};
 use super::read::Reply;
 use super::wanted::Wanted;
@@ -26,15 +26,11 @@ const MEDIA_AT_ONCE: usize = 64;
 /// One conversation of a [`RedisStore`](super::RedisStore).
 #[derive(Clone)]
 pub struct RedisMemory {
-    id: MemoryId,
-    shared: Arc<Shared>,
+    pub(super) id: MemoryId,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl RedisMemory {
-    pub(super) fn new(id: MemoryId, shared: Arc<Shared>) -> Self {
-        Self { id, shared }
-    }
-
     /// Returns the key of the stream that holds the messages.
     pub fn log_key(&self) -> String {
         self.shared.keys.of(&self.id, "log")
@@ -128,7 +124,7 @@ impl AsyncChatMemory for RedisMemory {
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.link.watch.operation("append", async move {
-            append.check(&self.limits())?;
+            append.check(&LIMITS)?;
             let change = ScriptCall { append, restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             append.messages.clear();
@@ -154,7 +150,7 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn limits(&self) -> Limits {
-        limits()
+        LIMITS
     }
 }
 
