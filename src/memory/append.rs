@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::Limits;
 use super::read::On;
-use super::slots::{Expected, SlotChange, check_name, largest};
+use super::slots::{Expected, SlotChange, check_name, check_slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
@@ -239,12 +239,17 @@ impl Append {
         }
         for (i, change) in self.slots.iter().enumerate() {
             let name = &change.name;
-            change.check()?;
+            check_slot("append", name)?;
             if self.slots[..i].iter().any(|before| before.name == *name) {
                 let text = format!("the slot {name:?} is changed twice in one append");
                 return Err(Error::invalid("append", text));
             }
-            largest(name, change.content.as_ref().map_or(0, Vec::len), limits)?;
+            let (bytes, most) = (change.content.as_ref().map_or(0, Vec::len), limits.slot);
+            // If there are no slots at all, another error says so.
+            if most > 0 && bytes > most {
+                let text = format!("the slot {name:?} has {bytes} bytes, and may have {most}");
+                return Err(Error::invalid("append", text));
+            }
         }
         if !self.times.is_empty() && self.times.len() != self.messages.len() {
             let (times, messages) = (self.times.len(), self.messages.len());
