@@ -256,15 +256,8 @@ impl State {
         }
         let mut skip = found.saturating_sub(n);
         let mut records = Records::default();
-        for i in first..last {
-            let run = &self.runs[i];
-            let cells = Arc::clone(&run.cells);
-            records.push(Run::new(
-                cells,
-                run.position + skip as u64,
-                run.from + skip,
-                len(run) - skip,
-            ));
+        for run in self.runs.range(first..last) {
+            records.push(run.part(skip, len(run) - skip));
             skip = 0;
         }
         records
