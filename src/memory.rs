@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 #[cfg(feature = "redis")]
 pub(crate) use append::conflict;
-pub(crate) use append::must_not_refer;
 pub use append::{Append, Appended, Since};
+pub(crate) use append::{forgotten, must_not_refer, unsupported};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 #[cfg(feature = "async")]
@@ -41,7 +41,6 @@ pub use token_window::TokenWindowChatMemory;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot, places};
-pub(crate) use append::{forgotten, unsupported};
 use read::Picked;
 
 /// One conversation, which any number of callers can share.

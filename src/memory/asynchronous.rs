@@ -1,6 +1,5 @@
 //! The async twin of [`ChatMemory`](super::ChatMemory).
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::pin::Pin;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 
 use super::append::{unsupported, written};
 use super::ext::{NextPage, copies, kept};
-use super::forward::forward;
+use super::forward::{forward, same};
 use super::read::Picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
@@ -235,11 +234,6 @@ forward! {
             (**self).already_shared().or_else(|| same(self))
         }
     }
-}
-
-/// Returns the pointer itself, as for the blocking twin.
-fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
-    pointer.downcast_ref().cloned()
 }
 
 /// Returns the memory as a shared one, never wrapped twice, as for the blocking twin.

@@ -58,7 +58,7 @@ forward! {
 }
 
 /// Returns the pointer itself, if it is the type that all prompts share a memory by.
-fn same(pointer: &dyn Any) -> Option<Arc<dyn ChatMemory>> {
+pub(super) fn same<T: Clone + 'static>(pointer: &dyn Any) -> Option<T> {
     pointer.downcast_ref().cloned()
 }
 
