@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::BUCKET;
 use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
-use super::rows::{HEAD, Head, Listed, Look, NewestRow, Pick, Row};
+use super::rows::{HEAD, Head, Look, NewestRow, Pick, Row};
 use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
@@ -74,17 +74,6 @@ impl Client {
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
 
-    /// Calls `each` with the conversations from a place in the ring on, until it says that it has
-    /// enough.
-    pub(super) async fn each_from(
-        &self,
-        operation: &'static str,
-        token: i64,
-        each: impl FnMut(Listed) -> bool + Send,
-    ) -> Result<()> {
-        self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
-    }
-
     pub(super) async fn ping(&self) -> Result<()> {
         let said = self.session.execute_unpaged(&self.cql.ping, ()).await;
         said.map(drop).map_err(|error| failed("ping", error))
@@ -120,7 +109,7 @@ impl Client {
     }
 
     /// Calls `each` with the rows of a statement, page by page, until it says that it has enough.
-    async fn each<R>(
+    pub(super) async fn each<R>(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow + Sync,

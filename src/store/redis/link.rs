@@ -209,7 +209,7 @@ impl Request<'_> {
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
                         let args = wanted.args();
                         let args: Vec<_> = args.iter().map(String::as_bytes).collect();
-                        run(&READ, wanted.keys(), &args, None, connection).await
+                        run(&READ, &wanted.keys, &args, None, connection).await
                     }
                     result => Ok((result?, Ok(0))),
                 }

@@ -95,7 +95,7 @@ impl RedisMemory {
     async fn page(&self, before: Option<u64>, n: usize, more: Option<&Read>) -> Result<Reply> {
         let wanted = Wanted::of(&self.shared.keys, &self.id, before, n, more);
         let reply = self.shared.link.read(&wanted).await?;
-        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected("read"))
+        Reply::parse(reply, &wanted.names).ok_or_else(|| unexpected("read"))
     }
 }
 
