@@ -117,12 +117,6 @@ impl Conversation<'_> {
         }
         Ok(rows)
     }
-
-    /// Returns the messages at these positions that are in buckets.
-    async fn sealed(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
-        let sealed = range.start..range.end.min(head.sealed);
-        self.of_log(head.log, sealed).await
-    }
 }
 
 /// Returns the places, in the head's partition, of the slots and single messages that a read asks
