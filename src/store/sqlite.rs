@@ -320,7 +320,8 @@ impl ChatMemoryStore for SqliteStore {
     }
 
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
-        if signed(start) > MOST_MESSAGES {
+        let start = signed(start);
+        if start > MOST_MESSAGES {
             let text = "sqlite: a conversation holds 2^32 messages at most";
             return Err(Error::invalid("restore", text));
         }
@@ -329,9 +330,8 @@ impl ChatMemoryStore for SqliteStore {
             if find(connection, &id)?.is_some() {
                 return Err(exists("sqlite", &id).into());
             }
-            let (positions, now) =
-                (signed(start)..signed(start), signed(millis(SystemTime::now())));
-            let key = begin(connection, &id, positions, now, None, incarnation)?;
+            let now = signed(millis(SystemTime::now()));
+            let key = begin(connection, &id, start..start, now, None, incarnation)?;
             if key > MOST_CONVERSATIONS { Err(too_many("restore")) } else { Ok(()) }
         })
     }
