@@ -1,5 +1,5 @@
-//! Copies conversations from one store to another: the shared part of the blocking and the async
-//! version.
+//! Copies conversations from one store to another: what is read and what is appended. `walk` does
+//! it, over both kinds of stores.
 
 use std::fmt;
 use std::ops::Range;
