@@ -338,9 +338,8 @@ impl AsyncChatMemoryStore for RedisStore {
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.link.watch.operation("info", async move {
             let fields = ["start", "end", "active", "incarnation"];
-            let mut command = cmd("HMGET");
-            command.arg(self.shared.keys.of(id, "state")).arg(&fields);
-            let found = self.shared.link.ask("info", &command).await?;
+            let state = self.shared.keys.of(id, "state");
+            let found = self.shared.link.ask("info", cmd("HMGET").arg(state).arg(&fields)).await?;
             let (start, end, active, incarnation): (_, _, _, Option<String>) =
                 parse("info", found)?;
             let (Some(start), Some(end), Some(active)) = (start, end, active) else {

@@ -138,9 +138,8 @@ impl AsyncChatMemory for RedisMemory {
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
         self.shared.link.watch.operation("slots", async move {
-            let mut command = cmd("HGETALL");
-            command.arg(self.shared.keys.of(&self.id, "versions"));
-            let found = self.shared.link.ask("slots", &command).await?;
+            let versions = self.shared.keys.of(&self.id, "versions");
+            let found = self.shared.link.ask("slots", cmd("HGETALL").arg(versions)).await?;
             let found: Vec<(String, String)> = parse("slots", found)?;
             let slots = found.into_iter().map(|(name, version)| Ok((name, version.parse()?)));
             let mut slots: Vec<_> = slots.collect::<Result<_>>()?;
