@@ -200,8 +200,8 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
     }
     let envelope = serde_json::from_str::<Envelope>(text).map_err(|error| {
         // Check the version first: if it is another one, that is the error.
-        match version(text) {
-            Some(other) if other != u64::from(VERSION) => unknown_version(other),
+        match serde_json::from_str(text) {
+            Ok(Version { v }) if v != u64::from(VERSION) => unknown_version(v),
             _ => codec(error.to_string()).with_source(error),
         }
     })?;
@@ -212,8 +212,4 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
         Envelope { message: None, messages: Some(messages), .. } => Ok(messages),
         _ => Err(codec("an envelope holds either `message` or `messages`")),
     }
-}
-
-fn version(text: &str) -> Option<u64> {
-    serde_json::from_str::<Version>(text).ok().map(|it| it.v)
 }

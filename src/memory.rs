@@ -18,22 +18,17 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(any(
-    feature = "cassandra",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite"
-))]
-pub(crate) use append::FORGOTTEN;
-pub(crate) use append::must_not_refer;
+#[cfg(feature = "redis")]
+pub(crate) use append::conflict;
 pub use append::{Append, Appended, Since};
+pub(crate) use append::{forgotten, must_not_refer, unsupported};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 #[cfg(feature = "async")]
 pub(crate) use asynchronous::{plain_by_with, share_async};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
-pub(crate) use forward::share;
+pub(crate) use forward::{forward, share};
 pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
@@ -46,7 +41,6 @@ pub use token_window::TokenWindowChatMemory;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot, places};
-pub(crate) use append::{forgotten, unsupported};
 use read::Picked;
 
 /// One conversation, which any number of callers can share.

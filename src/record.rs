@@ -470,11 +470,9 @@ pub(crate) fn time_of(millis: u64) -> SystemTime {
 impl PartialEq for Records {
     /// Returns whether equal messages stand at equal positions; their cells may differ.
     fn eq(&self, other: &Self) -> bool {
+        let mut both = self.iter().zip(other.iter());
         self.len() == other.len()
-            && self
-                .iter()
-                .zip(other.iter())
-                .all(|(a, b)| a.position == b.position && a.message() == b.message())
+            && both.all(|(a, b)| a.position == b.position && a.message() == b.message())
     }
 }
 

@@ -87,6 +87,7 @@ mod retry;
 mod setters;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod walk;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -115,8 +116,9 @@ pub use postgres::{PostgresMemory, PostgresOptions, PostgresStore};
 pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{ChatMemory, MemoryId, Read};
-use crate::record::{Incarnation, Slot, Snapshot};
+use crate::memory::{ChatMemory, MemoryId, forward};
+use crate::record::{Incarnation, Slot};
+use walk::at_once;
 
 /// Many conversations, each under its id.
 ///
@@ -202,17 +204,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        let (mut found, mut after) = (Vec::new(), after.cloned());
-        while found.len() < n {
-            let page = self.ids(after.as_ref(), PAGE)?;
-            let wanted = page.iter().filter(|id| id.as_str().starts_with(prefix));
-            found.extend(wanted.take(n - found.len()).cloned());
-            if page.len() < PAGE {
-                break;
-            }
-            after = page.into_iter().last();
-        }
-        Ok(found)
+        at_once::ids_with_prefix(self, prefix, after, n)
     }
 
     /// Returns where the conversation under this id begins and ends and when it was last active;
@@ -263,28 +255,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         after: Option<(&MemoryId, &str)>,
         n: usize,
     ) -> Result<Vec<(MemoryId, Slot)>> {
-        let (mut found, mut last, mut behind) = from(prefix, after);
-        loop {
-            let ids = match (&last, behind) {
-                (Some(id), Some(_)) => vec![id.clone()],
-                _ => self.ids_with_prefix(prefix, last.as_ref(), PAGE)?,
-            };
-            for id in &ids {
-                let memory = self.memory(id.clone())?;
-                if found.len() < n && memory.limits().has_slots() {
-                    let names = wanted(memory.slots()?, names, behind, n - found.len());
-                    if !names.is_empty() {
-                        let snapshot = memory.read_with(&Read::newest(0).slots(names))?;
-                        found.extend(slots_of(id, &snapshot));
-                    }
-                }
-            }
-            last = ids.into_iter().last();
-            if last.is_none() || found.len() >= n {
-                return Ok(found);
-            }
-            behind = None;
-        }
+        at_once::slots_with_prefix(self, prefix, names, after, n)
     }
 
     /// Deletes the conversations whose ids begin with this text; returns how many there were.
@@ -300,18 +271,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// others not yet, but none is half deleted. [`ErrorKind::Invalid`] if the prefix is empty,
     /// which would delete everything.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-        check_prefix(prefix)?;
-        let (mut deleted, mut after) = (0, None);
-        loop {
-            let page = self.ids_with_prefix(prefix, after.as_ref(), PAGE)?;
-            for id in &page {
-                deleted += u64::from(self.delete(id)?);
-            }
-            if page.len() < PAGE {
-                return Ok(deleted);
-            }
-            after = page.into_iter().last();
-        }
+        at_once::delete_prefix(self, prefix)
     }
 
     /// Begins a conversation under this id whose first record will have the position `start`, in
@@ -328,32 +288,6 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         let _ = (id, start, incarnation);
         Err(unsupported("restore"))
     }
-}
-
-/// How many ids a default method reads at once.
-const PAGE: usize = 256;
-
-/// Returns the start of a list of slots: an empty result, and the conversation after which the list
-/// continues, or in which it continues behind this name.
-fn from<'a>(
-    prefix: &str,
-    after: Option<(&MemoryId, &'a str)>,
-) -> (Vec<(MemoryId, Slot)>, Option<MemoryId>, Option<&'a str>) {
-    let within = after.filter(|(id, _)| id.as_str().starts_with(prefix));
-    (Vec::new(), after.map(|(id, _)| id.clone()), within.map(|(_, name)| name))
-}
-
-/// Returns the first `n` slots whose names begin with `names` and come after `after`.
-fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>, n: usize) -> Vec<String> {
-    let wanted = |name: &String| name.starts_with(names) && after.is_none_or(|it| **name > *it);
-    slots.into_iter().map(|(name, _)| name).filter(wanted).take(n).collect()
-}
-
-/// Returns the slots that were read, in the order of their names.
-fn slots_of(id: &MemoryId, snapshot: &Snapshot) -> impl Iterator<Item = (MemoryId, Slot)> {
-    let mut slots = snapshot.slots().to_vec();
-    slots.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-    slots.into_iter().map(|slot| (id.clone(), slot))
 }
 
 /// Refuses the empty prefix, which is more likely an unset variable than the wish to delete
@@ -376,62 +310,26 @@ fn exists(backend: &str, id: &MemoryId) -> Error {
     Error::new(ErrorKind::Exists, "restore", text)
 }
 
-macro_rules! forward {
-    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
-        // A trait method that is forgotten here would bypass the inner store's own version of it.
-        #[deny(clippy::missing_trait_methods)]
-        impl<$($generic)*> ChatMemoryStore for $pointer {
-            fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
-                (**self).memory(id)
-            }
-            fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
-                (**self).ids(after, n)
-            }
-            fn delete(&self, id: &MemoryId) -> Result<bool> {
-                (**self).delete(id)
-            }
-            fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-                (**self).purge_inactive(older_than)
-            }
-            fn ids_with_prefix(
-                &self,
-                prefix: &str,
-                after: Option<&MemoryId>,
-                n: usize,
-            ) -> Result<Vec<MemoryId>> {
-                (**self).ids_with_prefix(prefix, after, n)
-            }
-            fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
-                (**self).info(id)
-            }
-            fn slots_with_prefix(
-                &self,
-                prefix: &str,
-                names: &str,
-                after: Option<(&MemoryId, &str)>,
-                n: usize,
-            ) -> Result<Vec<(MemoryId, Slot)>> {
-                (**self).slots_with_prefix(prefix, names, after, n)
-            }
-            fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-                (**self).delete_prefix(prefix)
-            }
-            fn restore(
-                &self,
-                id: &MemoryId,
-                start: u64,
-                incarnation: Option<Incarnation>,
-            ) -> Result<()> {
-                (**self).restore(id, start, incarnation)
-            }
-        }
-    )*};
-}
-
 // Not for every `Arc<S>` and `Box<S>`: the trait's method `memory`, which takes an id, would be
 // preferred to the store's own, which takes any text.
 forward! {
-    impl[S: ChatMemoryStore + ?Sized] for &S,
-    impl['a] for Box<dyn ChatMemoryStore + 'a>,
-    impl['a] for Arc<dyn ChatMemoryStore + 'a>,
+    ChatMemoryStore for
+        [S: ChatMemoryStore + ?Sized] &S,
+        ['a] Box<dyn ChatMemoryStore + 'a>,
+        ['a] Arc<dyn ChatMemoryStore + 'a>;
+    {
+        fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>>;
+        fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
+        fn delete(&self, id: &MemoryId) -> Result<bool>;
+        fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
+        fn ids_with_prefix(&self, prefix: &str, after: Option<&MemoryId>, n: usize)
+            -> Result<Vec<MemoryId>>;
+        fn info(&self, id: &MemoryId) -> Result<Option<Info>>;
+        fn slots_with_prefix(
+            &self, prefix: &str, names: &str, after: Option<(&MemoryId, &str)>, n: usize
+        ) -> Result<Vec<(MemoryId, Slot)>>;
+        fn delete_prefix(&self, prefix: &str) -> Result<u64>;
+        fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>)
+            -> Result<()>;
+    } {}
 }

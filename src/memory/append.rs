@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::Limits;
 use super::read::On;
-use super::slots::{Expected, SlotChange, check_name, largest};
+use super::slots::{Expected, SlotChange, check_name, check_slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
@@ -239,12 +239,17 @@ impl Append {
         }
         for (i, change) in self.slots.iter().enumerate() {
             let name = &change.name;
-            change.check()?;
+            check_slot("append", name)?;
             if self.slots[..i].iter().any(|before| before.name == *name) {
                 let text = format!("the slot {name:?} is changed twice in one append");
                 return Err(Error::invalid("append", text));
             }
-            largest(name, change.content.as_ref().map_or(0, Vec::len), limits)?;
+            let (bytes, most) = (change.content.as_ref().map_or(0, Vec::len), limits.slot);
+            // If there are no slots at all, another error says so.
+            if most > 0 && bytes > most {
+                let text = format!("the slot {name:?} has {bytes} bytes, and may have {most}");
+                return Err(Error::invalid("append", text));
+            }
         }
         if !self.times.is_empty() && self.times.len() != self.messages.len() {
             let (times, messages) = (self.times.len(), self.messages.len());
@@ -281,12 +286,21 @@ impl Append {
     ///
     /// As [`ChatMemory::append_with`](crate::ChatMemory::append_with).
     pub fn check_on_nothing(&self) -> Result<()> {
-        must_end_at(self.expected, 0)?;
-        if self.since.is_some_and(|since| !since.holds(None, &(0..0))) {
-            return Err(forgotten());
-        }
-        for change in &self.slots {
-            change.holds(None)?;
+        self.check_standing("", None, &(0..0))?;
+        self.slots.iter().try_for_each(|change| change.holds(None))
+    }
+
+    /// Refuses an append whose expectations, apart from those about slots, don't hold in a
+    /// conversation of this incarnation with these positions. The errors begin with `who`.
+    pub(crate) fn check_standing(
+        &self,
+        who: &str,
+        incarnation: Option<Incarnation>,
+        positions: &Range<u64>,
+    ) -> Result<()> {
+        must_end_at(who, self.expected, positions.end)?;
+        if self.since.is_some_and(|since| !since.holds(incarnation, positions)) {
+            return Err(Error::new(ErrorKind::Forgotten, "append", format!("{who}{FORGOTTEN}")));
         }
         Ok(())
     }
@@ -326,10 +340,14 @@ impl Appended {
     }
 }
 
-pub(super) fn must_end_at(expected: Option<u64>, actual: u64) -> Result<()> {
-    let Some(expected) = expected.filter(|expected| *expected != actual) else { return Ok(()) };
-    let text = format!("the conversation ends at {actual}, not at {expected}");
-    Err(Error::new(ErrorKind::Conflict { expected, actual }, "append", text))
+pub(super) fn must_end_at(who: &str, expected: Option<u64>, actual: u64) -> Result<()> {
+    let other = expected.filter(|expected| *expected != actual);
+    other.map_or(Ok(()), |expected| Err(conflict(who, expected, actual)))
+}
+
+pub(crate) fn conflict(who: &str, expected: u64, actual: u64) -> Error {
+    let text = format!("{who}the conversation ends at {actual}, not at {expected}");
+    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
 }
 
 /// Returns the error of an append whose caller has seen a part of the conversation that is gone.
@@ -337,8 +355,7 @@ pub(crate) fn forgotten() -> Error {
     Error::new(ErrorKind::Forgotten, "append", FORGOTTEN)
 }
 
-pub(crate) const FORGOTTEN: &str =
-    "the conversation was deleted, cleared or evicted since it was seen";
+const FORGOTTEN: &str = "the conversation was deleted, cleared or evicted since it was seen";
 
 /// Returns the error for what a memory of five methods does not do.
 pub(crate) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {

@@ -1,6 +1,5 @@
 //! The async twin of [`ChatMemory`](super::ChatMemory).
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::pin::Pin;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 
 use super::append::{unsupported, written};
 use super::ext::{NextPage, copies, kept};
+use super::forward::{forward, same};
 use super::read::Picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
@@ -210,57 +210,30 @@ macro_rules! plain_by_with {
 }
 pub(crate) use plain_by_with;
 
-macro_rules! forward {
-    ($($pointer:ty: $shared:expr),*) => {$(
-        // As for the blocking twin: no method may be forgotten.
-        #[deny(clippy::missing_trait_methods)]
-        impl<M: AsyncChatMemory + ?Sized> AsyncChatMemory for $pointer {
-            fn id(&self) -> &MemoryId {
-                (**self).id()
-            }
-            fn append<'a>(
-                &'a self,
-                batch: &'a mut Vec<Message>,
-                expected: Option<u64>,
-            ) -> BoxFuture<'a, Result<Range<u64>>> {
-                (**self).append(batch, expected)
-            }
-            fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-                (**self).read(before, n)
-            }
-            fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-                (**self).evict(before)
-            }
-            fn clear(&self) -> BoxFuture<'_, Result<()>> {
-                (**self).clear()
-            }
-            fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-                (**self).append_with(append)
-            }
-            fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-                (**self).read_with(read)
-            }
-            fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-                (**self).slots()
-            }
-            fn limits(&self) -> Limits {
-                (**self).limits()
-            }
-            fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
-            where
-                Self: 'static,
-            {
-                (**self).already_shared().or_else(|| $shared(self))
-            }
+forward! {
+    AsyncChatMemory for
+        [M: AsyncChatMemory + ?Sized] &M,
+        [M: AsyncChatMemory + ?Sized] Box<M>,
+        [M: AsyncChatMemory + ?Sized] Arc<M>;
+    {
+        fn id(&self) -> &MemoryId;
+        fn append<'a>(&'a self, batch: &'a mut Vec<Message>, expected: Option<u64>)
+            -> BoxFuture<'a, Result<Range<u64>>>;
+        fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>>;
+        fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>>;
+        fn clear(&self) -> BoxFuture<'_, Result<()>>;
+        fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>>;
+        fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>>;
+        fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>>;
+        fn limits(&self) -> Limits;
+    } {
+        fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
+        where
+            Self: 'static,
+        {
+            (**self).already_shared().or_else(|| same(self))
         }
-    )*};
-}
-
-forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
-
-/// Returns the pointer itself, as for the blocking twin.
-fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
-    pointer.downcast_ref().cloned()
+    }
 }
 
 /// Returns the memory as a shared one, never wrapped twice, as for the blocking twin.

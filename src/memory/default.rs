@@ -91,7 +91,7 @@ impl ChatMemory for DefaultChatMemory {
         must_not_refer(batch)?;
         let at = millis(SystemTime::now());
         let mut state = self.state.lock();
-        must_end_at(expected, state.end)?;
+        must_end_at("", expected, state.end)?;
         if !batch.is_empty() {
             state.extras.active = state.extras.active.max(at);
         }
@@ -128,7 +128,6 @@ impl ChatMemory for DefaultChatMemory {
             append.messages.clear();
             return Ok(known);
         }
-        must_end_at(append.expected, state.end)?;
         state.extras.check(append, &(state.start()..state.end))?;
         // Nothing fails from here on.
         let first = state.end;
@@ -257,15 +256,8 @@ impl State {
         }
         let mut skip = found.saturating_sub(n);
         let mut records = Records::default();
-        for i in first..last {
-            let run = &self.runs[i];
-            let cells = Arc::clone(&run.cells);
-            records.push(Run::new(
-                cells,
-                run.position + skip as u64,
-                run.from + skip,
-                len(run) - skip,
-            ));
+        for run in self.runs.range(first..last) {
+            records.push(run.part(skip, len(run) - skip));
             skip = 0;
         }
         records

@@ -25,10 +25,10 @@ use crate::record::{Records, Snapshot, places};
 use crate::token::TokenCounter;
 
 pub(super) struct Evicting<M> {
-    memory: M,
+    pub(super) memory: M,
     limit: Limit,
     counter: Option<Box<dyn TokenCounter>>,
-    on_evict: Option<Box<OnEvict>>,
+    pub(super) on_evict: Option<Box<OnEvict>>,
     state: ReentrantMutex<RefCell<State>>,
 }
 
@@ -67,14 +67,6 @@ impl Limit {
 impl<M: ChatMemory> Evicting<M> {
     pub(super) fn new(memory: M, limit: Limit, counter: Option<Box<dyn TokenCounter>>) -> Self {
         Self { memory, limit, counter, on_evict: None, state: ReentrantMutex::default() }
-    }
-
-    pub(super) fn on_evict(&mut self, on_evict: Box<OnEvict>) {
-        self.on_evict = Some(on_evict);
-    }
-
-    pub(super) fn memory(&self) -> &M {
-        &self.memory
     }
 
     pub(super) fn append(

@@ -9,53 +9,56 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
+/// Implements a trait for pointers: the methods that are listed are those of the value, and the
+/// items in the last braces stay as they are.
 macro_rules! forward {
-    ($($pointer:ty: $shared:expr),*) => {$(
-        // A method that is added to the trait and forgotten here would hide the inner memory's own
-        // version of it.
+    ($trait:ident for $([$($generic:tt)*] $pointer:ty),+; $methods:tt $more:tt) => {
+        $(forward!(@ [$($generic)*] $trait, $pointer, $methods, $more);)+
+    };
+    (@ [$($generic:tt)*] $trait:ident, $pointer:ty, {$(
+        fn $name:ident $(<$life:lifetime>)? (
+            & $($of:lifetime)? $this:ident $(, $argument:ident: $type:ty)*
+        ) -> $returned:ty;
+    )*}, {$($more:tt)*}) => {
+        // A method that is added to the trait and forgotten here would hide the value's own one.
         #[deny(clippy::missing_trait_methods)]
-        impl<M: ChatMemory + ?Sized> ChatMemory for $pointer {
-            fn id(&self) -> &MemoryId {
-                (**self).id()
-            }
-            fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-                (**self).append(batch, expected)
-            }
-            fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-                (**self).read(before, n)
-            }
-            fn evict(&self, before: u64) -> Result<u64> {
-                (**self).evict(before)
-            }
-            fn clear(&self) -> Result<()> {
-                (**self).clear()
-            }
-            fn append_with(&self, append: &mut Append) -> Result<Appended> {
-                (**self).append_with(append)
-            }
-            fn read_with(&self, read: &Read) -> Result<Snapshot> {
-                (**self).read_with(read)
-            }
-            fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-                (**self).slots()
-            }
-            fn limits(&self) -> Limits {
-                (**self).limits()
-            }
-            fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
-            where
-                Self: 'static,
-            {
-                (**self).already_shared().or_else(|| $shared(self))
-            }
+        impl<$($generic)*> $trait for $pointer {
+            $(fn $name $(<$life>)? (& $($of)? $this $(, $argument: $type)*) -> $returned {
+                (**$this).$name($($argument),*)
+            })*
+            $($more)*
         }
-    )*};
+    };
+}
+pub(crate) use forward;
+
+forward! {
+    ChatMemory for
+        [M: ChatMemory + ?Sized] &M,
+        [M: ChatMemory + ?Sized] Box<M>,
+        [M: ChatMemory + ?Sized] Arc<M>;
+    {
+        fn id(&self) -> &MemoryId;
+        fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
+        fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot>;
+        fn evict(&self, before: u64) -> Result<u64>;
+        fn clear(&self) -> Result<()>;
+        fn append_with(&self, append: &mut Append) -> Result<Appended>;
+        fn read_with(&self, read: &Read) -> Result<Snapshot>;
+        fn slots(&self) -> Result<Vec<(String, SlotVersion)>>;
+        fn limits(&self) -> Limits;
+    } {
+        fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
+        where
+            Self: 'static,
+        {
+            (**self).already_shared().or_else(|| same(self))
+        }
+    }
 }
 
-forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
-
 /// Returns the pointer itself, if it is the type that all prompts share a memory by.
-fn same(pointer: &dyn Any) -> Option<Arc<dyn ChatMemory>> {
+pub(super) fn same<T: Clone + 'static>(pointer: &dyn Any) -> Option<T> {
     pointer.downcast_ref().cloned()
 }
 

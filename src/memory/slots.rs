@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::SlotVersion;
 
@@ -36,10 +35,6 @@ pub enum Expected {
 }
 
 impl SlotChange {
-    pub(super) fn check(&self) -> Result<()> {
-        check_slot("append", &self.name)
-    }
-
     /// Compares the expectation with the version that the slot has.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
@@ -90,17 +85,6 @@ pub(crate) fn check_name(operation: &'static str, what: &str, name: &str) -> Res
     if name.is_empty() || name.len() > MOST_NAME || name.contains(char::is_control) {
         let text = format!("{what} has 1 to {MOST_NAME} bytes and no control characters");
         return Err(Error::invalid(operation, text));
-    }
-    Ok(())
-}
-
-/// Refuses a slot that is larger than the memory allows.
-pub(super) fn largest(name: &str, bytes: usize, limits: &Limits) -> Result<()> {
-    // If there are no slots at all, another error says so.
-    if limits.slot > 0 && bytes > limits.slot {
-        let most = limits.slot;
-        let text = format!("the slot {name:?} has {bytes} bytes, and may have {most}");
-        return Err(Error::invalid("append", text));
     }
     Ok(())
 }

@@ -11,8 +11,7 @@ impl Record<'_> {
 
 /// Returns the line with the day above a record, if the record before was written on another day.
 pub(crate) fn heading(day: Option<u64>, before: Option<u64>) -> Option<String> {
-    let heading = |day: Option<u64>| day.map_or_else(|| "(no day)".to_owned(), date);
-    (day != before).then(|| heading(day))
+    (day != before).then(|| day.map_or_else(|| "(no day)".to_owned(), date))
 }
 
 /// Returns the date of a day since 1970.

@@ -65,8 +65,14 @@ impl Run {
 
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
+        self.part(skip, self.len - skip)
+    }
+
+    /// Returns `len` of its records, from the `skip`th on.
+    #[inline]
+    pub(crate) fn part(&self, skip: usize, len: usize) -> Self {
         let cells = Arc::clone(&self.cells);
-        Self::new(cells, self.position + skip as u64, self.from + skip, self.len - skip)
+        Self::new(cells, self.position + skip as u64, self.from + skip, len)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
@@ -76,8 +82,7 @@ impl Run {
     /// Splits the run in two before its `i`th record.
     pub(crate) fn split(self, i: usize) -> (Self, Self) {
         let i = i.min(self.len);
-        let cells = Arc::clone(&self.cells);
-        let rest = Self::new(cells, self.position + i as u64, self.from + i, self.len - i);
+        let rest = self.part(i, self.len - i);
         (Self { len: i, ..self }, rest)
     }
 }

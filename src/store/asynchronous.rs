@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::copy::{Copied, Transfer};
-use super::{Info, PAGE, check_prefix, from, slots_of, unsupported, wanted};
+use super::walk::awaited;
+use super::{Copied, Info, unsupported};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId, Read};
+use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId, forward};
 use crate::record::{Incarnation, Slot};
 
 /// Many conversations, each under its id, for async code.
@@ -60,19 +60,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(async move {
-            let (mut found, mut after) = (Vec::new(), after.cloned());
-            while found.len() < n {
-                let page = self.ids(after.as_ref(), PAGE).await?;
-                let wanted = page.iter().filter(|id| id.as_str().starts_with(prefix));
-                found.extend(wanted.take(n - found.len()).cloned());
-                if page.len() < PAGE {
-                    break;
-                }
-                after = page.into_iter().last();
-            }
-            Ok(found)
-        })
+        Box::pin(awaited::ids_with_prefix(self, prefix, after, n))
     }
 
     /// Returns where the conversation under this id begins and ends and when it was last active;
@@ -100,31 +88,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         after: Option<(&'a MemoryId, &'a str)>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<(MemoryId, Slot)>>> {
-        Box::pin(async move {
-            let (mut found, mut last, mut behind) = from(prefix, after);
-            loop {
-                let ids = match (&last, behind) {
-                    (Some(id), Some(_)) => vec![id.clone()],
-                    _ => self.ids_with_prefix(prefix, last.as_ref(), PAGE).await?,
-                };
-                for id in &ids {
-                    let memory = self.memory(id.clone())?;
-                    if found.len() < n && memory.limits().has_slots() {
-                        let slots = memory.slots().await?;
-                        let names = wanted(slots, names, behind, n - found.len());
-                        if !names.is_empty() {
-                            let snapshot = memory.read_with(&Read::newest(0).slots(names)).await?;
-                            found.extend(slots_of(id, &snapshot));
-                        }
-                    }
-                }
-                last = ids.into_iter().last();
-                if last.is_none() || found.len() >= n {
-                    return Ok(found);
-                }
-                behind = None;
-            }
-        })
+        Box::pin(awaited::slots_with_prefix(self, prefix, names, after, n))
     }
 
     /// Deletes the conversations whose ids begin with this text; returns how many there were.
@@ -134,20 +98,7 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// Same as [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async move {
-            check_prefix(prefix)?;
-            let (mut deleted, mut after) = (0, None);
-            loop {
-                let page = self.ids_with_prefix(prefix, after.as_ref(), PAGE).await?;
-                for id in &page {
-                    deleted += u64::from(self.delete(id).await?);
-                }
-                if page.len() < PAGE {
-                    return Ok(deleted);
-                }
-                after = page.into_iter().last();
-            }
-        })
+        Box::pin(awaited::delete_prefix(self, prefix))
     }
 
     /// Begins a conversation under this id whose first record will have the position `start`, in
@@ -167,67 +118,31 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     }
 }
 
-macro_rules! forward {
-    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
-        // As for the blocking twin: no method may be forgotten.
-        #[deny(clippy::missing_trait_methods)]
-        impl<$($generic)*> AsyncChatMemoryStore for $pointer {
-            fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
-                (**self).memory(id)
-            }
-            fn ids<'b>(
-                &'b self,
-                after: Option<&'b MemoryId>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
-                (**self).ids(after, n)
-            }
-            fn delete<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<bool>> {
-                (**self).delete(id)
-            }
-            fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-                (**self).purge_inactive(older_than)
-            }
-            fn ids_with_prefix<'b>(
-                &'b self,
-                prefix: &'b str,
-                after: Option<&'b MemoryId>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
-                (**self).ids_with_prefix(prefix, after, n)
-            }
-            fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>> {
-                (**self).info(id)
-            }
-            fn slots_with_prefix<'b>(
-                &'b self,
-                prefix: &'b str,
-                names: &'b str,
-                after: Option<(&'b MemoryId, &'b str)>,
-                n: usize,
-            ) -> BoxFuture<'b, Result<Vec<(MemoryId, Slot)>>> {
-                (**self).slots_with_prefix(prefix, names, after, n)
-            }
-            fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>> {
-                (**self).delete_prefix(prefix)
-            }
-            fn restore<'b>(
-                &'b self,
-                id: &'b MemoryId,
-                start: u64,
-                incarnation: Option<Incarnation>,
-            ) -> BoxFuture<'b, Result<()>> {
-                (**self).restore(id, start, incarnation)
-            }
-        }
-    )*};
-}
-
-// Not every `Arc<S>` and `Box<S>`, as for the blocking twin.
+// Not for every `Arc<S>` and `Box<S>`, as for the blocking twin.
 forward! {
-    impl[S: AsyncChatMemoryStore + ?Sized] for &S,
-    impl['a] for Box<dyn AsyncChatMemoryStore + 'a>,
-    impl['a] for Arc<dyn AsyncChatMemoryStore + 'a>,
+    AsyncChatMemoryStore for
+        [S: AsyncChatMemoryStore + ?Sized] &S,
+        ['a] Box<dyn AsyncChatMemoryStore + 'a>,
+        ['a] Arc<dyn AsyncChatMemoryStore + 'a>;
+    {
+        fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>>;
+        fn ids<'b>(&'b self, after: Option<&'b MemoryId>, n: usize)
+            -> BoxFuture<'b, Result<Vec<MemoryId>>>;
+        fn delete<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<bool>>;
+        fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
+        fn ids_with_prefix<'b>(
+            &'b self, prefix: &'b str, after: Option<&'b MemoryId>, n: usize
+        ) -> BoxFuture<'b, Result<Vec<MemoryId>>>;
+        fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>>;
+        fn slots_with_prefix<'b>(
+            &'b self, prefix: &'b str, names: &'b str, after: Option<(&'b MemoryId, &'b str)>,
+            n: usize
+        ) -> BoxFuture<'b, Result<Vec<(MemoryId, Slot)>>>;
+        fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>>;
+        fn restore<'b>(
+            &'b self, id: &'b MemoryId, start: u64, incarnation: Option<Incarnation>
+        ) -> BoxFuture<'b, Result<()>>;
+    } {}
 }
 
 /// Convenience methods for users of an [`AsyncChatMemoryStore`]: the twin of
@@ -244,57 +159,11 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
     fn copy_to(
         &self,
         other: &(impl AsyncChatMemoryStore + ?Sized),
-        mut filter: impl FnMut(&MemoryId) -> bool + Send,
-        mut progress: impl FnMut(&Copied) + Send,
+        filter: impl FnMut(&MemoryId) -> bool + Send,
+        progress: impl FnMut(&Copied) + Send,
     ) -> impl Future<Output = Result<Copied>> + Send {
-        async move {
-            let (mut copied, mut after) = (Copied::default(), None);
-            loop {
-                let ids = self.ids(after.as_ref(), PAGE).await?;
-                for id in &ids {
-                    if filter(id) {
-                        copy(self, other, id, &mut copied, &mut progress).await?;
-                    }
-                }
-                if ids.len() < PAGE {
-                    return Ok(copied);
-                }
-                after = ids.into_iter().last();
-            }
-        }
+        awaited::copy_to(self, other, filter, progress)
     }
 }
 
 impl<S: AsyncChatMemoryStore + ?Sized> AsyncChatMemoryStoreExt for S {}
-
-async fn copy(
-    from: &(impl AsyncChatMemoryStore + ?Sized),
-    to: &(impl AsyncChatMemoryStore + ?Sized),
-    id: &MemoryId,
-    copied: &mut Copied,
-    progress: &mut (impl FnMut(&Copied) + Send),
-) -> Result<()> {
-    let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
-    let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
-    let head = source.read_with(&Transfer::first(slots)).await?;
-    // `None` if it was deleted after it was listed.
-    let Some(info) = from.info(id).await? else { return Ok(()) };
-    copied.id = Some(id.clone());
-    let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
-    transfer.check()?;
-    to.restore(id, transfer.head.start, transfer.head.incarnation).await?;
-    while let Some((wanted, n)) = transfer.next() {
-        let page = source.read(Some(wanted.end), n).await?;
-        for mut append in transfer.page(&wanted, &page)? {
-            let positions = target.append_with(&mut append).await?.positions;
-            copied.records += positions.end - positions.start;
-            progress(copied);
-        }
-    }
-    for mut append in transfer.closing()? {
-        target.append_with(&mut append).await?;
-    }
-    copied.conversations += 1;
-    progress(copied);
-    Ok(())
-}

@@ -165,7 +165,6 @@ mod statements;
 mod tidy;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -179,14 +178,13 @@ use super::payloads::{Encoding, Payloads};
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::error::{Error, Result};
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
 };
-use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use append::Batch;
 use ask::{Client, Consistency, Conversation};
 use queue::{Queue, Queues};
-use rows::{Head, Listed};
+use rows::Listed;
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle to the same session.
 ///
@@ -388,30 +386,22 @@ impl CassandraMemory {
     }
 
     /// Encodes the messages, and refuses a batch that is too large for the server.
-    fn encode(&self, messages: &[Message], slots: &[SlotChange]) -> Result<Payloads> {
-        let payloads = Payloads::of("cassandra", self.shared.encoding, messages)?;
-        let bytes: usize = payloads.sizes(slots).sum();
+    fn encode(&self, append: &Append) -> Result<Payloads> {
+        let payloads = Payloads::of("cassandra", self.shared.encoding, &append.messages)?;
+        let bytes: usize = payloads.sizes(&append.slots).sum();
         let most = self.shared.limits.batch;
         if bytes > most {
             let text = format!("cassandra: {bytes} bytes at once; {most} are the most");
             return Err(Error::invalid("append", text));
         }
         // Each row also has the key and some more bytes.
-        let rows = messages.len() + slots.len();
+        let rows = append.messages.len() + append.slots.len();
         let most = (most / 8 * 7 / (self.key.len() + ROW_BYTES)).clamp(1, MOST_ROWS);
         if rows > most {
             let text = format!("cassandra: {rows} messages and slots at once; {most} are the most");
             return Err(Error::invalid("append", text));
         }
         Ok(payloads)
-    }
-
-    /// Moves messages that are no longer new, if there are enough. Errors are ignored, since the
-    /// append is done and the next one tries again.
-    async fn tidy(&self, head: Option<Head>) {
-        if let Some(head) = head {
-            let _ = self.conversation("append").tidy(&head).await;
-        }
     }
 
     /// Waits in the queue of this conversation, but no longer than for an answer; after that it
@@ -426,28 +416,7 @@ impl AsyncChatMemory for CassandraMemory {
         &self.id
     }
 
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.watched("append", async move {
-            let payloads = &self.encode(batch, &[])?;
-            let with = &Append { expected, ..Append::default() };
-            let _first = self.wait().await;
-            let (appended, head) =
-                self.conversation("append").append(Batch { payloads, with }).await?;
-            batch.clear();
-            self.tidy(head).await;
-            Ok(appended.positions)
-        })
-    }
-
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.shared.watched("read", async move {
-            self.conversation("read").read(&Read { before, n, ..Read::default() }).await
-        })
-    }
+    plain_by_with!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.watched("evict", async move {
@@ -466,21 +435,21 @@ impl AsyncChatMemory for CassandraMemory {
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.watched("append", async move {
             append.check(&self.shared.limits)?;
-            let payloads = &self.encode(&append.messages, &append.slots)?;
+            let payloads = &self.encode(append)?;
             let _first = self.wait().await;
-            let batch = Batch { payloads, with: append };
-            let (appended, head) = self.conversation("append").append(batch).await?;
+            let (conversation, batch) = (self.conversation("append"), Batch { payloads, append });
+            let (appended, head) = conversation.append(batch).await?;
             append.messages.clear();
-            self.tidy(head).await;
+            if let Some(head) = head {
+                // The append is done; where this fails, the next one tries again.
+                let _ = conversation.tidy(&head).await;
+            }
             Ok(appended)
         })
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.watched("read", async move {
-            read.check()?;
-            self.conversation("read").read(read).await
-        })
+        self.shared.watched("read", async move { self.conversation("read").read(read).await })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {

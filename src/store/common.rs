@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, FORGOTTEN};
+use crate::memory::{Append, Appended};
 use crate::message::Message;
-use crate::record::{Incarnation, Records, SlotVersion, Unreadable, millis, time_of};
+use crate::record::{Records, SlotVersion, Unreadable, millis, time_of};
 
 /// Refuses to call a driver that would panic outside of a runtime.
 #[cfg(any(feature = "cassandra", feature = "redis"))]
@@ -18,22 +18,6 @@ pub(super) fn in_runtime(backend: &str, operation: &'static str) -> Result<()> {
         let text = format!("{backend}: the driver needs a tokio runtime");
         Error::new(ErrorKind::Storage, operation, text).with_source(error)
     })
-}
-
-/// Checks the expectations of an append, except those about slots.
-pub(super) fn check_expected(
-    backend: &str,
-    append: &Append,
-    incarnation: Option<Incarnation>,
-    positions: &Range<u64>,
-) -> Result<()> {
-    if let Some(expected) = append.expected.filter(|expected| *expected != positions.end) {
-        return Err(conflict(backend, expected, positions.end));
-    }
-    if append.since.is_some_and(|since| !since.holds(incarnation, positions)) {
-        return Err(Error::new(ErrorKind::Forgotten, "append", format!("{backend}: {FORGOTTEN}")));
-    }
-    Ok(())
 }
 
 /// Returns the time of each message, in milliseconds since 1970; nothing if the append has no
@@ -48,11 +32,6 @@ pub(super) fn appended(positions: Range<u64>, version: Option<SlotVersion>) -> A
     let mut appended = Appended::new(positions);
     (appended.version, appended.recognised) = (version, true);
     appended
-}
-
-pub(super) fn conflict(backend: &str, expected: u64, actual: u64) -> Error {
-    let text = format!("{backend}: the conversation ends at {actual}, not at {expected}");
-    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
 }
 
 /// The rows of a read, in any order: messages and unreadable rows.

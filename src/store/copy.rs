@@ -1,6 +1,7 @@
-//! Copies conversations from one store to another: the shared part of the blocking and the async
-//! version.
+//! Copies conversations from one store to another: what is read and what is appended. `walk` does
+//! it, over both kinds of stores.
 
+use std::fmt;
 use std::ops::Range;
 
 use super::Info;
@@ -92,21 +93,18 @@ impl Transfer {
     /// Refuses what the other store can't hold, before anything is copied.
     pub(super) fn check(&self) -> Result<()> {
         let Limits { message, batch, slot, .. } = self.limits;
-        for it in self.head.slots() {
-            let most = slot.min(batch);
-            if it.content().len() > most {
-                let (name, bytes) = (it.name(), it.content().len());
-                let text =
-                    format!("its slot {name:?} has {bytes} bytes; {most} are the most there");
-                return Err(self.stopped(&text));
+        let fits = |what: fmt::Arguments<'_>, bytes: usize, most: usize| {
+            if bytes <= most {
+                return Ok(());
             }
+            let text = format!("its {what} has {bytes} bytes; {most} are the most there");
+            Err(self.stopped(&text))
+        };
+        for it in self.head.slots() {
+            fits(format_args!("slot {:?}", it.name()), it.content().len(), slot.min(batch))?;
         }
-        let most = message.min(batch);
-        if let Some(bytes) = self.system_bytes()?.filter(|bytes| *bytes > most) {
-            let text = format!("its system message has {bytes} bytes; {most} are the most there");
-            return Err(self.stopped(&text));
-        }
-        Ok(())
+        let bytes = self.system_bytes()?.unwrap_or(0);
+        fits(format_args!("system message"), bytes, message.min(batch))
     }
 
     /// Returns the appends after the records: the system message and the slots, as many per append

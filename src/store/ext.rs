@@ -1,9 +1,9 @@
 //! The additional methods of every store.
 
-use super::copy::{Copied, Transfer};
-use super::{ChatMemoryStore, PAGE};
+use super::walk::at_once;
+use super::{ChatMemoryStore, Copied};
 use crate::error::Result;
-use crate::memory::{ChatMemory, MemoryId};
+use crate::memory::MemoryId;
 
 /// Convenience methods for users of a [`ChatMemoryStore`]. Implemented for every store; do not
 /// implement it yourself.
@@ -42,53 +42,11 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     fn copy_to(
         &self,
         other: &(impl ChatMemoryStore + ?Sized),
-        mut filter: impl FnMut(&MemoryId) -> bool,
-        mut progress: impl FnMut(&Copied),
+        filter: impl FnMut(&MemoryId) -> bool,
+        progress: impl FnMut(&Copied),
     ) -> Result<Copied> {
-        let (mut copied, mut after) = (Copied::default(), None);
-        loop {
-            let ids = self.ids(after.as_ref(), PAGE)?;
-            for id in ids.iter().filter(|id| filter(id)) {
-                copy(self, other, id, &mut copied, &mut progress)?;
-            }
-            if ids.len() < PAGE {
-                return Ok(copied);
-            }
-            after = ids.into_iter().last();
-        }
+        at_once::copy_to(self, other, filter, progress)
     }
 }
 
 impl<S: ChatMemoryStore + ?Sized> ChatMemoryStoreExt for S {}
-
-fn copy(
-    from: &(impl ChatMemoryStore + ?Sized),
-    to: &(impl ChatMemoryStore + ?Sized),
-    id: &MemoryId,
-    copied: &mut Copied,
-    progress: &mut impl FnMut(&Copied),
-) -> Result<()> {
-    let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
-    let slots = if source.limits().has_slots() { source.slots()? } else { Vec::new() };
-    let head = source.read_with(&Transfer::first(slots))?;
-    // `None` if it was deleted after it was listed.
-    let Some(info) = from.info(id)? else { return Ok(()) };
-    copied.id = Some(id.clone());
-    let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
-    transfer.check()?;
-    to.restore(id, transfer.head.start, transfer.head.incarnation)?;
-    while let Some((wanted, n)) = transfer.next() {
-        let page = source.read(Some(wanted.end), n)?;
-        for mut append in transfer.page(&wanted, &page)? {
-            let positions = target.append_with(&mut append)?.positions;
-            copied.records += positions.end - positions.start;
-            progress(copied);
-        }
-    }
-    for mut append in transfer.closing()? {
-        target.append_with(&mut append)?;
-    }
-    copied.conversations += 1;
-    progress(copied);
-    Ok(())
-}

@@ -186,7 +186,6 @@ mod schema;
 mod tls;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -195,8 +194,9 @@ pub use deadpool_postgres as driver;
 
 use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::error::Result;
-use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
-use crate::message::Message;
+use crate::memory::{
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+};
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use ask::Query;
 use connect::Connections;
@@ -359,26 +359,7 @@ impl AsyncChatMemory for PostgresMemory {
         &self.id
     }
 
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.connections.watched("append", async move {
-            let mut append = Append::new(batch.iter().cloned());
-            append.expected = expected;
-            let appended = append::append(&self.connections, &self.id, &mut append).await?;
-            batch.clear();
-            Ok(appended.positions)
-        })
-    }
-
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.connections.watched("read", async move {
-            let read = Read { before, n, ..Read::default() };
-            read::read(&self.connections, &self.id, &read).await
-        })
-    }
+    plain_by_with!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.connections.watched("evict", forget::evict(&self.connections, &self.id, before))

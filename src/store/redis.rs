@@ -276,7 +276,7 @@ impl RedisStore {
     ///
     /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<RedisMemory> {
-        Ok(RedisMemory::new(id.into(), Arc::clone(&self.shared)))
+        Ok(RedisMemory { id: id.into(), shared: Arc::clone(&self.shared) })
     }
 
     /// Waits for an answer of the server to `PING`; on a cluster, of one of its masters.
@@ -337,14 +337,9 @@ impl AsyncChatMemoryStore for RedisStore {
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         self.shared.link.watch.operation("info", async move {
-            let mut command = cmd("HMGET");
-            command.arg(self.shared.keys.of(id, "state")).arg(&[
-                "start",
-                "end",
-                "active",
-                "incarnation",
-            ]);
-            let found = self.shared.link.ask("info", &command).await?;
+            let fields = ["start", "end", "active", "incarnation"];
+            let state = self.shared.keys.of(id, "state");
+            let found = self.shared.link.ask("info", cmd("HMGET").arg(state).arg(&fields)).await?;
             let (start, end, active, incarnation): (_, _, _, Option<String>) =
                 parse("info", found)?;
             let (Some(start), Some(end), Some(active)) = (start, end, active) else {
@@ -375,8 +370,8 @@ impl AsyncChatMemoryStore for RedisStore {
                 return Err(Error::invalid("restore", text));
             }
             let incarnation = incarnation.unwrap_or_else(Incarnation::random);
-            let (append, restored) = (&Append::default(), Some((start, incarnation)));
-            let change = ScriptCall { messages: &[], append, restored };
+            let restored = Some((start, incarnation));
+            let change = ScriptCall { append: &Append::default(), restored };
             change.make("restore", &self.shared, id).await.map(|_| ())
         })
     }

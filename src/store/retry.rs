@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// An operation that may be retried until its time is up.
 pub(super) struct Retry {
-    began: Instant,
+    pub(super) began: Instant,
     timeout: Duration,
     /// The longest possible next pause; it doubles each time.
     bound: Duration,
@@ -23,11 +23,6 @@ impl Retry {
     /// Starts the clock of an operation with pauses from `shortest` to `longest`.
     pub(super) fn with_pauses(timeout: Duration, shortest: Duration, longest: Duration) -> Self {
         Self { began: Instant::now(), timeout, bound: shortest, longest }
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(super) fn began(&self) -> Instant {
-        self.began
     }
 
     pub(super) fn left(&self) -> Duration {

@@ -320,7 +320,8 @@ impl ChatMemoryStore for SqliteStore {
     }
 
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
-        if signed(start) > MOST_MESSAGES {
+        let start = signed(start);
+        if start > MOST_MESSAGES {
             let text = "sqlite: a conversation holds 2^32 messages at most";
             return Err(Error::invalid("restore", text));
         }
@@ -329,18 +330,10 @@ impl ChatMemoryStore for SqliteStore {
             if find(connection, &id)?.is_some() {
                 return Err(exists("sqlite", &id).into());
             }
-            let (positions, now) =
-                (signed(start)..signed(start), signed(millis(SystemTime::now())));
-            let key = begin(connection, &id, positions, now, None, incarnation)?;
+            let now = signed(millis(SystemTime::now()));
+            let key = begin(connection, &id, start..start, now, None, incarnation)?;
             if key > MOST_CONVERSATIONS { Err(too_many("restore")) } else { Ok(()) }
         })
-    }
-}
-
-impl SqliteMemory {
-    fn snapshot(&self, read: &Read) -> Result<Snapshot> {
-        let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
-        self.connections.read("read", snapshot)
     }
 }
 
@@ -357,7 +350,7 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.snapshot(&Read { before, n, ..Read::default() })
+        self.read_with(&Read { before, ..Read::newest(n) })
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -405,7 +398,8 @@ impl ChatMemory for SqliteMemory {
 
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
-        self.snapshot(read)
+        let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
+        self.connections.read("read", snapshot)
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {

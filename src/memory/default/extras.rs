@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::memory::append::forgotten;
 use crate::memory::{Append, Appended};
 use crate::record::{Incarnation, Slot, SlotVersion, millis};
 
@@ -41,9 +40,7 @@ impl Extras {
 
     /// Compares the conversation, which has these positions, with the expectations of an append.
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
-        if append.since.is_some_and(|since| !since.holds(Some(self.incarnation), positions)) {
-            return Err(forgotten());
-        }
+        append.check_standing("", Some(self.incarnation), positions)?;
         append.slots.iter().try_for_each(|change| {
             let slots = self.more.as_ref().map(|more| &more.slots);
             let found = slots.and_then(|slots| slots.get(change.name.as_str()));

@@ -35,7 +35,7 @@ macro_rules! evicting {
                 + Sync
                 + 'static,
             ) -> Self {
-                self.inner.on_evict(Box::new(on_evict));
+                self.inner.on_evict = Some(Box::new(on_evict));
                 self
             }
 
@@ -54,14 +54,14 @@ macro_rules! evicting {
 
             /// Returns the memory inside.
             pub fn memory(&self) -> &M {
-                self.inner.memory()
+                &self.inner.memory
             }
         }
 
         #[deny(clippy::missing_trait_methods)] // a default method would read past the limit
         impl<M: ChatMemory> ChatMemory for $name<M> {
             fn id(&self) -> &MemoryId {
-                self.inner.memory().id()
+                self.inner.memory.id()
             }
 
             fn append(
@@ -93,11 +93,11 @@ macro_rules! evicting {
             }
 
             fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-                self.inner.memory().slots()
+                self.inner.memory.slots()
             }
 
             fn limits(&self) -> Limits {
-                self.inner.memory().limits()
+                self.inner.memory.limits()
             }
 
             fn already_shared(&self) -> Option<std::sync::Arc<dyn ChatMemory>>

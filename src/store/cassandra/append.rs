@@ -12,16 +12,13 @@ use super::rows::{Head, IDS, Look, id_place, slot_place};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
-use crate::store::common::{
-    appended, check_expected, signed, slot_version, times_of_records, unsigned,
-};
+use crate::store::common::{appended, signed, slot_version, times_of_records, unsigned};
 use crate::store::payloads::Payloads;
 
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) payloads: &'a Payloads,
-    /// The rest of the append, with its conditions.
-    pub(super) with: &'a Append,
+    pub(super) append: &'a Append,
 }
 
 /// A conversation before an append, all of one moment.
@@ -42,34 +39,23 @@ struct Attempt {
 
 impl<'a> Batch<'a> {
     fn id(&self) -> Option<&'a str> {
-        self.with.id.as_deref()
-    }
-
-    fn has_messages(&self) -> bool {
-        self.payloads.system.is_some() || !self.payloads.messages.is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        !self.has_messages() && self.with.is_empty()
-    }
-
-    fn creates(&self) -> bool {
-        self.has_messages() || self.with.creates()
+        self.append.id.as_deref()
     }
 
     /// Returns the places of its slots and, if it has an id, of all ids.
     fn places(&self) -> Vec<i64> {
         let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
-        ids.chain(self.with.slots.iter().map(|change| slot_place(&change.name))).collect()
+        ids.chain(self.append.slots.iter().map(|change| slot_place(&change.name))).collect()
     }
 
     fn check(&self, seen: &Seen) -> Result<()> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
-        check_expected("cassandra", self.with, head.map(|head| head.incarnation), &positions)?;
-        self.with.slots.iter().enumerate().try_for_each(|(i, change)| {
+        let incarnation = head.map(|head| head.incarnation);
+        self.append.check_standing("cassandra: ", incarnation, &positions)?;
+        self.append.slots.iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
-            let mut before = self.with.slots[..i].iter();
+            let mut before = self.append.slots[..i].iter();
             let other = seen.slot(place).and_then(|row| row.name.as_deref());
             let taken = other.is_some_and(|other| other != change.name);
             if taken || before.any(|before| slot_place(&before.name) == place) {
@@ -120,7 +106,7 @@ impl Conversation<'_> {
                 continue;
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
-            if batch.is_empty() || seen.head.is_none() && !batch.creates() {
+            if batch.append.is_empty() || seen.head.is_none() && !batch.append.creates() {
                 return Ok((appended(unsigned(end)..unsigned(end), None), None));
             }
             attempts.next().await?; // an error here leaves no doubt: nothing is under way
@@ -228,20 +214,20 @@ impl<'a> Conversation<'a> {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(None, 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
-        let active = batch.with.active;
+        let active = batch.append.active;
         let active = active.map_or(Active::Now, |at| Active::At(CqlTimestamp(signed(millis(at)))));
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();
         let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
         let mut change = HeadChange::set(self, seen.head.as_ref(), &mut next, system, &active);
-        let times = times_of_records(batch.with).map(|at| Some(CqlTimestamp(signed(at))));
+        let times = times_of_records(batch.append).map(|at| Some(CqlTimestamp(signed(at))));
         let times = times.chain(std::iter::repeat(None));
         for ((position, payload), at) in (first..).zip(&batch.payloads.messages).zip(times) {
             change.keep(position, at, payload, position == first);
         }
         let (cql, key, stamp) = (&self.client.cql, self.key, stamp(change.version));
-        for SlotChange { name, content, .. } in &batch.with.slots {
+        for SlotChange { name, content, .. } in &batch.append.slots {
             let place = slot_place(name);
             match content {
                 Some(content) => change.add(&cql.write, (key, place, name, stamp, content)),
@@ -252,7 +238,7 @@ impl<'a> Conversation<'a> {
         }
         if let Some(id) = batch.id() {
             let (place, attempt) = (id_place(ids), change.version);
-            let stamp = batch.with.writes_slots().then_some(stamp);
+            let stamp = batch.append.writes_slots().then_some(stamp);
             change.add(&cql.remember, (key, place, id, first, next.end, stamp, attempt));
         }
         (change, next)
@@ -262,7 +248,7 @@ impl<'a> Conversation<'a> {
 fn outcome(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
-    let version = batch.with.writes_slots().then(|| slot_version(stamp(attempt.version)));
+    let version = batch.append.writes_slots().then(|| slot_version(stamp(attempt.version)));
     appended(first..past, version)
 }
 

@@ -11,13 +11,12 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{self, SerialConsistency};
-use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
 use super::BUCKET;
 use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
-use super::rows::{HEAD, Head, Listed, Look, NewestRow, Pick, Row};
+use super::rows::{HEAD, Head, Look, NewestRow, Pick, Row};
 use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
@@ -74,17 +73,6 @@ impl Client {
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
 
-    /// Calls `each` with the conversations from a place in the ring on, until it says that it has
-    /// enough.
-    pub(super) async fn each_from(
-        &self,
-        operation: &'static str,
-        token: i64,
-        each: impl FnMut(Listed) -> bool + Send,
-    ) -> Result<()> {
-        self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
-    }
-
     pub(super) async fn ping(&self) -> Result<()> {
         let said = self.session.execute_unpaged(&self.cql.ping, ()).await;
         said.map(drop).map_err(|error| failed("ping", error))
@@ -120,7 +108,7 @@ impl Client {
     }
 
     /// Calls `each` with the rows of a statement, page by page, until it says that it has enough.
-    async fn each<R>(
+    pub(super) async fn each<R>(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow + Sync,
@@ -204,42 +192,37 @@ impl Conversation<'_> {
         self.all(&self.client.cql.beside, (self.key, range.start, range.end)).await
     }
 
-    /// Returns the messages of a log at these positions, in no order.
-    pub(super) async fn of_log(&self, log: Uuid, range: Range<i64>) -> Result<Vec<Row>> {
+    /// Returns the messages at these positions that are in buckets, in no order.
+    pub(super) async fn sealed(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
+        let range = range.start..range.end.min(head.sealed);
         for bucket in buckets(&range) {
-            let values = (log, bucket, range.start, range.end);
+            let values = (head.log, bucket, range.start, range.end);
             rows.append(&mut self.all(&self.client.cql.bucket, values).await?);
         }
         Ok(rows)
     }
 
-    /// Writes messages into a log. They are invisible until a head refers to them, and writing them
-    /// twice changes nothing.
-    pub(super) async fn put(&self, log: Uuid, rows: &[(i64, CqlTimestamp, &[u8])]) -> Result<()> {
-        for rows in rows.chunk_by(|a, b| a.0 / BUCKET == b.0 / BUCKET) {
-            let mut rest = rows;
-            while !rest.is_empty() {
-                let mut bytes = 0;
-                let fits = |row: &&(i64, CqlTimestamp, &[u8])| {
-                    bytes += row.2.len();
-                    bytes <= MOST_BYTES_AT_ONCE
-                };
-                let count = rest.iter().take_while(fits).count().max(1);
-                let (now, later) = rest.split_at(count);
-                let mut batch = Batch::new(BatchType::Unlogged);
-                batch.set_consistency(self.client.consistency);
-                batch.set_request_timeout(Some(self.client.timeout));
-                batch.set_is_idempotent(true);
-                batch.statements.resize(count, self.client.cql.put.clone().into());
-                let values: Vec<_> = now
-                    .iter()
-                    .map(|(position, at, payload)| (log, position / BUCKET, position, at, payload))
-                    .collect();
-                let sent = self.client.session.batch(&batch, values).await;
-                sent.map_err(|error| failed(self.operation, error))?;
-                rest = later;
-            }
+    /// Writes messages into a bucket of a log. They are invisible until a head refers to them, and
+    /// writing them twice changes nothing.
+    pub(super) async fn put(&self, log: Uuid, bucket: i64, mut rows: &[Row]) -> Result<()> {
+        while !rows.is_empty() {
+            let mut bytes = 0;
+            let fits = |row: &&Row| {
+                bytes += row.payload.len();
+                bytes <= MOST_BYTES_AT_ONCE
+            };
+            let count = rows.iter().take_while(fits).count().max(1);
+            let (now, later) = rows.split_at(count);
+            let mut batch = Batch::new(BatchType::Unlogged);
+            batch.set_consistency(self.client.consistency);
+            batch.set_request_timeout(Some(self.client.timeout));
+            batch.set_is_idempotent(true);
+            batch.statements.resize(count, self.client.cql.put.clone().into());
+            let values = now.iter().map(|row| (log, bucket, row.position, row.at, &*row.payload));
+            let sent = self.client.session.batch(&batch, values.collect::<Vec<_>>()).await;
+            sent.map_err(|error| failed(self.operation, error))?;
+            rows = later;
         }
         Ok(())
     }

@@ -29,21 +29,15 @@ impl Failure {
 
     /// Returns the error of a change whose outcome is unknown after all attempts.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
-        let text = "outcome unknown: ";
-        self.error(ErrorKind::Unacknowledged, operation, text)
+        self.error(ErrorKind::Unacknowledged, operation, "outcome unknown: ")
     }
 
     fn error(self, kind: ErrorKind, operation: &'static str, text: &str) -> Error {
-        match self {
-            Self::Request(error) => {
-                let text = format!("cassandra: {text}{}", describe(&error));
-                Error::new(kind, operation, text).with_source(*error)
-            }
-            Self::Strange(error) => {
-                let text = format!("cassandra: {text}the answer can't be read: {error}");
-                Error::new(kind, operation, text).with_source(error)
-            }
-        }
+        let (why, source): (_, Box<dyn StdError + Send + Sync>) = match self {
+            Self::Request(error) => (describe(&error), error),
+            Self::Strange(error) => (format!("the answer can't be read: {error}"), error),
+        };
+        Error::new(kind, operation, format!("cassandra: {text}{why}")).with_source(source)
     }
 
     /// Returns whether a change may have been made in spite of this error.

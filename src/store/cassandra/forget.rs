@@ -85,13 +85,8 @@ impl Conversation<'_> {
             }
             let mut next = Head { ended: true, ..head.clone() };
             let change = if head.has_buckets() {
-                let mut change = HeadChange::set(
-                    self,
-                    Some(head),
-                    &mut next,
-                    MaybeUnset::Set(None),
-                    &Active::Kept,
-                );
+                let gone = MaybeUnset::Set(None);
+                let mut change = HeadChange::set(self, Some(head), &mut next, gone, &Active::Kept);
                 change.add(&self.client.cql.forget_all, (self.key,));
                 change
             } else {

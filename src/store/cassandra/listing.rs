@@ -30,7 +30,9 @@ impl CassandraStore {
             }
             page.len() < n
         };
-        self.shared.client.each_from(operation, from, collect).await?;
+        let client = &self.shared.client;
+        let walked = client.each(&client.cql.ids, (from,), collect).await;
+        walked.map_err(|failure| failure.during(operation))?;
         Ok(page)
     }
 

@@ -16,6 +16,7 @@ use crate::store::read_rows::ReadRows;
 
 impl Conversation<'_> {
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
         // Without `before`, the messages in the head's partition come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);
@@ -115,12 +116,6 @@ impl Conversation<'_> {
             rows.append(&mut self.beside(beside).await?);
         }
         Ok(rows)
-    }
-
-    /// Returns the messages at these positions that are in buckets.
-    async fn sealed(&self, head: &Head, range: Range<i64>) -> Result<Vec<Row>> {
-        let sealed = range.start..range.end.min(head.sealed);
-        self.of_log(head.log, sealed).await
     }
 }
 

@@ -1,7 +1,6 @@
 //! The keyspace, its tables and their version.
 
 use scylla::client::session::Session;
-use scylla::errors::ExecutionError;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
@@ -100,12 +99,13 @@ impl Schema<'_> {
                 "CREATE KEYSPACE IF NOT EXISTS {{}} WITH replication = {}",
                 replication.unwrap_or_else(|| by_size(self.session))
             );
-            self.run(&create, ()).await?;
+            self.send(&create, ()).await?;
         }
         for table in TABLES {
-            self.run(table, ()).await?;
+            self.send(table, ()).await?;
         }
-        self.run("INSERT INTO {}.layout (name, version) VALUES (?, ?)", (NAME, CURRENT)).await
+        let insert = "INSERT INTO {}.layout (name, version) VALUES (?, ?)";
+        self.send(insert, (NAME, CURRENT)).await.map(drop)
     }
 
     /// Returns the version of the tables, 0 if there are none.
@@ -127,22 +127,15 @@ impl Schema<'_> {
     }
 
     async fn query(&self, text: &str, values: impl SerializeRow) -> Result<QueryRowsResult> {
-        let result = self.send(text, values).await.map_err(|error| failed("open", error))?;
+        let result = self.send(text, values).await?;
         result.into_rows_result().map_err(|error| Failure::strange(error).during("open"))
     }
 
-    async fn run(&self, text: &str, values: impl SerializeRow) -> Result<()> {
-        self.send(text, values).await.map(drop).map_err(|error| failed("open", error))
-    }
-
-    async fn send(
-        &self,
-        text: &str,
-        values: impl SerializeRow,
-    ) -> Result<QueryResult, ExecutionError> {
+    async fn send(&self, text: &str, values: impl SerializeRow) -> Result<QueryResult> {
         let mut statement = Statement::new(in_keyspace(text, &self.options.keyspace));
         statement.set_consistency(self.options.consistency);
         statement.set_request_timeout(Some(self.options.timeout));
-        self.session.query_unpaged(statement, values).await
+        let result = self.session.query_unpaged(statement, values).await;
+        result.map_err(|error| failed("open", error))
     }
 }

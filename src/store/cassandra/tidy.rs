@@ -27,9 +27,7 @@ impl Conversation<'_> {
             let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
             let mut rows = self.rows(head, range).await?;
             rows.sort_unstable_by_key(|row| row.position);
-            let rows: Vec<_> =
-                rows.iter().map(|row| (row.position, row.at, &*row.payload)).collect();
-            self.put(head.log, &rows).await?;
+            self.put(head.log, bucket, &rows).await?;
         }
         let mut next = Head { sealed: to, ..head.clone() };
         let mut change =

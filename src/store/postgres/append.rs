@@ -21,9 +21,7 @@ use super::schema::{Tables, key, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{
-    appended, check_expected, signed, slot_version, times_of_records, unsigned,
-};
+use crate::store::common::{appended, signed, slot_version, times_of_records, unsigned};
 use crate::store::payloads::Payloads;
 
 /// The most retries of an append. With the row locked it is done or refused, unless there is no
@@ -336,7 +334,7 @@ impl State {
         if self.known.is_some() {
             return Ok(self.known);
         }
-        check_expected("postgres", append, self.incarnation, &self.positions)?;
+        append.check_standing("postgres: ", self.incarnation, &self.positions)?;
         for change in &append.slots {
             let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());
             change.holds(found.map(|slot| slot.1))?;

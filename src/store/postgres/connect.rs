@@ -194,7 +194,7 @@ impl Connections {
             if left < self.timeout / SHORT {
                 return Err(self.unanswered(operation));
             }
-            let is_old = Client::metrics(&client).created < retry.began();
+            let is_old = Client::metrics(&client).created < retry.began;
             let prepares = self.prepares.load(Ordering::Relaxed);
             let mut lease = Lease { client: None, of: self };
             let client = lease.client.insert(client);

@@ -1,5 +1,8 @@
 //! Errors of the server and the driver, and what they mean for the request.
 
+use std::error::Error as StdError;
+use std::{io, iter};
+
 use deadpool_postgres::tokio_postgres as driver;
 use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
 
@@ -58,13 +61,7 @@ pub(super) fn fail(operation: &'static str, error: driver::Error) -> Error {
 /// rows.
 pub(super) fn describe(error: &driver::Error) -> String {
     let Some(said) = error.as_db_error() else {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        return text;
+        return causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
     };
     match *said.code() {
         SqlState::QUERY_CANCELED => "it was cancelled, or took too long".to_owned(),
@@ -77,7 +74,7 @@ pub(super) fn describe(error: &driver::Error) -> String {
 
 /// Returns whether the server cancelled the request because it took too long, and did nothing.
 pub(super) fn took_too_long(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
+    let source = StdError::source(error);
     let said = source.and_then(|error| error.downcast_ref::<driver::Error>());
     said.and_then(driver::Error::code) == Some(&SqlState::QUERY_CANCELED)
 }
@@ -99,14 +96,15 @@ pub(super) fn may_come_back(error: &driver::Error) -> bool {
 /// Returns whether no server listens, or it is gone, as opposed to a problem with the address, the
 /// password or the certificate.
 fn is_of_the_network(error: &driver::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return error.kind() != std::io::ErrorKind::InvalidData;
-        }
-        cause = error.source();
+    match causes(error).find_map(|error| error.downcast_ref::<io::Error>()) {
+        Some(error) => error.kind() != io::ErrorKind::InvalidData,
+        None => error.is_closed(),
     }
-    error.is_closed()
+}
+
+/// Returns the error, what caused it, and so on.
+fn causes(error: &driver::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    iter::successors(Some(error as &(dyn StdError + 'static)), |&error| error.source())
 }
 
 /// Describes a failed connection, with what to do about it.

@@ -8,10 +8,9 @@ use redis::Value;
 use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
-use crate::message::Message;
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId, conflict};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{appended, conflict, times_of_records};
+use crate::store::common::{appended, times_of_records};
 use crate::store::exists;
 use crate::store::media::Kept;
 use crate::store::payloads::Payloads;
@@ -24,15 +23,12 @@ const IDS: usize = 64;
 
 /// A call of the script that appends to or restores a conversation.
 pub(super) struct ScriptCall<'a> {
-    pub(super) messages: &'a [Message],
     pub(super) append: &'a Append,
     /// For a restore: the first position, and the incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
 }
 
-pub(super) fn limits() -> Limits {
-    Limits::default().with_message(MOST).with_batch(MOST).with_slot(MOST).with_ids(IDS)
-}
+pub(super) const LIMITS: Limits = Limits { message: MOST, batch: MOST, slot: MOST, ids: IDS };
 
 impl ScriptCall<'_> {
     pub(super) async fn make(
@@ -55,11 +51,11 @@ impl ScriptCall<'_> {
 
     /// Returns the arguments in the script's order.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
-        let payloads = Payloads::of("redis", shared.encoding, self.messages)?;
+        let payloads = Payloads::of("redis", shared.encoding, &self.append.messages)?;
         self.check_size(&payloads)?;
         let Payloads { system, messages, beside } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
-        let mut args = Args::with_capacity(messages.len() + 16);
+        let mut args = Args(Vec::with_capacity(messages.len() + 16));
         args.text(id.as_str().to_owned());
         args.bytes(self.effect().as_bytes());
         args.optional(self.append.expected);
@@ -99,7 +95,7 @@ impl ScriptCall<'_> {
     }
 
     fn effect(&self) -> &'static str {
-        if self.restored.is_some() || !self.messages.is_empty() || self.append.creates() {
+        if self.restored.is_some() || self.append.creates() {
             "begins"
         } else if self.append.is_empty() {
             "nothing"
@@ -141,7 +137,7 @@ impl ScriptCall<'_> {
             .and_then(|i| self.append.slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
         match (slot, u64::try_from(why)) {
             (Some(slot), _) => slot.conflict(),
-            (None, Ok(end)) => conflict("redis", self.append.expected.unwrap_or_default(), end),
+            (None, Ok(end)) => conflict("redis: ", self.append.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
                 // The only other reason is that the conversation that was seen no longer exists.
                 // Return the error of an append to an empty one.
@@ -156,10 +152,6 @@ impl ScriptCall<'_> {
 pub(super) struct Args<'a>(Vec<Cow<'a, [u8]>>);
 
 impl<'a> Args<'a> {
-    fn with_capacity(n: usize) -> Self {
-        Self(Vec::with_capacity(n))
-    }
-
     fn bytes(&mut self, bytes: &'a [u8]) {
         self.0.push(Cow::Borrowed(bytes));
     }

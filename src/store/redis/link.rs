@@ -209,7 +209,7 @@ impl Request<'_> {
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
                         let args = wanted.args();
                         let args: Vec<_> = args.iter().map(String::as_bytes).collect();
-                        run(&READ, wanted.keys(), &args, None, connection).await
+                        run(&READ, &wanted.keys, &args, None, connection).await
                     }
                     result => Ok((result?, Ok(0))),
                 }
@@ -268,16 +268,13 @@ fn failed(
     in_doubt: bool,
     (why, source): (String, Option<RedisError>),
 ) -> Error {
-    let error = if in_doubt {
-        let text = format!("redis: outcome unknown: {why}");
-        Error::new(ErrorKind::Unacknowledged, operation, text)
+    let (kind, doubt) = if in_doubt {
+        (ErrorKind::Unacknowledged, "outcome unknown: ")
     } else {
-        Error::new(ErrorKind::Storage, operation, format!("redis: {why}"))
+        (ErrorKind::Storage, "")
     };
-    match source {
-        Some(source) => error.with_source(source),
-        None => error,
-    }
+    let error = Error::new(kind, operation, format!("redis: {doubt}{why}"));
+    source.into_iter().fold(error, Error::with_source)
 }
 
 impl fmt::Debug for Link {

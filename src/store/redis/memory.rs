@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use redis::cmd;
 
-use super::append::{ScriptCall, limits};
+use super::append::{LIMITS, ScriptCall};
 use super::link::{CLEAR, EVICT};
 use super::read::Reply;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
-use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
-use crate::message::{Message, Sha256};
+use crate::memory::{
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+};
+use crate::message::Sha256;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
 use crate::store::media::Found;
 use crate::store::read_rows::MediaSearch;
@@ -25,15 +26,11 @@ const MEDIA_AT_ONCE: usize = 64;
 /// One conversation of a [`RedisStore`](super::RedisStore).
 #[derive(Clone)]
 pub struct RedisMemory {
-    id: MemoryId,
-    shared: Arc<Shared>,
+    pub(super) id: MemoryId,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl RedisMemory {
-    pub(super) fn new(id: MemoryId, shared: Arc<Shared>) -> Self {
-        Self { id, shared }
-    }
-
     /// Returns the key of the stream that holds the messages.
     pub fn log_key(&self) -> String {
         self.shared.keys.of(&self.id, "log")
@@ -68,6 +65,7 @@ impl RedisMemory {
     /// If some are lacking, records may have been evicted before: then all is read again, until
     /// that was not the reason.
     async fn snapshot(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
         let mut search = MediaSearch::of(read);
         loop {
             let answer = self.find(read).await?.decode(read)?;
@@ -97,7 +95,7 @@ impl RedisMemory {
     async fn page(&self, before: Option<u64>, n: usize, more: Option<&Read>) -> Result<Reply> {
         let wanted = Wanted::of(&self.shared.keys, &self.id, before, n, more);
         let reply = self.shared.link.read(&wanted).await?;
-        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected("read"))
+        Reply::parse(reply, &wanted.names).ok_or_else(|| unexpected("read"))
     }
 }
 
@@ -106,26 +104,7 @@ impl AsyncChatMemory for RedisMemory {
         &self.id
     }
 
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.link.watch.operation("append", async move {
-            let append = &Append { expected, ..Append::default() };
-            let change = ScriptCall { messages: batch, append, restored: None };
-            let appended = change.make("append", &self.shared, &self.id).await?;
-            batch.clear();
-            Ok(appended.positions)
-        })
-    }
-
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.shared.link.watch.operation("read", async move {
-            let read = Read { before, n, ..Read::default() };
-            self.snapshot(&read).await
-        })
-    }
+    plain_by_with!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.link.watch.operation("evict", async move {
@@ -145,8 +124,8 @@ impl AsyncChatMemory for RedisMemory {
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
         self.shared.link.watch.operation("append", async move {
-            append.check(&self.limits())?;
-            let change = ScriptCall { messages: &append.messages, append, restored: None };
+            append.check(&LIMITS)?;
+            let change = ScriptCall { append, restored: None };
             let appended = change.make("append", &self.shared, &self.id).await?;
             append.messages.clear();
             Ok(appended)
@@ -154,17 +133,13 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.link.watch.operation("read", async move {
-            read.check()?;
-            self.snapshot(read).await
-        })
+        self.shared.link.watch.operation("read", self.snapshot(read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
         self.shared.link.watch.operation("slots", async move {
-            let mut command = cmd("HGETALL");
-            command.arg(self.shared.keys.of(&self.id, "versions"));
-            let found = self.shared.link.ask("slots", &command).await?;
+            let versions = self.shared.keys.of(&self.id, "versions");
+            let found = self.shared.link.ask("slots", cmd("HGETALL").arg(versions)).await?;
             let found: Vec<(String, String)> = parse("slots", found)?;
             let slots = found.into_iter().map(|(name, version)| Ok((name, version.parse()?)));
             let mut slots: Vec<_> = slots.collect::<Result<_>>()?;
@@ -174,7 +149,7 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn limits(&self) -> Limits {
-        limits()
+        LIMITS
     }
 }
 

@@ -9,10 +9,10 @@ use crate::memory::{MemoryId, Read};
 
 pub(super) struct Wanted<'a> {
     /// The keys of the state, the log, the slots and their versions.
-    keys: [String; 4],
+    pub(super) keys: [String; 4],
     newest: String,
     count: usize,
-    names: Vec<&'a str>,
+    pub(super) names: Vec<&'a str>,
     stretches: Vec<Range<u64>>,
 }
 
@@ -42,14 +42,6 @@ impl<'a> Wanted<'a> {
         }
         let stretches = read.map_or_else(Vec::new, |read| read.stretches(0..u64::MAX));
         Self { keys, newest, count, names, stretches }
-    }
-
-    pub(super) fn names(&self) -> &[&'a str] {
-        &self.names
-    }
-
-    pub(super) fn keys(&self) -> &[String] {
-        &self.keys
     }
 
     pub(super) fn transaction(&self) -> Pipeline {

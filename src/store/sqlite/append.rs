@@ -15,7 +15,7 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{appended, check_expected, signed, times_of_records, unsigned};
+use crate::store::common::{appended, signed, times_of_records, unsigned};
 use crate::store::media::Kept;
 use crate::store::payloads::{Encoding, Payloads};
 
@@ -57,10 +57,11 @@ impl PreparedAppend {
         let mut version = None;
         for change in slots {
             if let Some(content) = &change.content {
-                let version = *version.get_or_insert_with(SlotVersion::random);
-                extras::set_slot(connection, key, &change.name, version, content)?;
+                let version = version.get_or_insert_with(SlotVersion::random);
+                let version = version.to_bits().cast_signed();
+                run(connection, SET_SLOT, params![key, change.name, version, content])?;
             } else {
-                extras::remove_slot(connection, key, &change.name)?;
+                run(connection, REMOVE_SLOT, params![key, change.name])?;
             }
         }
         let appended = appended(positions, version);
@@ -102,7 +103,7 @@ impl PreparedAppend {
             insert.execute(params![key, at, Payload(*codec, payload)])?;
         }
         for (sha256, Kept { place, bytes }) in &self.payloads.beside {
-            extras::keep_media(connection, key, sha256, first + signed(*place), bytes)?;
+            run(connection, KEEP, params![key, sha256.0, first + signed(*place), bytes])?;
         }
         Ok((key, unsigned(first)..unsigned(end)))
     }
@@ -118,7 +119,7 @@ impl PreparedAppend {
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
         let incarnation = found.as_ref().map(Found::incarnation);
-        check_expected("sqlite", &self.rest, incarnation, &positions)?;
+        self.rest.check_standing("sqlite: ", incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
             let version = key.map(|key| extras::version(connection, key, &change.name));
@@ -176,3 +177,10 @@ const EXTEND: &str = r#"
     WHERE id = ?1 AND (?5 IS NULL OR "end" = ?5)
     RETURNING key, "end""#;
 const INSERT: &str = "INSERT INTO message (key, at, payload) VALUES (?1, ?2, ?3)";
+/// Keeps the bytes of media once, whichever message refers to them.
+const KEEP: &str = "
+    INSERT INTO media (conversation, hash, last, bytes) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT DO UPDATE SET last = max(last, excluded.last)";
+const SET_SLOT: &str = "
+    INSERT OR REPLACE INTO slot (conversation, name, version, content) VALUES (?1, ?2, ?3, ?4)";
+const REMOVE_SLOT: &str = "DELETE FROM slot WHERE conversation = ?1 AND name = ?2";

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::failure::{FileName, TxError};
 use super::moved::Opened;
 use super::options::{Durability, SqliteOptions};
 use super::schema;
-use super::writer::{Writer, deferred, in_transaction};
+use super::writer::{Writer, in_transaction};
 use crate::error::{Error, Result};
 use crate::store::observe::Watch;
 use crate::store::payloads::Encoding;
@@ -116,7 +116,8 @@ impl Connections {
             self.opened.must_be_there()?;
             let reader =
                 readers.idle().map_or_else(|| open_reader(&readers.path, &readers.options), Ok)?;
-            let result = in_transaction(&reader.connection, deferred, &mut work);
+            let how = TransactionBehavior::Deferred;
+            let result = in_transaction(&reader.connection, how, &mut work);
             let mut idle = readers.idle.lock();
             if idle.len() < MOST_IDLE && reader.connection.is_autocommit() {
                 idle.push(reader);

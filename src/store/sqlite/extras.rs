@@ -26,11 +26,10 @@ pub(super) fn slots(
             continue;
         }
         let mut slot = connection.prepare_cached(SLOT)?;
-        let mut rows = slot.query(params![key, name])?;
-        if let Some(row) = rows.next()? {
-            let content = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
-            slots.push(Slot::new(name.as_str(), slot_version(row.get(0)?), content));
-        }
+        let slot = slot.query_row(params![key, name], |row| {
+            Ok(Slot::new(name.as_str(), slot_version(row.get(0)?), row.get_ref(1)?.as_bytes()?))
+        });
+        slots.extend(slot.optional()?);
     }
     Ok(slots)
 }
@@ -50,36 +49,6 @@ pub(super) fn version(
 ) -> rusqlite::Result<Option<SlotVersion>> {
     let mut slot = connection.prepare_cached(VERSION)?;
     slot.query_row(params![key, name], |row| row.get(0).map(slot_version)).optional()
-}
-
-pub(super) fn set_slot(
-    connection: &Connection,
-    key: i64,
-    name: &str,
-    version: SlotVersion,
-    content: &[u8],
-) -> rusqlite::Result<usize> {
-    let version = version.to_bits().cast_signed();
-    run(connection, SET_SLOT, params![key, name, version, content])
-}
-
-pub(super) fn remove_slot(
-    connection: &Connection,
-    key: i64,
-    name: &str,
-) -> rusqlite::Result<usize> {
-    run(connection, REMOVE_SLOT, params![key, name])
-}
-
-/// Keeps the bytes of media once, whichever message refers to them.
-pub(super) fn keep_media(
-    connection: &Connection,
-    key: i64,
-    hash: &Sha256,
-    position: i64,
-    bytes: &[u8],
-) -> rusqlite::Result<usize> {
-    run(connection, KEEP, params![key, hash.0, position, bytes])
 }
 
 /// Returns the bytes of media of these hashes, as far as they are there.
@@ -146,16 +115,10 @@ fn last_key(first: i64) -> i64 {
 const SLOT: &str = "SELECT version, content FROM slot WHERE conversation = ?1 AND name = ?2";
 const VERSION: &str = "SELECT version FROM slot WHERE conversation = ?1 AND name = ?2";
 const SLOTS: &str = "SELECT name, version FROM slot WHERE conversation = ?1 ORDER BY name";
-const SET_SLOT: &str = "
-    INSERT OR REPLACE INTO slot (conversation, name, version, content) VALUES (?1, ?2, ?3, ?4)";
-const REMOVE_SLOT: &str = "DELETE FROM slot WHERE conversation = ?1 AND name = ?2";
 const KNOWN: &str =
     "SELECT first, past, version FROM appended WHERE key BETWEEN ?1 AND ?2 AND id = ?3 LIMIT 1";
 const NEWEST_ID: &str = "SELECT max(key) FROM appended WHERE key BETWEEN ?1 AND ?2";
 const REMEMBER: &str =
     "INSERT INTO appended (key, id, first, past, version) VALUES (?1, ?2, ?3, ?4, ?5)";
 const FORGET_IDS: &str = "DELETE FROM appended WHERE key BETWEEN ?1 AND ?2";
-const KEEP: &str = "
-    INSERT INTO media (conversation, hash, last, bytes) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT DO UPDATE SET last = max(last, excluded.last)";
 const MEDIA: &str = "SELECT bytes FROM media WHERE conversation = ?1 AND hash = ?2";

@@ -1,7 +1,7 @@
 //! Ids in byte order, from the unique index.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::failure::TxError;
 use crate::error::Result;
@@ -21,12 +21,9 @@ pub(super) fn with_prefix(
         _ => (FROM, prefix),
     };
     let mut ids = connection.prepare_cached(sql)?;
-    let mut rows = ids.query(params![from, behind(prefix), signed(n)])?;
-    let mut ids = Vec::new();
-    while let Some(row) = rows.next()? {
-        ids.push(MemoryId::from(row.get::<_, String>(0)?));
-    }
-    Ok(ids)
+    let id = |row: &Row<'_>| row.get::<_, String>(0).map(MemoryId::from);
+    let ids = ids.query_map(params![from, behind(prefix), signed(n)], id)?;
+    Ok(ids.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Returns the next `n` slots of conversations with this prefix whose names begin with `names`.
@@ -42,14 +39,13 @@ pub(super) fn slots(
     let from = id.max(prefix);
     let (past, past_names) = (behind(prefix), behind(names));
     let mut slots = connection.prepare_cached(SLOTS)?;
-    let mut rows = slots.query(params![from, past, names, past_names, id, name, signed(n)])?;
-    let mut slots = Vec::new();
-    while let Some(row) = rows.next()? {
+    let slot = |row: &Row<'_>| {
         let (id, name) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
-        let content = row.get_ref(3)?.as_bytes().map_err(rusqlite::Error::from)?;
-        slots.push((MemoryId::from(id), Slot::new(name, slot_version(row.get(2)?), content)));
-    }
-    Ok(slots)
+        let version = slot_version(row.get(2)?);
+        Ok((MemoryId::from(id), Slot::new(name, version, row.get_ref(3)?.as_bytes()?)))
+    };
+    let values = params![from, past, names, past_names, id, name, signed(n)];
+    Ok(slots.query_map(values, slot)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Returns the first value above all texts with a prefix: the prefix with its last character

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
-use rusqlite::{Connection, ErrorCode, Params, Transaction, TransactionBehavior, ffi};
+use rusqlite::TransactionBehavior::{self, Deferred, Immediate};
+use rusqlite::{Connection, ErrorCode, Params, Transaction, ffi};
 
 use super::failure::TxError;
 use crate::error::{Error, ErrorKind};
@@ -66,7 +67,7 @@ impl Writer {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, TxError>,
     ) -> Result<T, TxError> {
-        in_transaction(&self.connection.lock(), deferred, work)
+        in_transaction(&self.connection.lock(), Deferred, work)
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read
@@ -95,10 +96,14 @@ impl Writer {
         }
         let value = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&value);
-        let waiting = Arc::new(Waiting::new(move |connection: &Connection| {
-            *kept.lock() = Some(work(connection)?);
-            Ok(())
-        }));
+        let waiting = Arc::new(Waiting {
+            change: Mutex::new(Box::new(move |connection: &Connection| {
+                *kept.lock() = Some(work(connection)?);
+                Ok(())
+            })),
+            signal: Mutex::default(),
+            wake: Condvar::new(),
+        });
         queue.waiting.push_back(Arc::clone(&waiting));
         drop(queue);
         match waiting.wait() {
@@ -124,7 +129,7 @@ impl Writer {
         let mut lead = Lead { queue: &self.queue, group: VecDeque::new() };
         let connection = self.connection.lock();
         let came_before = self.queue.lock().waiting.len();
-        let transaction = immediate(&connection).inspect_err(|error| {
+        let transaction = begin(&connection, Immediate).inspect_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
                 // These threads have waited for the other process as long as this one.
                 while lead.group.len() < came_before && lead.admit().is_some() {}
@@ -154,7 +159,7 @@ impl Writer {
             }
             _ => {
                 let alone =
-                    |change: &mut TxWork<'_>| in_transaction(&connection, immediate, change);
+                    |change: &mut TxWork<'_>| in_transaction(&connection, Immediate, change);
                 let outcome = alone(own);
                 lead.wake_all(|waiting| {
                     let mut change = waiting.change.lock();
@@ -167,14 +172,6 @@ impl Writer {
 }
 
 impl Waiting {
-    fn new(change: impl FnMut(&Connection) -> Result<(), TxError> + Send + 'static) -> Self {
-        Self {
-            change: Mutex::new(Box::new(change)),
-            signal: Mutex::new(None),
-            wake: Condvar::new(),
-        }
-    }
-
     fn wait(&self) -> Signal {
         let mut signal = self.signal.lock();
         loop {
@@ -229,14 +226,9 @@ impl Drop for Lead<'_> {
     }
 }
 
-fn immediate(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
+fn begin(connection: &Connection, how: TransactionBehavior) -> rusqlite::Result<Transaction<'_>> {
     end_of_another(connection)?;
-    Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
-}
-
-pub(super) fn deferred(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
-    end_of_another(connection)?;
-    Transaction::new_unchecked(connection, TransactionBehavior::Deferred)
+    Transaction::new_unchecked(connection, how)
 }
 
 /// Rolls back a transaction that failed and whose rollback failed too.
@@ -246,10 +238,10 @@ fn end_of_another(connection: &Connection) -> rusqlite::Result<()> {
 
 pub(super) fn in_transaction<T>(
     connection: &Connection,
-    begin: impl FnOnce(&Connection) -> rusqlite::Result<Transaction<'_>>,
+    how: TransactionBehavior,
     work: impl FnOnce(&Connection) -> Result<T, TxError>,
 ) -> Result<T, TxError> {
-    let transaction = begin(connection)?;
+    let transaction = begin(connection, how)?;
     let value = work(connection)?;
     transaction.commit()?; // without this, dropping it rolls it back
     Ok(value)
