@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
 use crate::memory::{ChatMemory, MemoryId};
 use crate::record::Incarnation;
-use crate::turn::{Call, Decision, Done, Ended, NOT_RUN, Next, Turn, Unfinished, Waiting};
+use crate::turn::{Call, Decision, Done, NOT_RUN, Next, Turn, Unfinished, Waiting};
 use crate::wire::Event;
 
 /// The methods over a memory of one kind. Their code is written once: done at once over a blocking
@@ -411,7 +411,7 @@ macro_rules! over {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
                     let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
-                    let mut kept = KeptTurn { turn, steers };
+                    let kept = KeptTurn { turn, steers };
                     let (turn, steers) = (&mut *kept.turn, &*kept.steers);
                     let done = $caught($($work)* { self.drive(turn, steers, on_event)$($now)* });
                     let done = done$($now)*;

@@ -6,6 +6,8 @@
 #[cfg(feature = "async")]
 mod approval;
 #[cfg(feature = "async")]
+mod between;
+#[cfg(feature = "async")]
 mod buttons;
 #[cfg(feature = "async")]
 mod dropped;
