@@ -173,9 +173,7 @@ async fn pins_and_recall_obey_what_is_forgotten() {
     let fixture = Fixture::new().await;
     let other = Arc::new(Fixture::attach(&fixture.address()).await.store);
     let store = Arc::new(fixture.store.clone());
-    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-    sending::what_was_forgotten_is_never_recalled(store).await;
+    sending::pins_and_recall_obey_what_is_forgotten(store, other).await;
 }
 
 crate::tests! { wait:

@@ -1051,9 +1051,7 @@ async fn pins_and_recall_obey_what_is_forgotten() {
     let postgres = Postgres::start("postgres-sending");
     let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
     let other = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
-    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-    sending::what_was_forgotten_is_never_recalled(store).await;
+    sending::pins_and_recall_obey_what_is_forgotten(store, other).await;
 }
 
 crate::tests! { block_on:
