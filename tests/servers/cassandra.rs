@@ -30,6 +30,7 @@ use memory_prompt::store::cassandra::driver::client::session_builder::SessionBui
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;
+use crate::process::block_on as wait;
 use crate::sending;
 use server::Node;
 
@@ -116,16 +117,6 @@ impl AsyncDamageFixture for Fixture {
         );
         session.query_unpaged(update, (payload, id, position)).await.unwrap();
     }
-}
-
-/// Waits for a future on a runtime of several threads.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 async fn session(server: &str) -> Session {
