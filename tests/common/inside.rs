@@ -19,6 +19,14 @@ macro_rules! inside {
             self.$field.append(batch, expected)
         }
     };
+    (@append_with $field:tt) => {
+        fn append_with(
+            &self,
+            append: &mut memory_prompt::memory::Append,
+        ) -> memory_prompt::Result<memory_prompt::memory::Appended> {
+            self.$field.append_with(append)
+        }
+    };
     (@read $field:tt) => {
         fn read(
             &self,
@@ -36,6 +44,18 @@ macro_rules! inside {
     (@clear $field:tt) => {
         fn clear(&self) -> memory_prompt::Result<()> {
             self.$field.clear()
+        }
+    };
+    (@slots $field:tt) => {
+        fn slots(
+            &self,
+        ) -> memory_prompt::Result<Vec<(String, memory_prompt::record::SlotVersion)>> {
+            self.$field.slots()
+        }
+    };
+    (@limits $field:tt) => {
+        fn limits(&self) -> memory_prompt::memory::Limits {
+            self.$field.limits()
         }
     };
 }

@@ -5,9 +5,11 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::memory::{Append, Appended, Limits, Read};
 use memory_prompt::record::{SlotVersion, Snapshot};
-use memory_prompt::{ChatMemory, DefaultChatMemory, Error, ErrorKind, Message, Result};
+use memory_prompt::{ChatMemory, DefaultChatMemory, Error, ErrorKind, Result};
+
+use crate::inside::inside;
 
 /// A memory that fails as it is told, with limits as it is told.
 #[derive(Debug)]
@@ -91,25 +93,10 @@ impl Odd {
 }
 
 impl ChatMemory for Odd {
-    fn id(&self) -> &MemoryId {
-        self.inner.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> Result<std::ops::Range<u64>> {
-        self.inner.append(batch, expected)
-    }
+    inside!(inner: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         self.must_be_readable()?;
         self.inner.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.inner.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.inner.clear()
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         self.others_act(false);

@@ -1,7 +1,6 @@
 //! The adapters between blocking and async memories, in every place they can be called from.
 
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

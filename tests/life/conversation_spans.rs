@@ -1,9 +1,7 @@
 //! What a conversation tells those who listen: what is done, and never what is said unless asked.
 
 #![cfg(feature = "tracing")]
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
-#[allow(dead_code)] // it counts what stores tell
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! The memories that evict: what they keep, what they hand over, and that nothing gets lost between
 //! the two. A plain list is the model, and each fault of the Java originals is a story.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
-
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -17,8 +15,8 @@ use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
-    MessageWindowChatMemory, Result, TokenWindowChatMemory, ToolCall,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, MessageWindowChatMemory, Result, TokenWindowChatMemory, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -123,9 +121,7 @@ impl Probe {
 }
 
 impl ChatMemory for Probe {
-    fn id(&self) -> &MemoryId {
-        self.memory.id()
-    }
+    inside!(memory: id);
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         self.step("append")?;
         self.memory.append(batch, expected)
@@ -753,41 +749,18 @@ fn two_handles_with_four_threads_each_lose_nothing() {
     assert!(given.into_iter().eq(0..8 * APPENDS - 7));
 }
 
-/// A place where a thread waits until it is told to go on; or until the test has failed.
-fn gate() -> (Gate, mpsc::Sender<()>) {
-    let (arrived, has_arrived) = mpsc::channel();
-    let (go, go_on) = mpsc::channel();
-    let gate = Gate { arrived, has_arrived: Mutex::new(has_arrived), go_on: Mutex::new(go_on) };
-    (gate, go)
-}
-
-struct Gate {
-    arrived: mpsc::Sender<()>,
-    has_arrived: Mutex<mpsc::Receiver<()>>,
-    go_on: Mutex<mpsc::Receiver<()>>,
-}
-
-impl Gate {
-    fn wait(&self) {
-        self.arrived.send(()).unwrap();
-        let _ = self.go_on.lock().unwrap().recv();
-    }
-    fn until_somebody_waits(&self) {
-        self.has_arrived.lock().unwrap().recv().unwrap();
-    }
-}
-
 /// The archive is slow. An append that comes meanwhile need not wait for it, and what it pushes out
 /// is evicted by whoever is at it.
 #[test]
 fn what_comes_during_an_eviction_is_evicted_after_it() {
-    let (slow, go) = gate();
-    let (slow, archive) = (Arc::new(slow), Archive::default());
-    let (take, entered) = (archive.take(), Arc::clone(&slow));
+    let ((arrived, has_arrived), (go, go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let archive = Archive::default();
+    let (take, go_on) = (archive.take(), Mutex::new(go_on));
     let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 2).unwrap();
     let memory = memory.on_evict(move |id, records| {
         if records.messages().any(|m| m.text() == "a") {
-            entered.wait();
+            arrived.send(()).unwrap();
+            let _ = go_on.lock().unwrap().recv(); // or until the test has failed
         }
         take(id, records)
     });
@@ -795,7 +768,7 @@ fn what_comes_during_an_eviction_is_evicted_after_it() {
     thread::scope(|scope| {
         let go = go;
         scope.spawn(|| memory.add(Message::user("c")).unwrap());
-        slow.until_somebody_waits();
+        has_arrived.recv().unwrap();
         memory.add(Message::user("d")).unwrap();
         assert_eq!(memory.trim().unwrap(), 0);
         assert_eq!(texts(&memory), ["c", "d"]);
@@ -949,42 +922,19 @@ fn what_was_handed_over_and_not_evicted_is_not_handed_over_again() {
 /// that still knows the old positions would take all of it for evicted.
 #[test]
 fn a_conversation_that_begins_anew_is_another_one() {
-    #[derive(Debug)]
-    struct Replaced(Mutex<Arc<DefaultChatMemory>>, MemoryId);
-    impl Replaced {
-        fn now(&self) -> Arc<DefaultChatMemory> {
-            Arc::clone(&self.0.lock().unwrap())
-        }
-    }
-    impl ChatMemory for Replaced {
-        fn id(&self) -> &MemoryId {
-            &self.1
-        }
-        fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-            self.now().append(batch, expected)
-        }
-        fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-            self.now().read(before, n)
-        }
-        fn evict(&self, before: u64) -> Result<u64> {
-            self.now().evict(before)
-        }
-        fn clear(&self) -> Result<()> {
-            self.now().clear()
-        }
-    }
-    let replaced = Arc::new(Replaced(Mutex::default(), "a".into()));
-    let memory = MessageWindowChatMemory::new(Arc::clone(&replaced), 2).unwrap();
+    let store = InMemoryStore::new();
+    let inside = || store.memory("a").unwrap();
+    let memory = MessageWindowChatMemory::new(inside(), 2).unwrap();
     for read_first in [true, false] {
         memory.add_all(users(["a", "b", "c"])).unwrap();
-        *replaced.0.lock().unwrap() = Arc::default();
+        assert!(store.delete(inside().id()).unwrap());
         if read_first {
             assert_eq!(texts(&memory), [""; 0]);
         }
         memory.add_all(users(["d", "e"])).unwrap();
         assert_eq!(texts(&memory), ["d", "e"]);
         memory.add(Message::user("f")).unwrap();
-        assert_eq!(texts(&replaced.now()), ["e", "f"]);
+        assert_eq!(texts(&inside()), ["e", "f"]);
     }
 }
 

@@ -25,6 +25,9 @@ use memory_prompt::{
 };
 use serde_json::{Value, json};
 
+use crate::conversation::too_slow;
+use crate::inside::inside;
+
 fn branched(memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
     MemoryPrompt::new(Arc::clone(memory)).window(Window::all()).with_branches()
 }
@@ -352,29 +355,7 @@ fn a_memory_without_slots_says_so() {
     #[derive(Debug)]
     struct Plain(DefaultChatMemory);
     impl ChatMemory for Plain {
-        fn id(&self) -> &memory_prompt::memory::MemoryId {
-            self.0.id()
-        }
-        fn append(
-            &self,
-            batch: &mut Vec<Message>,
-            expected: Option<u64>,
-        ) -> memory_prompt::Result<std::ops::Range<u64>> {
-            self.0.append(batch, expected)
-        }
-        fn read(
-            &self,
-            before: Option<u64>,
-            n: usize,
-        ) -> memory_prompt::Result<memory_prompt::record::Snapshot> {
-            self.0.read(before, n)
-        }
-        fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
-            self.0.evict(before)
-        }
-        fn clear(&self) -> memory_prompt::Result<()> {
-            self.0.clear()
-        }
+        inside!(0: id append read evict clear);
     }
     let prompt = MemoryPrompt::new(Plain(DefaultChatMemory::new())).with_branches();
     talk(&prompt);
@@ -486,17 +467,10 @@ fn a_new_answer_that_its_retry_completes_is_current() {
 #[test]
 fn a_late_result_is_on_each_branch_that_has_its_call() {
     for (comes_first, comes_meanwhile) in [(true, false), (false, true), (false, false)] {
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        let wait = std::sync::Mutex::new(wait);
         let (memory, prompt) = shared();
         let model = Scripted::new().calls("pay", json!({})).says("I don't know yet.");
         let model = model.says("Sunny.").says("Cloudy.").says("Foggy.").says("Hello.");
-        let conversation = Conversation::new(prompt, model)
-            .call_timeout(Duration::from_millis(10))
-            .tool(Tool::new("pay", "Pays."), move |_: Value| {
-                let _ = wait.lock().unwrap().recv();
-                Ok("PAID")
-            });
+        let (conversation, go) = too_slow(prompt, model);
         conversation.say("Pay Ann.").unwrap();
         conversation.say("And the weather?").unwrap();
         let comes = || {
@@ -510,12 +484,12 @@ fn a_late_result_is_on_each_branch_that_has_its_call() {
         };
         if comes_first {
             comes();
-            assert_eq!(told(), ["PAID"]);
+            assert_eq!(told(), ["paid"]);
         }
         // The model of the new answer is told too, before anything of its branch is stored.
         let mut turn = conversation.prompt().regenerate().unwrap();
         let Next::Ask(ask) = turn.next(conversation.prompt()).unwrap() else { panic!("no ask") };
-        assert_eq!(ask.prompt()[2].text() == "PAID", comes_first);
+        assert_eq!(ask.prompt()[2].text() == "paid", comes_first);
         if comes_meanwhile {
             comes();
         }
@@ -524,18 +498,18 @@ fn a_late_result_is_on_each_branch_that_has_its_call() {
         if !comes_first && !comes_meanwhile {
             comes();
         }
-        assert_eq!(told(), ["PAID"], "comes first: {comes_first}, meanwhile: {comes_meanwhile}");
+        assert_eq!(told(), ["paid"], "comes first: {comes_first}, meanwhile: {comes_meanwhile}");
         conversation.edit(4, "And in Rome?").unwrap();
-        assert_eq!(told(), ["PAID"]);
+        assert_eq!(told(), ["paid"]);
         conversation.undo().unwrap();
         conversation.undo().unwrap();
         conversation.undo().unwrap();
         assert_eq!(conversation.page(None, 9).unwrap().entries.len(), 4);
-        assert_eq!(told(), ["PAID"]);
+        assert_eq!(told(), ["paid"]);
         // As any other process sees it.
-        assert_eq!(branched(&memory).preview().unwrap()[2].text(), "PAID");
+        assert_eq!(branched(&memory).preview().unwrap()[2].text(), "paid");
         conversation.say("And now?").unwrap();
-        assert_eq!(told(), ["PAID"]);
+        assert_eq!(told(), ["paid"]);
         // What stands before the call is another branch without it.
         conversation.edit(0, "Hello.").unwrap();
         assert!(told().is_empty());

@@ -1,7 +1,5 @@
 //! What memories do beyond their contract, which `tests/stores/memory.rs` runs.
 
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
-
 use std::sync::Arc;
 
 use crate::counted::counted;

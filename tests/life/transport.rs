@@ -2,7 +2,6 @@
 //! wrong. After each fault the memory is whole and the next turn works. Everything is tried with
 //! each client.
 #![cfg(any(feature = "ureq", all(feature = "reqwest", feature = "tokio")))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 mod clients;
 #[cfg(all(feature = "reqwest", feature = "tokio"))]

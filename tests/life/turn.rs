@@ -1,8 +1,6 @@
 //! Turns: what is sent in the middle of one, what is stored at its end, and what is known after a
 //! crash.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
-
 mod kept;
 mod late;
 mod twice;
@@ -57,7 +55,8 @@ fn ok(text: &str) -> Result<&str, ToolError> {
     Ok(text)
 }
 
-fn texts(memory: &(impl ChatMemory + ?Sized)) -> Vec<String> {
+/// What is stored.
+pub(crate) fn texts(memory: &(impl ChatMemory + ?Sized)) -> Vec<String> {
     memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect()
 }
 
@@ -70,7 +69,12 @@ fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
 
 /// The same over a memory that goes wrong when it is told to.
 fn odd() -> (Arc<Odd>, MemoryPrompt) {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
+    limited(DefaultChatMemory::new().limits())
+}
+
+/// The same with these limits.
+fn limited(limits: Limits) -> (Arc<Odd>, MemoryPrompt) {
+    let memory = Odd::new(limits);
     let prompt = MemoryPrompt::new(Arc::clone(&memory));
     (memory, prompt)
 }
@@ -81,16 +85,20 @@ fn unheard(memory: &Odd, turn: &mut Turn, prompt: &MemoryPrompt) {
     assert_eq!(turn.next(prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
 }
 
+/// Asks, and the model wants to call these.
+fn wants<const N: usize>(mut turn: Turn, prompt: &MemoryPrompt, named: [(&str, &str); N]) -> Turn {
+    ask(&mut turn, prompt);
+    turn.answer(calls(named)).unwrap();
+    turn
+}
+
 /// A turn that has asked this, and whose model wants to call these.
 fn calling<const N: usize>(
     prompt: &mut MemoryPrompt,
     question: &str,
     named: [(&str, &str); N],
 ) -> Turn {
-    let mut turn = prompt.turn(Message::user(question)).tools(tools());
-    ask(&mut turn, prompt);
-    turn.answer(calls(named)).unwrap();
-    turn
+    wants(prompt.turn(question).tools(tools()), prompt, named)
 }
 
 /// A turn that has asked, and whose model wants to book.
@@ -123,8 +131,24 @@ fn adopted(prompt: &MemoryPrompt) -> Turn {
     prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap().tools(tools())
 }
 
+/// Others adopt what there is, and end it.
+pub(crate) fn end_all(prompt: &MemoryPrompt) {
+    for unfinished in prompt.unfinished().unwrap() {
+        let mut turn = prompt.adopt(&unfinished).unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+        done(&mut turn, prompt);
+    }
+}
+
+/// An answer that ended for this reason.
+pub(crate) fn stopped(answer: impl Into<Reply>, why: Stop) -> Reply {
+    let mut reply = answer.into();
+    reply.stop = Some(why);
+    reply
+}
+
 /// The turn as another process has it that was handed it.
-fn copy(turn: &Turn) -> Turn {
+pub(crate) fn copy(turn: &Turn) -> Turn {
     serde_json::from_str(&serde_json::to_string(turn).unwrap()).unwrap()
 }
 
@@ -468,7 +492,7 @@ fn a_turn_of_which_all_was_evicted_can_be_ended() {
 fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
     let (_, mut prompt) = shared();
     let mut turn = booking(&mut prompt);
-    let before: Turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+    let before = copy(&turn);
     call(&mut turn, &prompt);
     let mut again = copy(&turn);
     assert!(call(&mut again, &prompt)[0].may_have_run());
@@ -510,9 +534,7 @@ fn a_turn_that_is_given_twice_tells_the_second_owner() {
 fn what_waits_for_approval_is_written_down() {
     let (_, mut prompt) = shared();
     let look = Tool::new("look", "Looks.").repeatable().needing_approval();
-    let mut turn = prompt.turn(Message::user("q")).tools([look]);
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "look")])).unwrap();
+    let mut turn = wants(prompt.turn("q").tools([look]), &prompt, [("c1", "look")]);
     let handed_out = call(&mut turn, &prompt);
     assert!(handed_out[0].needs_approval() && handed_out[0].is_checkpointed());
     drop(turn);
@@ -528,9 +550,8 @@ fn what_waits_for_approval_is_written_down() {
 fn a_call_that_waits_for_approval_has_not_run() {
     let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
     let (memory, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Pay and book.")).tools(pay());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "pay"), ("c2", "book"), ("c1", "pay")])).unwrap();
+    let turn = prompt.turn("Pay and book.").tools(pay());
+    let mut turn = wants(turn, &prompt, [("c1", "pay"), ("c2", "book"), ("c1", "pay")]);
     assert_eq!(call(&mut turn, &prompt).len(), 3);
     assert_eq!(turn.result("c1", ok("paid")).unwrap_err().kind(), ErrorKind::Invalid);
     assert!(turn.approve("c2").is_err());
@@ -605,8 +626,7 @@ fn what_answers_cost_is_summed() {
     ask(&mut turn, &prompt);
     turn.answer(body(r#"{"type": "tool_use", "id": "c1", "name": "look", "input": {}}"#)).unwrap();
     turn.result("c1", ok("x")).unwrap();
-    let written = serde_json::to_vec(&turn).unwrap();
-    let mut turn: Turn = serde_json::from_slice(&written).unwrap();
+    let mut turn = copy(&turn);
     ask(&mut turn, &prompt);
     turn.answer(body(r#"{"type": "text", "text": "a"}"#)).unwrap();
     let done = done(&mut turn, &prompt);
@@ -681,8 +701,8 @@ fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
 
 #[test]
 fn a_result_that_is_too_large_is_an_error_for_the_model() {
-    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(400).with_batch(900));
-    let mut prompt = MemoryPrompt::new(memory);
+    let limits = DefaultChatMemory::new().limits().with_message(400).with_batch(900);
+    let (_, mut prompt) = limited(limits);
     let mut turn = begun(&mut prompt);
     turn.result("c1", Ok("x".repeat(500))).unwrap();
     let sent = ask(&mut turn, &prompt);
@@ -697,8 +717,7 @@ fn a_result_that_is_too_large_is_an_error_for_the_model() {
 
 #[test]
 fn a_memory_without_slots_says_so_before_anything_runs() {
-    let memory = Odd::new(Limits::default());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (_, mut prompt) = limited(Limits::default());
     let mut turn = booking(&mut prompt);
     assert!(!call(&mut turn, &prompt)[0].is_checkpointed());
     turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
@@ -889,9 +908,7 @@ fn a_call_at_which_the_answer_was_cut_is_not_run() {
         let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
         ask(&mut turn, &prompt);
         let asked = [ToolCall::new("c1", "look", "{}"), ToolCall::new("c2", "book", "")];
-        let mut reply = Reply::from(Message::ai_calls(asked));
-        reply.stop = Some(stop);
-        turn.answer(reply).unwrap();
+        turn.answer(stopped(Message::ai_calls(asked), stop)).unwrap();
         let handed_out = call(&mut turn, &prompt);
         assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c1"]);
         assert_eq!(turn.messages()[2].text(), "Not run: the answer was cut.");
@@ -908,9 +925,7 @@ fn a_cut_call_is_not_run_under_the_id_of_another() {
     let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
     ask(&mut turn, &prompt);
     let asked = [ToolCall::new("c", "book", "{}"), ToolCall::new("c", "book", "")];
-    let mut reply = Reply::from(Message::ai_calls(asked));
-    reply.stop = Some(Stop::Length);
-    turn.answer(reply).unwrap();
+    turn.answer(stopped(Message::ai_calls(asked), Stop::Length)).unwrap();
     ask(&mut turn, &prompt);
 }
 
@@ -919,11 +934,8 @@ fn a_cut_call_is_not_run_under_the_id_of_another() {
 #[test]
 fn each_call_is_named_by_its_own_id() {
     let (_, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Look here and there.")).tools(tools());
-    ask(&mut turn, &prompt);
-    let answer =
-        calls([("c1", "look"), ("c1", "look"), ("c1_2", "look"), ("", "look"), ("", "look")]);
-    turn.answer(answer).unwrap();
+    let named = [("c1", "look"), ("c1", "look"), ("c1_2", "look"), ("", "look"), ("", "look")];
+    let mut turn = calling(&mut prompt, "Look here and there.", named);
     let handed_out = call(&mut turn, &prompt);
     let ids: Vec<_> = handed_out.iter().map(Call::id).collect();
     assert_eq!(ids, ["c1", "c1_3", "c1_2", "", "call_2"]);
@@ -969,9 +981,7 @@ fn a_tool_that_takes_nothing_is_handed_nothing() {
 /// A turn of which a payment waits for approval, and somebody says that it may be made.
 fn approved(prompt: &mut MemoryPrompt) -> Turn {
     let pay = Tool::new("pay", "Pays.").needing_approval();
-    let mut turn = prompt.turn(Message::user("Pay.")).tools([pay]);
-    ask(&mut turn, prompt);
-    turn.answer(calls([("c1", "pay")])).unwrap();
+    let mut turn = wants(prompt.turn("Pay.").tools([pay]), prompt, [("c1", "pay")]);
     assert!(call(&mut turn, prompt)[0].needs_approval());
     drop(turn);
     let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
@@ -1028,11 +1038,10 @@ fn a_turn_that_is_forgotten_leaves_no_slot() {
 fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
     let (memory, prompt) = shared();
     let mut prompt = prompt.for_provider(Provider::OpenAi);
-    let mut turn = prompt.turn(Message::user("q")).tools([Tool::new("book.now", "Books.")]);
-    ask(&mut turn, &prompt);
     let sent = Provider::OpenAi.row().tool_names.sent("book.now");
     assert!(sent.starts_with("book_now_"));
-    turn.answer(calls([("c1", &*sent)])).unwrap();
+    let turn = prompt.turn("q").tools([Tool::new("book.now", "Books.")]);
+    let mut turn = wants(turn, &prompt, [("c1", &*sent)]);
     let called = call(&mut turn, &prompt);
     assert_eq!(called[0].name(), "book.now");
     turn.result("c1", ok("booked")).unwrap();
@@ -1054,18 +1063,11 @@ fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
     assert_eq!(handed.len(), 1, "the other tool is not there");
     assert!(handed[0].needs_approval());
     // Read back, it waits for the same.
-    let json = serde_json::to_string(&turn).unwrap();
-    let mut again: Turn = serde_json::from_str(&json).unwrap();
-    assert!(call(&mut again, &prompt)[0].needs_approval());
+    assert!(call(&mut copy(&turn), &prompt)[0].needs_approval());
     // One that had other tools does not take these for them.
-    let mut other =
-        prompt
-            .turn(Message::user("A mail!"))
-            .tools([Tool::new("mail", "Sends a mail.").needing_approval()]);
-    ask(&mut other, &prompt);
-    other.answer(calls([("c1", "mail")])).unwrap();
-    let mut again = copy(&other);
-    assert!(call(&mut again, &prompt)[0].needs_approval());
+    let mail = Tool::new("mail", "Sends a mail.").needing_approval();
+    let other = wants(prompt.turn("A mail!").tools([mail]), &prompt, [("c1", "mail")]);
+    assert!(call(&mut copy(&other), &prompt)[0].needs_approval());
 }
 
 /// Whichever read of the first prompt fails, the next attempt is sent what is pinned.

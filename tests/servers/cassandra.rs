@@ -30,6 +30,7 @@ use memory_prompt::store::cassandra::driver::client::session_builder::SessionBui
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;
+use crate::process::block_on as wait;
 use crate::sending;
 use server::Node;
 
@@ -118,16 +119,6 @@ impl AsyncDamageFixture for Fixture {
     }
 }
 
-/// Waits for a future on a runtime of several threads.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
-}
-
 async fn session(server: &str) -> Session {
     let builder = SessionBuilder::new().known_node(server);
     builder.connection_timeout(Duration::from_secs(60)).build().await.unwrap()
@@ -173,9 +164,7 @@ async fn pins_and_recall_obey_what_is_forgotten() {
     let fixture = Fixture::new().await;
     let other = Arc::new(Fixture::attach(&fixture.address()).await.store);
     let store = Arc::new(fixture.store.clone());
-    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-    sending::what_was_forgotten_is_never_recalled(store).await;
+    sending::pins_and_recall_obey_what_is_forgotten(store, other).await;
 }
 
 crate::tests! { wait:

@@ -92,10 +92,8 @@ enum Chat {
 
 impl Chat {
     fn blocking(memory: Arc<dyn ChatMemory>, ledger: &Path) -> Self {
-        let mut chat =
-            Conversation::new(MemoryPrompt::new(memory).max_messages(30), |ask: &Asking<'_>| {
-                answer(ask)
-            });
+        let prompt = MemoryPrompt::new(memory).max_messages(30);
+        let mut chat = Conversation::new(prompt, |ask: &Asking<'_>| answer(ask));
         for tool in tools() {
             let (ledger, name) = (ledger.to_owned(), tool.name().to_owned());
             chat = chat.tool_call(tool, move |call| match name.as_str() {
@@ -144,13 +142,12 @@ impl Chat {
         let Some(call) = waiting.iter().find(|it| it.turn == question(request)) else {
             return Ok(None);
         };
+        let no = "The user said no.";
         let done = match (self, yes) {
             (Self::Blocking(it), true) => it.approve(call),
-            (Self::Blocking(it), false) => it.refuse(call, "The user said no."),
+            (Self::Blocking(it), false) => it.refuse(call, no),
             (Self::Async(it, runtime), true) => runtime.block_on(it.approve(call)),
-            (Self::Async(it, runtime), false) => {
-                runtime.block_on(it.refuse(call, "The user said no."))
-            }
+            (Self::Async(it, runtime), false) => runtime.block_on(it.refuse(call, no)),
         };
         done.map(Some)
     }

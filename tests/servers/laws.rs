@@ -14,6 +14,7 @@ use memory_prompt::{
 };
 
 use crate::process::Server;
+use crate::tasks::{begin, end};
 
 /// A backend whose memories fail when a countdown reaches zero.
 pub(crate) struct Failing<F> {
@@ -56,26 +57,14 @@ const BATCH: usize = 3;
 #[derive(Default)]
 pub(crate) struct Told {
     /// Those that were acknowledged, with their positions.
-    done: Vec<(u64, Range<u64>)>,
-    undone: Vec<u64>,
-    unknown: Vec<u64>,
+    pub(crate) done: Vec<(u64, Range<u64>)>,
+    pub(crate) undone: Vec<u64>,
+    pub(crate) unknown: Vec<u64>,
     /// The longest that one of them took.
     pub(crate) longest: Duration,
 }
 
 impl Told {
-    pub(crate) fn done(&mut self, number: u64, at: Range<u64>) {
-        self.done.push((number, at));
-    }
-
-    pub(crate) fn undone(&mut self, number: u64) {
-        self.undone.push(number);
-    }
-
-    pub(crate) fn unknown(&mut self, number: u64) {
-        self.unknown.push(number);
-    }
-
     /// Everything that was acknowledged is there once, in its order and where it was said to be,
     /// and nothing that was refused. (`there` are the numbers of all batches, as they stand.)
     pub(crate) fn check(&self, there: &[u64]) {
@@ -125,13 +114,13 @@ pub(crate) async fn write_and_count(
         told.longest = told.longest.max(began.elapsed());
         match answer {
             Ok(positions) => {
-                told.done(number, positions);
+                told.done.push((number, positions));
                 acknowledged.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => {
                 match error.kind() {
-                    ErrorKind::Storage => told.undone(number),
-                    ErrorKind::Unacknowledged => told.unknown(number),
+                    ErrorKind::Storage => told.undone.push(number),
+                    ErrorKind::Unacknowledged => told.unknown.push(number),
                     _ => panic!("{error}"),
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -152,11 +141,8 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
     let memory =
         |writer: u64| store.memory(MemoryId::from(format!("killed:writer:{writer}"))).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            tokio::spawn(write_and_count(memory(writer), Arc::clone(&stop), Arc::default()))
-        })
-        .collect();
+    let write = |writer| write_and_count(memory(writer), Arc::clone(&stop), Arc::default());
+    let writers = begin(4, write);
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(300 + round * 7919 % 400)).await;
         server.die_and_return();
@@ -170,8 +156,7 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
     tokio::time::sleep(Duration::from_millis(300)).await;
     stop.store(true, Ordering::Relaxed);
     let (mut done, mut undone, mut unknown) = (0, 0, 0);
-    for (writer, handle) in (0..).zip(writers) {
-        let told = handle.await.unwrap();
+    for (writer, told) in (0..).zip(end(writers).await) {
         let there = numbers(&*memory(writer)).await;
         told.check(&there);
         done += told.done.len();
@@ -265,10 +250,10 @@ pub(crate) async fn what_was_dropped_is_not_done_later(
     rounds: u64,
 ) {
     const CONVERSATIONS: u64 = 8;
-    let conversation = |i: u64, dropping: Arc<dyn AsyncChatMemoryStore>| {
+    let conversation = |i: u64| {
         let id = MemoryId::from(format!("dropped:{i}"));
         let (dropped, kept) = (dropping.memory(id.clone()).unwrap(), keeping.memory(id).unwrap());
-        tokio::spawn(async move {
+        async move {
             let (mut there, mut takes) = (0, Duration::from_millis(4));
             for round in 0..rounds {
                 // From at once to when it is done, as long as that took the last time.
@@ -290,22 +275,15 @@ pub(crate) async fn what_was_dropped_is_not_done_later(
                 let records = kept.latest(8).await.unwrap();
                 let last = records.last().unwrap();
                 let text = last.message().text().into_owned();
-                assert_eq!(
-                    (last.position(), text),
-                    (position, format!("kept {round}")),
-                    "late over it"
-                );
-                there +=
-                    records.iter().filter(|it| it.message().text().starts_with("dropped")).count();
+                let kept = (position, format!("kept {round}"));
+                assert_eq!((last.position(), text), kept, "late over it");
+                let texts = records.messages().map(Message::text);
+                there += texts.filter(|it| it.starts_with("dropped")).count();
             }
             there
-        })
+        }
     };
-    let all: Vec<_> = (0..CONVERSATIONS).map(|i| conversation(i, Arc::clone(&dropping))).collect();
-    let mut there = 0;
-    for one in all {
-        there += one.await.unwrap();
-    }
+    let there: usize = end(begin(CONVERSATIONS, conversation)).await.iter().sum();
     println!(
         "{} changes dropped, {there} times seen in their place, none late",
         CONVERSATIONS * rounds

@@ -52,6 +52,7 @@ mod listener;
 mod process;
 mod sending;
 mod soak;
+mod tasks;
 mod turns;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod way;

@@ -30,16 +30,17 @@ use memory_prompt::conformance::{
     Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
 use memory_prompt::memory::{Append, Expected, MemoryId};
-use memory_prompt::store::PostgresOptions;
 use memory_prompt::store::postgres::driver::tokio_postgres::{self, Client, NoTls, Transaction};
 use memory_prompt::store::postgres::driver::{Manager, Pool};
+use memory_prompt::store::{PostgresMemory, PostgresOptions};
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, PostgresStore,
     Result,
 };
 
 use crate::laws::{self, Failing, failed};
-use crate::process::{Server, folder, free_port};
+use crate::process::{Server, block_on, folder, free_port};
+use crate::tasks::{begin, end};
 use crate::way::{Fate, way};
 use crate::{sending, soak, turns};
 
@@ -242,15 +243,6 @@ async fn connect(address: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 fn texts(batch: &[Message]) -> Vec<String> {
@@ -468,38 +460,47 @@ async fn many_turns_at_once_lose_and_mix_nothing() {
     turns::many_at_once(Arc::new(store)).await;
 }
 
+/// Appends until it is told to stop, and reads in between if it is to. No append is refused, and
+/// what is acknowledged is there; returns how many were.
+async fn append_all_the_while(
+    memory: PostgresMemory,
+    reads: bool,
+    stop: Arc<AtomicBool>,
+    lost: Arc<AtomicU64>,
+) -> usize {
+    let mut acknowledged = Vec::new();
+    for number in 0_u64.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
+        match memory.add_all(batch).await {
+            Ok(_) => acknowledged.push(number),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+                lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if reads {
+            memory.read(None, 10).await.unwrap();
+        }
+    }
+    let there = laws::numbers(&memory).await;
+    assert!(acknowledged.iter().all(|number| there.contains(number)));
+    acknowledged.len()
+}
+
 /// An append whose session is ended by an administrator is unacknowledged at worst, and the next
 /// one takes another connection.
 async fn a_store_goes_on_when_its_sessions_are_ended() {
     let (schema, store) = opened().await;
     let (stop, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            let memory = store.memory(format!("writer {writer}")).unwrap();
-            let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
-            tokio::spawn(async move {
-                let mut acknowledged = Vec::new();
-                for number in 0u64.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-                    match memory.add_all(batch).await {
-                        Ok(_) => acknowledged.push(number),
-                        Err(error) => {
-                            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
-                            lost.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                }
-                let there = laws::numbers(&memory).await;
-                assert!(acknowledged.iter().all(|number| there.contains(number)));
-                acknowledged.len()
-            })
-        })
-        .collect();
+    let writers = begin(4, |i| {
+        let memory = store.memory(format!("writer {i}")).unwrap();
+        append_all_the_while(memory, false, Arc::clone(&stop), Arc::clone(&lost))
+    });
     let admin = connect(&SHARED.address()).await;
-    let end = format!(
+    let terminate = format!(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
          WHERE query LIKE '%{schema}%' AND pid <> pg_backend_pid()"
     );
@@ -507,14 +508,11 @@ async fn a_store_goes_on_when_its_sessions_are_ended() {
     // Until somebody was met on the way.
     while times < 40 || (lost.load(Ordering::Relaxed) == 0 && times < 1_000) {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        admin.batch_execute(&end).await.unwrap();
+        admin.batch_execute(&terminate).await.unwrap();
         times += 1;
     }
     stop.store(true, Ordering::Relaxed);
-    let mut all = 0;
-    for writer in writers {
-        all += writer.await.unwrap();
-    }
+    let all: usize = end(writers).await.iter().sum();
     let lost = lost.load(Ordering::Relaxed);
     println!("{all} batches acknowledged, {lost} not");
     assert!(all > 0 && lost > 0, "{all} {lost}");
@@ -544,9 +542,8 @@ async fn a_server_that_never_answers_is_an_error_in_time() {
     let options = PostgresStore::options().connect_timeout(time).timeout(time);
     let began = Instant::now();
     let opened = options.clone().open(address(silent.local_addr().unwrap().port())).await;
-    let error = opened.unwrap_err();
     failed(
-        &error,
+        &opened.unwrap_err(),
         "open: postgres: no connection within 5s: the server does not answer, or all 10 \
          connections are in use",
     );
@@ -564,10 +561,8 @@ async fn a_server_that_never_answers_is_an_error_in_time() {
     let mut batch = vec![Message::user("unknown")];
     let error = memory.append(&mut batch, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unacknowledged);
-    assert_eq!(
-        error.to_string(),
-        "append: postgres: outcome unknown: the server did not answer within 5s"
-    );
+    let expected = "append: postgres: outcome unknown: the server did not answer within 5s";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(texts(&batch), ["unknown"]);
     assert!(began.elapsed() < 6 * time);
     postgres.server.thaw();
@@ -596,11 +591,8 @@ async fn an_append_that_waits_too_long_keeps_no_connection() {
     ];
     for error in waiting {
         assert_eq!(error.kind(), ErrorKind::Storage);
-        let text = error.to_string();
-        assert!(
-            text.ends_with(": postgres: another transaction held a lock for too long"),
-            "{text}"
-        );
+        let expected = ": postgres: another transaction held a lock for too long";
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
     // By the caller's own clock.
     let append = memory.add(Message::user("waits"));
@@ -735,16 +727,12 @@ async fn who_may_not_create_tables_is_told_so() {
 async fn whoever_the_server_does_not_let_in_is_told_why() {
     let nobody = format!("postgres://nobody:secret@127.0.0.1:{}/postgres", SHARED.port);
     let error = PostgresStore::open(nobody).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "open: postgres: no connection: role \"nobody\" does not exist (28000)"
-    );
+    let expected = "open: postgres: no connection: role \"nobody\" does not exist (28000)";
+    assert_eq!(error.to_string(), expected);
     let nowhere = format!("postgres://test:secret@127.0.0.1:{}/nowhere", SHARED.port);
     let error = PostgresStore::open(nowhere).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "open: postgres: no connection: database \"nowhere\" does not exist (3D000)"
-    );
+    let expected = "open: postgres: no connection: database \"nowhere\" does not exist (3D000)";
+    assert_eq!(error.to_string(), expected);
     let nothing = format!("postgres://test:secret@127.0.0.1:{}/postgres", free_port());
     let error = PostgresStore::open(nothing).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Storage);
@@ -804,10 +792,8 @@ async fn debug_output_shows_the_place_and_no_password() {
     assert_eq!(format!("{store:?}"), format!("PostgresStore {{ place: {place}, codec: Json }}"));
     let memory = store.memory("a").unwrap();
     memory.add(Message::user("hush")).await.unwrap();
-    assert_eq!(
-        format!("{memory:?}"),
-        format!("PostgresMemory {{ id: \"a\", place: {place}, .. }}")
-    );
+    let shown = format!("PostgresMemory {{ id: \"a\", place: {place}, .. }}");
+    assert_eq!(format!("{memory:?}"), shown);
     assert!(!format!("{:?}", options("debug")).contains("secret"));
 }
 
@@ -816,20 +802,15 @@ async fn debug_output_shows_the_place_and_no_password() {
 async fn stores_that_are_opened_at_once_create_the_tables_once() {
     for _ in 0..5 {
         let schema = new_schema();
-        let opened: Vec<_> = (0..8)
-            .map(|i| {
-                let options = options(&schema);
-                let address = if i % 2 == 0 { SHARED.address() } else { serializable() };
-                tokio::spawn(async move {
-                    let store = options.open(address).await.unwrap();
-                    store.memory("a").unwrap().add(Message::user(i.to_string())).await.unwrap()
-                })
-            })
-            .collect();
-        let mut positions = Vec::new();
-        for store in opened {
-            positions.push(store.await.unwrap());
-        }
+        let opened = begin(8, |i| {
+            let options = options(&schema);
+            let address = if i % 2 == 0 { SHARED.address() } else { serializable() };
+            async move {
+                let store = options.open(address).await.unwrap();
+                store.memory("a").unwrap().add(Message::user(i.to_string())).await.unwrap()
+            }
+        });
+        let mut positions = end(opened).await;
         positions.sort_unstable();
         assert!(positions.into_iter().eq(0..8));
     }
@@ -839,23 +820,19 @@ async fn stores_that_are_opened_at_once_create_the_tables_once() {
 /// isolation it wants.
 async fn writers_lose_nothing_whatever_the_isolation() {
     let store = options(&new_schema()).open(serializable()).await.unwrap();
-    let writers: Vec<_> = (0..8)
-        .map(|writer| {
-            let memory = store.memory("a").unwrap();
-            tokio::spawn(async move {
-                for number in 0..20 {
-                    let batch = (0..3).map(|k| Message::user(format!("{writer} {number} {k}")));
-                    memory.add_all(batch).await.unwrap();
-                    if number % 5 == 0 {
-                        memory.evict(3).await.unwrap();
-                    }
+    let writers = begin(8, |writer| {
+        let memory = store.memory("a").unwrap();
+        async move {
+            for number in 0..20 {
+                let batch = (0..3).map(|k| Message::user(format!("{writer} {number} {k}")));
+                memory.add_all(batch).await.unwrap();
+                if number % 5 == 0 {
+                    memory.evict(3).await.unwrap();
                 }
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.await.unwrap();
-    }
+            }
+        }
+    });
+    end(writers).await;
     let memory = store.memory("a").unwrap();
     assert!(memory.all().await.unwrap().iter().map(|record| record.position()).eq(3..8 * 20 * 3));
 }
@@ -866,17 +843,15 @@ async fn forgetting_leaves_nothing_behind_while_others_append() {
     let (schema, store) = opened().await;
     let memory = store.memory("a").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..3)
-        .map(|_| {
-            let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let batch = [Message::user("a"), media::with_picture(1)];
-                    memory.add_all(batch).await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let writers = begin(3, |_| {
+        let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                let batch = [Message::user("a"), media::with_picture(1)];
+                memory.add_all(batch).await.unwrap();
+            }
+        }
+    });
     let admin = connect(&SHARED.address()).await;
     // Nothing is there that the conversation does not hold, and all that it holds.
     let astray = format!(
@@ -900,9 +875,7 @@ async fn forgetting_leaves_nothing_behind_while_others_append() {
         assert_eq!(admin.query_one(&astray, &[]).await.unwrap().get::<_, i64>(0), 0);
     }
     stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    end(writers).await;
 }
 
 async fn people_can_read_the_view() {
@@ -983,15 +956,11 @@ async fn connections_that_a_firewall_forgot_are_replaced() {
     memory.add(Message::user("before")).await.unwrap();
     // As many at once as it takes until there are ten connections.
     while store.figures().connections < most {
-        let reads: Vec<_> = (0..2 * most)
-            .map(|_| {
-                let memory = memory.clone();
-                tokio::spawn(async move { memory.read(None, 10).await.map(drop) })
-            })
-            .collect();
-        for read in reads {
-            read.await.unwrap().unwrap();
-        }
+        let reads = begin(20, |_| {
+            let memory = memory.clone();
+            async move { memory.read(None, 10).await.map(drop).unwrap() }
+        });
+        end(reads).await;
     }
     between.forgotten.store(u64::try_from(most).unwrap(), Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(30_100)).await;
@@ -1051,9 +1020,7 @@ async fn pins_and_recall_obey_what_is_forgotten() {
     let postgres = Postgres::start("postgres-sending");
     let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
     let other = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
-    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-    sending::what_was_forgotten_is_never_recalled(store).await;
+    sending::pins_and_recall_obey_what_is_forgotten(store, other).await;
 }
 
 crate::tests! { block_on:

@@ -267,9 +267,7 @@ async fn pins_and_recall_obey_what_is_forgotten() {
     let options = options();
     let store = Arc::new(options.clone().open(&address(port)).await.unwrap());
     let other = Arc::new(options.open(&address(port)).await.unwrap());
-    sending::a_summary_is_stored_once_and_taken_back(store.clone(), other.clone()).await;
-    sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
-    sending::what_was_forgotten_is_never_recalled(store).await;
+    sending::pins_and_recall_obey_what_is_forgotten(store, other).await;
 }
 
 crate::tests! { run:

@@ -51,17 +51,27 @@ fn ready<T>(poll: Poll<T>) -> Option<T> {
     if let Poll::Ready(value) = poll { Some(value) } else { None }
 }
 
-/// A pin of one process is sent by another one, and goes when it is evicted, cleared or deleted.
-pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
+/// All of it, as two processes see it.
+pub(crate) async fn pins_and_recall_obey_what_is_forgotten(
     store: Arc<dyn AsyncChatMemoryStore>,
     other: Arc<dyn AsyncChatMemoryStore>,
 ) {
+    a_summary_is_stored_once_and_taken_back(&*store, &*other).await;
+    pins_are_seen_by_all_and_forgotten_with_the_rest(&*store, &*other).await;
+    what_was_forgotten_is_never_recalled(&*store).await;
+}
+
+/// A pin of one process is sent by another one, and goes when it is evicted, cleared or deleted.
+async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
+    store: &dyn AsyncChatMemoryStore,
+    other: &dyn AsyncChatMemoryStore,
+) {
     for ends in ["evicted", "cleared", "deleted"] {
         let id = MemoryId::from(format!("pins:{ends}"));
-        let over = |store: &Arc<dyn AsyncChatMemoryStore>| {
+        let over = |store: &dyn AsyncChatMemoryStore| {
             MemoryPrompt::new_async(store.memory(id.clone()).unwrap()).max_messages(2).with_pins()
         };
-        let (here, there) = (over(&store), over(&other));
+        let (here, there) = (over(store), over(other));
         let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
         here.add_all([call, Message::tool("c", "look", "seen")]).await.unwrap();
         here.add_all(chatter(30)).await.unwrap();
@@ -94,15 +104,15 @@ pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
 }
 
 /// A summary of one process is sent by another one and stored once; the one before comes back.
-pub(crate) async fn a_summary_is_stored_once_and_taken_back(
-    store: Arc<dyn AsyncChatMemoryStore>,
-    other: Arc<dyn AsyncChatMemoryStore>,
+async fn a_summary_is_stored_once_and_taken_back(
+    store: &dyn AsyncChatMemoryStore,
+    other: &dyn AsyncChatMemoryStore,
 ) {
-    let over = |store: &Arc<dyn AsyncChatMemoryStore>| {
+    let over = |store: &dyn AsyncChatMemoryStore| {
         let memory = store.memory(MemoryId::from("summaries")).unwrap();
         MemoryPrompt::new_async(memory).max_messages(2).with_summary()
     };
-    let (here, there) = (over(&store), over(&other));
+    let (here, there) = (over(store), over(other));
     let policy = CompactionPolicy::messages(4, 6).unwrap();
     for round in 1..=2 {
         for i in 0..5 {
@@ -128,7 +138,7 @@ pub(crate) async fn a_summary_is_stored_once_and_taken_back(
 }
 
 /// What was evicted, cleared or deleted is recalled by no prompt, though its index knows the words.
-pub(crate) async fn what_was_forgotten_is_never_recalled(store: Arc<dyn AsyncChatMemoryStore>) {
+async fn what_was_forgotten_is_never_recalled(store: &dyn AsyncChatMemoryStore) {
     let recall = Recall::words().least_score(0.0);
     let question = || Message::user("What is the password?");
     for ends in ["evicted", "cleared", "deleted"] {

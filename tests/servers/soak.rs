@@ -13,6 +13,7 @@ use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, ErrorKind, Message, R
 
 use crate::laws::{Told, goes_on, numbers};
 use crate::process::Server;
+use crate::tasks::{begin, end};
 
 const WRITERS: u64 = 8;
 const BATCH: u64 = 3;
@@ -64,7 +65,7 @@ async fn write(
                     if has_id && number % 7 == 0 {
                         repeat(&*memory, number, &appended.positions, &counts).await;
                     }
-                    told.done(number, appended.positions);
+                    told.done.push((number, appended.positions));
                     break;
                 }
                 None => {
@@ -80,13 +81,13 @@ async fn write(
                     counts.refused.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     if !unknown {
-                        told.undone(number);
+                        told.undone.push(number);
                         break;
                     }
                 }
             }
             if !has_id || stop.load(Ordering::Relaxed) {
-                told.unknown(number);
+                told.unknown.push(number);
                 break;
             }
         }
@@ -173,9 +174,7 @@ pub(crate) async fn soak(
 ) -> u64 {
     let memory = |writer: u64| store.memory(MemoryId::from(format!("soak:{writer}"))).unwrap();
     let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|i| tokio::spawn(write(memory(i), Arc::clone(&stop), Arc::clone(&counts))))
-        .collect();
+    let writers = begin(WRITERS, |i| write(memory(i), Arc::clone(&stop), Arc::clone(&counts)));
     let purger = tokio::spawn(purge(Arc::clone(&store), Arc::clone(&stop), Arc::clone(&counts)));
     let (began, mut troubles, mut most) = (Instant::now(), Troubles::default(), 0);
     for round in 0_u64.. {
@@ -194,10 +193,7 @@ pub(crate) async fn soak(
         troubles.slowest = troubles.slowest.max(slow);
     }
     stop.store(true, Ordering::Relaxed);
-    let mut all = Vec::new();
-    for writer in writers {
-        all.push(writer.await.unwrap());
-    }
+    let all = end(writers).await;
     purger.await.unwrap();
     for (writer, told) in (0..).zip(&all) {
         told.check(&numbers(&*memory(writer)).await);

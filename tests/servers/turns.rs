@@ -7,9 +7,9 @@ use memory_prompt::turn::ToolError;
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, MemoryPrompt, Message, Tool,
 };
-use tokio::task::JoinSet;
 
 use crate::booking;
+use crate::tasks::{begin, end};
 
 type Chat = Arc<Conversation<dyn AsyncChatMemory>>;
 
@@ -19,6 +19,13 @@ fn conversation(store: &dyn AsyncChatMemoryStore, id: &str) -> Chat {
     let book = |text: String| Ok::<_, ToolError>(format!("booked {text}"));
     let prompt = MemoryPrompt::new_async(store.memory(id.into()).unwrap());
     Arc::new(Conversation::new_async(prompt, model).tool(Tool::new("book", "Books."), book))
+}
+
+/// Asks so many questions, one after the other.
+async fn ask(chat: Chat, who: u64, questions: u32) {
+    for turn in 0..questions {
+        chat.say(format!("{who} asks {turn}")).await.unwrap();
+    }
 }
 
 async fn check(chat: &Chat, questions: impl Iterator<Item = String>) {
@@ -32,30 +39,14 @@ async fn check(chat: &Chat, questions: impl Iterator<Item = String>) {
 /// all meet.
 pub(crate) async fn many_at_once(store: Arc<dyn AsyncChatMemoryStore>) {
     let chats: Vec<Chat> = (0..200).map(|i| conversation(&*store, &format!("c{i}"))).collect();
-    let mut asking = JoinSet::new();
-    for (i, chat) in chats.iter().cloned().enumerate() {
-        asking.spawn(async move {
-            for turn in 0..2 {
-                chat.say(format!("{i} asks {turn}")).await.unwrap();
-            }
-        });
-    }
-    asking.join_all().await;
+    let chat = |i: u64| Arc::clone(&chats[usize::try_from(i).unwrap()]);
+    end(begin(200, |i| ask(chat(i), i, 2))).await;
     for (i, chat) in chats.iter().enumerate() {
         check(chat, (0..2).map(|turn| format!("{i} asks {turn}"))).await;
     }
 
     let one = conversation(&*store, "one");
-    let mut asking = JoinSet::new();
-    for i in 0..8 {
-        let chat = Arc::clone(&one);
-        asking.spawn(async move {
-            for turn in 0..5 {
-                chat.say(format!("{i} asks {turn}")).await.unwrap();
-            }
-        });
-    }
-    asking.join_all().await;
+    end(begin(8, |i| ask(Arc::clone(&one), i, 5))).await;
     check(&one, (0..8).flat_map(|i| (0..5).map(move |turn| format!("{i} asks {turn}")))).await;
     assert_eq!(one.say(Message::user("and now")).await.unwrap().positions, 160..164);
 }

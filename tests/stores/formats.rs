@@ -1,8 +1,6 @@
 //! Every file under `tests/formats` reads as it always did, and today's writer still writes the
 //! newest ones byte for byte. See `tests/formats/README.md`.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;

@@ -1,7 +1,5 @@
 //! The contract, on the kinds that live in this process.
 
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 

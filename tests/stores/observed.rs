@@ -1,7 +1,6 @@
 //! What a store tells those who listen: that something is done, and never what is said.
 
 #![cfg(all(feature = "sqlite", feature = "tracing"))]
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use std::time::SystemTime;
 

@@ -14,10 +14,10 @@ use crate::folder::Folder;
 use crate::inside::inside;
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, Scripted};
-use memory_prompt::memory::{Append, Appended, Limits, Read};
+use memory_prompt::memory::{Append, Read};
 use memory_prompt::message::{Media, Part, Source};
 use memory_prompt::provider::Row;
-use memory_prompt::record::{SlotVersion, Snapshot};
+use memory_prompt::record::Snapshot;
 use memory_prompt::store::sqlite::driver::Connection;
 use memory_prompt::token::Estimate;
 use memory_prompt::turn::{Next, Turn};
@@ -229,21 +229,12 @@ impl std::fmt::Debug for Meanwhile {
 }
 
 impl ChatMemory for Meanwhile {
-    inside!(0: id append read evict clear);
-    fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        self.0.append_with(append)
-    }
+    inside!(0: id append append_with read evict clear slots limits);
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         if !read.references && !read.positions.is_empty() && self.1.swap(false, Ordering::Relaxed) {
             (self.2)(&*self.0);
         }
         self.0.read_with(read)
-    }
-    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.0.slots()
-    }
-    fn limits(&self) -> Limits {
-        self.0.limits()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The contract on SQLite, and what can happen to a file: crashes, damage, strangers, full disks.
 
 #![cfg(feature = "sqlite")]
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -118,7 +117,7 @@ struct Failing {
 }
 
 /// Counts one step; true if it is to fail.
-fn step(left: &AtomicU64) -> bool {
+pub(crate) fn step(left: &AtomicU64) -> bool {
     let count = |left| match left {
         u64::MAX => Some(u64::MAX),
         left => u64::checked_sub(left, 1),
@@ -429,10 +428,8 @@ fn a_name_is_a_name() {
         let path = folder.file(name);
         SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
         assert!(fs::metadata(&path).unwrap().len() > 0, "{name}");
-        assert_eq!(
-            SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(),
-            1
-        );
+        let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
+        assert_eq!(memory.next_position().unwrap(), 1);
     }
     for name in ["", ":memory:"] {
         let error = SqliteStore::open(name).unwrap_err();
@@ -875,10 +872,8 @@ fn a_new_file_may_be_opened_by_many_at_once() {
                 });
             }
         });
-        assert_eq!(
-            SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(),
-            6
-        );
+        let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
+        assert_eq!(memory.next_position().unwrap(), 6);
     }
 }
 

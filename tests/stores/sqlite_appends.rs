@@ -2,7 +2,6 @@
 //! any moment, and over the memories and adapters that wrap others.
 
 #![cfg(feature = "sqlite")]
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::again;
 use crate::counted::cases;
 use crate::folder::Folder;
+use crate::sqlite::step;
 use memory_prompt::conformance::Fixture;
 use memory_prompt::memory::{Append, Expected};
 use memory_prompt::record::SlotVersion;
@@ -315,11 +315,7 @@ fn appends_that_are_repeated_after_errors_are_stored_once() {
         .durability(Durability::Process)
         .on_connect(move |connection| {
             let left = Arc::clone(&countdown);
-            let step = move || {
-                let count =
-                    |left: u64| Some(if left == u64::MAX { left } else { left.saturating_sub(1) });
-                left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count) == Ok(0)
-            };
+            let step = move || step(&left);
             // It also fails once more after a commit that is done: nobody then knows that it is.
             connection.progress_handler(1, Some(step.clone()))?;
             connection.commit_hook(Some(step))

@@ -4,7 +4,6 @@
 //! `MEMORY_PROMPT_SOAK` says how many minutes; without it there is no soak.
 
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -1,24 +1,15 @@
 //! People and the calls that wait for them: one decision, one call.
 
 use std::future::ready;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted, Stopper};
 use memory_prompt::error::Decided;
-use memory_prompt::turn::{Done, Ended, Next, OnConflict, OnInterrupt, Reply, Turn, Waiting};
-use memory_prompt::wire::Stop;
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
-    ToolCall,
-};
-use serde_json::json;
+use memory_prompt::turn::{Done, OnConflict, Waiting};
 
-use crate::conversation::either::{BOTH, Either, Own, paying};
-use crate::conversation::faults::{Slow, polled};
-use crate::conversation::{called, texts};
-use crate::odd::Odd;
+use super::either::{BOTH, Either, Own, paying};
+use super::faults::{Slow, polled};
+use super::*;
+use crate::turn::copy;
 
 /// An answer that pays so often.
 pub(crate) fn pays(times: usize) -> Message {
@@ -28,8 +19,7 @@ pub(crate) fn pays(times: usize) -> Message {
 }
 
 /// A turn that has asked, whose model has answered so, and that was handed what it may run.
-fn begun(turn: Turn, prompt: &MemoryPrompt, answer: Message) -> Turn {
-    let mut turn = turn;
+fn begun(mut turn: Turn, prompt: &MemoryPrompt, answer: Message) -> Turn {
     let Next::Ask(_) = turn.next(prompt).unwrap() else { panic!("it asks") };
     turn.answer(answer).unwrap();
     let Next::Call(_) = turn.next(prompt).unwrap() else { panic!("it calls") };
@@ -48,7 +38,7 @@ fn dies_in(memory: &Arc<impl ChatMemory + 'static>, call: &str) {
     dying.next(&prompt).unwrap();
 }
 
-fn decided(outcome: Result<Done>) -> Option<Decided> {
+pub(crate) fn decided(outcome: Result<Done>) -> Option<Decided> {
     match outcome.unwrap_err().kind() {
         ErrorKind::Decided(how) => Some(how),
         _ => None,
@@ -169,7 +159,7 @@ fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
                 turn.result("c1", Ok("paid")).unwrap();
             }
             if is_json {
-                turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+                turn = copy(&turn);
             }
             let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
             let sent = ask.prompt().to_messages();
@@ -482,11 +472,8 @@ fn a_fault_while_one_call_is_decided_on_leaves_the_other_one_waiting() {
         assert_eq!(conversation.approve(&waiting[0]).unwrap().text(), "Done.");
         assert_eq!(paid.load(Ordering::Relaxed), before + 1);
         let stored = memory.messages().unwrap();
-        assert_eq!(
-            stored.iter().filter(|it| it.text() == "paid").count(),
-            before as usize + 1,
-            "{stored:?}"
-        );
+        let times = stored.iter().filter(|it| it.text() == "paid").count();
+        assert_eq!(times, before as usize + 1, "{stored:?}");
     }
 }
 
@@ -593,7 +580,7 @@ fn what_the_user_adds_reaches_the_turn_that_runs() {
 }
 
 /// What a model does when it is asked for the n-th time: it may steer its own turn, and stop it.
-type Act = fn(usize, &dyn Fn(&str), &Stopper) -> std::result::Result<Reply, ModelError>;
+type Act = fn(usize, &dyn Fn(&str), &Stopper) -> Result<Reply, ModelError>;
 
 /// Returns what is stored of a question to such a model, of at most one round of calls.
 fn steered(is_async: bool, act: Act) -> Vec<String> {
@@ -611,6 +598,8 @@ fn steered(is_async: bool, act: Act) -> Vec<String> {
     texts(&memory)
 }
 
+const NO_MORE: &str = "Not run: a turn has at most 1 rounds of calls.";
+
 /// A user added something, and then the answer broke off, the rounds were used up, the user stopped
 /// it or the model failed: what they had added was taken, and stored nowhere.
 #[test]
@@ -619,9 +608,7 @@ fn what_the_user_adds_at_the_end_is_stored() {
         (
             |_, steer, _| {
                 steer("And cheap.");
-                let mut reply = Reply::from("Half an");
-                reply.stop = Some(Stop::Broken);
-                Ok(reply)
+                Ok(stopped("Half an", Stop::Broken))
             },
             &["A room.", "Half an", "And cheap."],
         ),
@@ -632,14 +619,7 @@ fn what_the_user_adds_at_the_end_is_stored() {
                 }
                 Ok(called([("c1", "book")]).into())
             },
-            &[
-                "A room.",
-                "",
-                "booked",
-                "",
-                "Not run: a turn has at most 1 rounds of calls.",
-                "And cheap.",
-            ],
+            &["A room.", "", "booked", "", NO_MORE, "And cheap."],
         ),
         (
             |_, steer, stopper| {
@@ -709,10 +689,9 @@ fn what_is_too_large_to_be_added_does_not_end_the_turn() {
         let done = conversation.say(Turn::from("A room.").max_rounds(2));
         if is_taken {
             // What fits is there, and the rest is left out.
-            let texts: Vec<_> =
-                memory.messages().unwrap().iter().map(|it| it.text().len()).collect();
+            let stored = texts(&memory);
             assert!(done.is_ok(), "{done:?}");
-            assert!(texts.contains(&2_000), "{texts:?}");
+            assert!(stored.iter().any(|it| it.len() == 2_000), "{stored:?}");
         } else {
             assert_eq!(done.unwrap().text(), "A room.");
         }

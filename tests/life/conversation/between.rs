@@ -2,30 +2,29 @@
 //! again, a future that is dropped.
 
 use std::future::pending;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, Conversation, Live, ModelError, Scripted};
 use memory_prompt::error::Remains;
-use memory_prompt::memory::{Append, BoxFuture, Expected, Limits, MemoryId};
+use memory_prompt::memory::{Append, Appended, BoxFuture, Expected, Limits, MemoryId, Read};
+use memory_prompt::record::Snapshot;
 use memory_prompt::turn::{Ended, Next, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
+    ToolCall,
 };
 use serde_json::{Value, json};
 
 use super::faults::{Slow, polled};
 use super::{LONG, held, nothing, shared, texts};
+use crate::inside::inside;
 use crate::odd::Odd;
+use crate::turn::copy;
 
 fn request() -> Turn {
     Turn::from("Pay.").with_id("request 1")
-}
-
-/// A copy, as a queue delivers it.
-fn copy(turn: &Turn) -> Turn {
-    serde_json::from_str(&serde_json::to_string(turn).unwrap()).unwrap()
 }
 
 /// One question with its answer, and a prompt of a tab that shows them.
@@ -222,24 +221,40 @@ fn who_follows_a_request_behind_its_error_is_told_its_retry_whole() {
     }
 }
 
-/// A process that was to end asked ten times whether all was stored while its disk was full: the
-/// result was thrown away, and then it was told that nothing was left.
+/// A memory that takes no append while it is full.
+#[derive(Debug, Default)]
+struct Full(DefaultChatMemory, AtomicBool);
+
+impl ChatMemory for Full {
+    inside!(0: id append read evict clear slots limits);
+    fn append_with(&self, append: &mut Append) -> memory_prompt::Result<Appended> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Storage, "append", "the disk is full"));
+        }
+        self.0.append_with(append)
+    }
+    fn read_with(&self, read: &Read) -> memory_prompt::Result<Snapshot> {
+        self.0.read_with(read)
+    }
+}
+
+/// A process that was to end asked again and again whether all was stored while its disk was full:
+/// the result was thrown away, and then it was told that nothing was left.
 #[test]
 fn a_late_result_is_kept_however_long_the_memory_fails() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let memory = Arc::new(Full::default());
     let (pay, go) = held();
     let model = Scripted::new().calls("pay", json!({})).says("It takes a while.");
     let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
         .tool(Tool::new("pay", "Pays."), pay)
         .call_timeout(Duration::from_millis(5));
     conversation.say("Pay.").unwrap();
-    memory.fails.store(true, Ordering::Relaxed);
+    memory.1.store(true, Ordering::Relaxed);
     go.send(()).unwrap();
     for _ in 0..20 {
         assert_eq!(conversation.finish(LONG), 1);
-        memory.fails.store(true, Ordering::Relaxed);
     }
-    memory.fails.store(false, Ordering::Relaxed);
+    memory.1.store(false, Ordering::Relaxed);
     assert_eq!(conversation.finish(LONG), 0);
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
 }

@@ -1,31 +1,18 @@
 //! Buttons that are older than what they decide on, or elsewhere: each decides on its own call, or
 //! says what came of it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::sync::Barrier;
+use std::sync::atomic::AtomicU32;
+use std::time::SystemTime;
 
-use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::error::Decided;
 use memory_prompt::memory::{Append, Expected};
-use memory_prompt::turn::{Ended, Inbox, Turn, Waiting};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
-    MemoryPrompt, Result, Tool,
-};
-use serde_json::json;
+use memory_prompt::turn::{Inbox, Waiting};
+use memory_prompt::{ChatMemoryStore, InMemoryStore};
 
-use crate::conversation::approval::pays;
-use crate::conversation::either::{BOTH, Either, counting, paying};
-use crate::conversation::texts;
-
-fn decided<T: std::fmt::Debug>(outcome: Result<T>) -> Option<Decided> {
-    match outcome.unwrap_err().kind() {
-        ErrorKind::Decided(how) => Some(how),
-        _ => None,
-    }
-}
+use super::approval::{decided, pays};
+use super::either::{BOTH, Either, counting, paying};
+use super::*;
 
 fn changed(waiting: &Waiting, field: &str, value: serde_json::Value) -> Waiting {
     let mut json = serde_json::to_value(waiting).unwrap();
@@ -182,17 +169,15 @@ fn a_button_with_strange_ids_decides_nothing() {
 /// The clock of a process that died was a year ahead, and that of another one stood at 1970.
 #[test]
 fn clocks_that_go_wrong_end_no_turn_too_early() {
-    let memory = DefaultChatMemory::new();
-    let prompt = MemoryPrompt::new(memory);
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let model = Scripted::new().calls("book", json!({})).fails("overloaded").fails("overloaded");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("book", "Books."), |_: serde_json::Value| Ok("booked"));
     let mut turn = Turn::from("Book.");
     conversation.run(&mut turn, |_| {}).unwrap_err();
     let memory = conversation.prompt().memory();
-    let (name, version) = memory.slots().unwrap().remove(0);
+    let (name, mut version) = memory.slots().unwrap().remove(0);
     let slot = memory.slot(&name).unwrap().unwrap();
-    let mut version = version;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let now = u64::try_from(now.as_millis()).unwrap();
     for (since, is_dead) in [(now + 31_536_000_000, false), (u64::MAX, false), (0, true)] {

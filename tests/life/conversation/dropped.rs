@@ -1,21 +1,13 @@
 //! Turns that are kept while the futures that run them are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
-use std::time::Duration;
 
-use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Ended, ToolError, Turn};
-use memory_prompt::{
-    AsyncChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall, Window,
-};
+use memory_prompt::{AsyncChatMemory, Window};
 use proptest::prelude::*;
-use serde_json::json;
 
-use crate::conversation::faults::{Slow, polled};
+use super::faults::{Slow, polled, polls};
+use super::*;
 use crate::counted::counted;
 
 /// A call: the polls that its tool takes, and whether it may run again and fails.
@@ -31,18 +23,6 @@ struct Made {
 struct Seen {
     begun: Vec<usize>,
     returned: BTreeSet<usize>,
-}
-
-/// Is pending so often.
-async fn polls(mut left: usize) {
-    poll_fn(|_| match left.checked_sub(1) {
-        None => Poll::Ready(()),
-        Some(less) => {
-            left = less;
-            Poll::Pending
-        }
-    })
-    .await;
 }
 
 fn conversation(

@@ -1,19 +1,16 @@
 //! A conversation of either kind, so that what both do is said once.
 
 use std::future::ready;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::Weak;
+use std::sync::atomic::AtomicU32;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted, Stopper};
 use memory_prompt::message::Content;
-use memory_prompt::turn::{Call, Done, Reply, ToolError, Turn, Waiting};
-use memory_prompt::{
-    AsyncChatMemory, ChatMemory, DefaultChatMemory, MemoryPrompt, Result, Tool, Window,
-};
+use memory_prompt::turn::{Call, Done, Waiting};
+use memory_prompt::{AsyncChatMemory, Window};
 use serde_json::Value;
 
-use crate::conversation::faults::Slow;
+use super::faults::Slow;
+use super::*;
 
 pub(crate) enum Either {
     Blocking(Conversation),

@@ -5,28 +5,18 @@ use std::future::{pending, poll_fn};
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::pin::pin;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Stopper};
-use memory_prompt::error::Remains;
-use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read};
+use memory_prompt::memory::{Append, Appended, BoxFuture, MemoryId, Read};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
-use memory_prompt::turn::{
-    Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn, Unfinished,
-};
-use memory_prompt::wire::{self, Event};
-use memory_prompt::{
-    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Result, Tool, ToolCall, Window,
-};
+use memory_prompt::turn::{Done, OnConflict, OnNoCheckpoint, Unfinished};
+use memory_prompt::wire;
+use memory_prompt::{AsyncChatMemory, Error, Prompt, Window};
 use proptest::prelude::*;
-use serde_json::json;
 
-use crate::conversation::either::Either;
+use super::either::Either;
+use super::*;
 use crate::counted::counted;
 use crate::inside::inside;
 use crate::setups::{PROVIDERS, request};
@@ -138,7 +128,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 
 /// A memory that takes its time before and after each change.
 #[derive(Debug)]
-pub(crate) struct Slow<M = DefaultChatMemory>(pub(crate) Arc<M>);
+pub(crate) struct Slow<M: ?Sized = DefaultChatMemory>(pub(crate) Arc<M>);
 
 /// A memory of no message of more than 2,000 bytes, and slots of so many, which fails as it is
 /// told.
@@ -203,22 +193,28 @@ fn adopt(prompt: &MemoryPrompt, and_ends: bool) {
     }
 }
 
-async fn one_poll() {
-    let mut waited = false;
-    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending })
-        .await;
+/// Is pending so often.
+pub(crate) async fn polls(mut left: usize) {
+    poll_fn(|_| match left.checked_sub(1) {
+        None => Poll::Ready(()),
+        Some(less) => {
+            left = less;
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 fn slowly<'a, T: Send>(run: impl FnOnce() -> T + Send + 'a) -> BoxFuture<'a, T> {
     Box::pin(async move {
-        one_poll().await;
+        polls(1).await;
         let done = run();
-        one_poll().await;
+        polls(1).await;
         done
     })
 }
 
-impl<M: ChatMemory> AsyncChatMemory for Slow<M> {
+impl<M: ChatMemory + ?Sized> AsyncChatMemory for Slow<M> {
     fn id(&self) -> &MemoryId {
         self.0.id()
     }
@@ -483,7 +479,7 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
         move |ask: Asking<'static>| {
             let world = world.clone();
             async move {
-                one_poll().await;
+                polls(1).await;
                 let _ = ask.tell(Event::Text("Hel".to_owned()));
                 match world.reply(ask.prompt()) {
                     Some(reply) => reply,
@@ -493,11 +489,7 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
         }
     };
     let (approver, tasks, silent) = (world.clone(), world.clone(), world.clone());
-    let sleep = |_| async {
-        for _ in 0..10 {
-            one_poll().await;
-        }
-    };
+    let sleep = |_| polls(10);
     let mut conversation = Conversation::new_async(prompt, model)
         .call_timeout_by(Duration::from_secs(1), sleep)
         .go_on_by(move |task| tasks.0.lock().unwrap().tasks.push(task))
@@ -508,9 +500,9 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
         conversation = conversation.tool_async(tool, move |Arguments { n }| {
             let (world, name) = (world.clone(), name.clone());
             async move {
-                one_poll().await;
+                polls(1).await;
                 let outcome = run(&world, &name, n);
-                one_poll().await;
+                polls(1).await;
                 outcome
             }
         });

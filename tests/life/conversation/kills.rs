@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::thread;
-use std::time::Duration;
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError};
+use memory_prompt::SqliteStore;
 use memory_prompt::store::Durability;
-use memory_prompt::turn::{Call, Ended, Reply, ToolError, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore, Tool, ToolCall,
-};
+use memory_prompt::turn::Call;
 
+use super::*;
 use crate::again::again;
 use crate::counted::cases;
 use crate::folder::Folder;
@@ -46,6 +42,14 @@ fn conversation(path: &str) -> Conversation {
         .tool(Tool::new("look", "Looks.").repeatable(), |_: serde_json::Value| Ok("seen"))
 }
 
+/// Runs what others have left.
+fn go_on(conversation: &Conversation) {
+    for unfinished in conversation.prompt().unfinished().unwrap() {
+        let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
+        conversation.run(&mut turn, |_| {}).unwrap();
+    }
+}
+
 /// Not a test of its own: what the process does that the next test kills. It goes on with what the
 /// last one has left, and then asks one question after the other.
 #[test]
@@ -53,10 +57,7 @@ fn talker() {
     let Ok(to) = std::env::var(TALK_TO) else { return };
     let (path, first) = to.rsplit_once(' ').unwrap();
     let conversation = conversation(path);
-    for unfinished in conversation.prompt().unfinished().unwrap() {
-        let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
-        conversation.run(&mut turn, |_| {}).unwrap();
-    }
+    go_on(&conversation);
     for i in first.parse::<u64>().unwrap().. {
         let turn = Turn::from(format!("question {i}")).with_id(format!("question {i}"));
         assert_eq!(conversation.say(turn).unwrap().ended, Ended::Answered);
@@ -87,11 +88,7 @@ fn whoever_goes_on_after_a_kill_books_nothing_twice() {
     }
     // The last one that is left is ended here.
     let conversation = conversation(&path);
-    let left = conversation.prompt().unfinished().unwrap();
-    for unfinished in left {
-        let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
-        conversation.run(&mut turn, |_| {}).unwrap();
-    }
+    go_on(&conversation);
     let memory = conversation.prompt().memory();
     assert!(memory.slots().unwrap().is_empty());
     let all = memory.all().unwrap();

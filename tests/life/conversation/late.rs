@@ -1,32 +1,11 @@
 //! Late results of turns that are not stored where and when they should be.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
-use memory_prompt::error::Remains;
-use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, OnInterrupt, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, MemoryPrompt,
-    Message, Tool, ToolCall,
-};
-use serde_json::json;
+use memory_prompt::{ChatMemoryStore, InMemoryStore};
 
-use crate::conversation::{LONG, held, nothing, shared, texts, until};
-use crate::odd::Odd;
-
-/// Others adopt what there is, and end it.
-fn end_all(prompt: &MemoryPrompt) {
-    for unfinished in prompt.unfinished().unwrap() {
-        let mut turn = prompt.adopt(&unfinished).unwrap();
-        turn.interrupt(OnInterrupt::Keep);
-        turn.next(prompt).unwrap();
-    }
-}
+use super::*;
+use crate::turn::end_all;
 
 /// A request came twice. The second turn looked something up, which took too long, and was not to
 /// book: nothing of it was stored, and then the result of the look-up was, without its call.
@@ -55,7 +34,6 @@ fn a_late_result_of_a_turn_that_is_not_stored_is_not_stored() {
 fn a_late_result_outlives_the_failure_of_all() {
     for is_ended_here in [true, false] {
         let memory = Odd::new(DefaultChatMemory::new().limits());
-        let (pay, go) = held();
         let model = {
             let memory = Arc::clone(&memory);
             move |ask: &Asking<'_>| -> Result<Message, ModelError> {
@@ -64,14 +42,12 @@ fn a_late_result_outlives_the_failure_of_all() {
                     return Err("overloaded".into());
                 }
                 match ask.round() {
-                    0 => Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")])),
+                    0 => Ok(called([("c1", "pay")])),
                     _ => Ok(Message::ai("I don't know.")),
                 }
             }
         };
-        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-            .tool(Tool::new("pay", "Pays."), pay)
-            .call_timeout(Duration::from_millis(5));
+        let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
         let error = conversation.say("Pay.").unwrap_err();
         assert_eq!(error.remains(), Some(Remains::Unfinished));
         assert_eq!(memory.next_position().unwrap(), 0);
@@ -103,8 +79,7 @@ fn a_result_that_could_not_be_stored_is_late() {
             wrong.is_unreadable.store(true, Ordering::Relaxed); // whether that was written
             Ok("paid")
         };
-        let calls = [("c1", "pay"), ("c2", "look")].map(|(id, it)| ToolCall::new(id, it, "{}"));
-        let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+        let model = Scripted::new().says(called([("c1", "pay"), ("c2", "look")])).says("Hello.");
         let prompt = MemoryPrompt::new(Arc::clone(&memory));
         let mut conversation = Conversation::new(prompt, model)
             .tool(Tool::new("pay", "Pays."), pay)
@@ -127,20 +102,17 @@ fn a_result_that_could_not_be_stored_is_late() {
 #[test]
 fn a_late_result_outlives_a_read_that_fails() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
-    let (pay, go) = held();
     let model = {
         let memory = Arc::clone(&memory);
         move |ask: &Asking<'_>| -> Result<Message, ModelError> {
             if ask.round() == 0 {
-                return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+                return Ok(called([("c1", "pay")]));
             }
             memory.is_unreadable.store(true, Ordering::Relaxed); // the next thing is an append
             Ok(Message::ai("I don't know."))
         }
     };
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .call_timeout(Duration::from_millis(5));
+    let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
     conversation.say("Pay.").unwrap();
     assert!(!memory.is_unreadable.load(Ordering::Relaxed));
     go.send(()).unwrap();
@@ -155,15 +127,7 @@ fn a_late_result_of_a_parked_turn_that_others_ended_is_stored() {
     for is_cleared in [false, true] {
         for is_asked_again in [false, true] {
             let (memory, prompt) = shared();
-            let (pay, go) = held();
-            let calls =
-                [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-            let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
-            let conversation = Conversation::new(prompt, model)
-                .tool(Tool::new("pay", "Pays."), pay)
-                .tool(Tool::new("book", "Books.").needing_approval(), nothing)
-                .call_timeout(Duration::from_millis(50));
-            assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+            let (conversation, go) = parked(prompt);
             if is_cleared {
                 memory.clear().unwrap();
             } else {
@@ -188,13 +152,10 @@ fn a_late_result_does_not_go_into_what_was_begun_anew() {
         let store = InMemoryStore::new();
         let memory = store.memory("ann").unwrap();
         memory.add(Message::user("Hello.")).unwrap(); // it has begun
-        let (pay, go) = held();
-        let call = || Message::ai_calls([ToolCall::new("call_0", "pay", "{}")]);
+        let call = || called([("call_0", "pay")]);
         let model = Scripted::new().says(call()).says("Well.").says(call()).says("Well.");
-        let conversation =
-            Conversation::new(MemoryPrompt::new(store.memory("ann").unwrap()), model)
-                .tool(Tool::new("pay", "Pays."), pay)
-                .call_timeout(Duration::from_millis(50));
+        let prompt = MemoryPrompt::new(store.memory("ann").unwrap());
+        let (conversation, go) = too_slow(prompt, model);
         let request = || Turn::from("Pay.").with_id("request 1");
         conversation.say(request()).unwrap();
         if is_deleted {
@@ -220,14 +181,7 @@ fn a_late_result_does_not_go_into_what_was_begun_anew() {
 #[test]
 fn a_late_result_stays_with_the_memory_of_its_turn() {
     let (memory, prompt) = shared();
-    let (pay, go) = held();
-    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-    let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
-    let mut conversation = Conversation::new(prompt, model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
-        .call_timeout(Duration::from_millis(50));
-    conversation.say("Pay and book.").unwrap();
+    let (mut conversation, go) = parked(prompt);
     let (other, _) = shared();
     conversation.prompt_mut().set_memory(Arc::clone(&other));
     conversation.say("Hi.").unwrap();
@@ -246,8 +200,7 @@ fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
     let (look, go) = held();
     let times = AtomicU32::new(0);
-    let calls = [("c1", "look"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-    let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+    let model = Scripted::new().says(called([("c1", "look"), ("c2", "book")])).says("Well.");
     let wrong = Arc::clone(&memory);
     let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
         .parallel()
@@ -295,19 +248,16 @@ fn a_late_result_that_is_too_large_is_told() {
 #[test]
 fn a_late_result_of_a_turn_that_still_runs_is_counted() {
     let (memory, prompt) = shared();
-    let (pay, go) = held();
     let ((asked, is_asked), (answer, answers)) = (channel(), channel());
     let answers = Mutex::new(answers);
     let model = move |ask: &Asking<'_>| -> Result<Message, ModelError> {
         if ask.round() == 0 {
-            return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+            return Ok(called([("c1", "pay")]));
         }
         asked.send(())?;
         Ok(Message::ai(answers.lock().unwrap().recv()?))
     };
-    let conversation = Conversation::new(prompt, model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .call_timeout(Duration::from_millis(5));
+    let (conversation, go) = too_slow(prompt, model);
     thread::scope(|scope| {
         scope.spawn(|| conversation.say("Pay.").unwrap());
         is_asked.recv().unwrap();
@@ -328,13 +278,10 @@ fn late_results_that_are_thrown_away_are_counted() {
         if ask.round() > 0 {
             return Err("overloaded".into());
         }
-        Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+        Ok(called([("c1", "pay")]))
     };
-    let (pay, go) = held();
-    let memory = Odd::new(Limits::default());
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .call_timeout(Duration::from_millis(1));
+    let (conversation, go) = too_slow(MemoryPrompt::new(Odd::new(Limits::default())), model);
+    let conversation = conversation.call_timeout(Duration::from_millis(1));
     for n in 1..=258 {
         assert!(conversation.run(&mut Turn::from("Pay."), |_| {}).is_err());
         go.send(()).unwrap();
@@ -350,14 +297,11 @@ fn late_results_that_are_thrown_away_are_counted() {
 #[test]
 fn a_memory_that_panics_is_not_waited_for() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
-    let (pay, go) = held();
     let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .call_timeout(Duration::from_millis(5));
+    let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
     conversation.say("Pay.").unwrap();
     memory.panics.store(true, Ordering::Relaxed);
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     go.send(()).unwrap();
     assert_eq!(conversation.finish(LONG), 0);
     assert!(since.elapsed() < LONG / 2);
@@ -371,20 +315,19 @@ fn a_memory_that_panics_is_not_waited_for() {
 #[test]
 fn a_late_result_of_a_turn_whose_conversation_is_gone_is_let_go() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(500));
-    let (pay, go) = held();
     let model = Scripted::new().calls("clear", json!({})).calls("pay", json!({})).says("Paid.");
+    let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
     let cleared = Arc::clone(&memory);
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("clear", "Clears.").repeatable(), move |_: serde_json::Value| {
+    let clear = Tool::new("clear", "Clears.").repeatable();
+    let conversation =
+        conversation.call_timeout(Duration::from_millis(50)).tool(clear, move |()| {
             cleared.clear()?;
             Ok("cleared")
-        })
-        .tool(Tool::new("pay", "Pays."), pay)
-        .call_timeout(Duration::from_millis(50));
+        });
     memory.append(&mut vec![Message::user("Hello.")], None).unwrap();
     let mut turn = Turn::from("x".repeat(500));
     let error = conversation.run(&mut turn, |_| {}).unwrap_err();
-    assert_eq!(error.kind(), memory_prompt::ErrorKind::Forgotten);
+    assert_eq!(error.kind(), ErrorKind::Forgotten);
     go.send(()).unwrap();
     assert_eq!(conversation.finish(LONG), 0);
     assert!(memory.messages().unwrap().is_empty());
@@ -409,7 +352,7 @@ fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
     for is_failing in [false, false, true] {
         memory.fails.store(is_failing, Ordering::Relaxed);
         let error = conversation.run(&mut turn, |_| {}).unwrap_err();
-        assert_eq!(error.kind() == memory_prompt::ErrorKind::Forgotten, !is_failing);
+        assert_eq!(error.kind() == ErrorKind::Forgotten, !is_failing);
     }
     assert_eq!(conversation.finish(LONG), 0);
     assert!(memory.messages().unwrap().is_empty());

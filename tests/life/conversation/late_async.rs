@@ -1,22 +1,17 @@
 //! Late results of async conversations, and stops of models that say nothing.
 
 use std::future::{pending, poll_fn};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
+use memory_prompt::AsyncChatMemory;
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Ended, OnInterrupt, Turn};
-use memory_prompt::wire::Event;
-use memory_prompt::{
-    AsyncChatMemory, ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall,
-};
-use serde_json::{Value, json};
+use memory_prompt::turn::Done;
+use serde_json::Value;
 
-use crate::conversation::faults::{ALL, Slow, polled};
-use crate::conversation::{called, texts};
+use super::faults::{ALL, Slow, polled, polls};
+use super::*;
+use crate::turn::end_all;
 
 type Talk = Conversation<dyn AsyncChatMemory>;
 type Tasks = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
@@ -27,15 +22,8 @@ fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Task
     let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory))).max_messages(100);
     let (may_end, tasks) = (Arc::new(AtomicBool::new(false)), Tasks::default());
     let (ends, to) = (Arc::clone(&may_end), Arc::clone(&tasks));
-    let polls = |_| {
-        let mut left = 4;
-        poll_fn(move |_| {
-            left -= 1;
-            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-    };
     let talk = Conversation::new_async(prompt, model)
-        .call_timeout_by(Duration::from_secs(1), polls)
+        .call_timeout_by(Duration::from_secs(1), |_| polls(3))
         .go_on_by(move |task| to.lock().unwrap().push(task))
         .tool_async(Tool::new("pay", "Pays."), move |_: Value| {
             let ends = Arc::clone(&ends);
@@ -47,7 +35,7 @@ fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Task
     (memory, talk, may_end, tasks)
 }
 
-fn say(talk: &Talk, question: &str) -> memory_prompt::turn::Done {
+fn say(talk: &Talk, question: &str) -> Done {
     polled(talk.say(question), ALL).unwrap().unwrap()
 }
 
@@ -59,15 +47,6 @@ fn run(tasks: &Tasks) {
     let tasks = std::mem::take(&mut *tasks.lock().unwrap());
     for task in tasks {
         polled(task, ALL).unwrap();
-    }
-}
-
-fn end_all(memory: &Arc<DefaultChatMemory>) {
-    let prompt = MemoryPrompt::new(Arc::clone(memory));
-    for unfinished in prompt.unfinished().unwrap() {
-        let mut turn = prompt.adopt(&unfinished).unwrap();
-        turn.interrupt(OnInterrupt::Keep);
-        turn.next(&prompt).unwrap();
     }
 }
 
@@ -94,7 +73,7 @@ fn what_comes_late_of_an_async_tool_is_stored() {
 /// slowly too, and then the first payment ended: its result was stored as that of the second one.
 #[test]
 fn a_late_result_does_not_go_into_what_was_begun_anew() {
-    let call = || Message::ai_calls([ToolCall::new("call_0", "pay", "{}")]);
+    let call = || called([("call_0", "pay")]);
     let model = Scripted::new().says(call()).says("Well.").says(call()).says("Well.");
     let (memory, talk, may_end, tasks) = talk(model);
     say(&talk, "Pay.");
@@ -119,7 +98,7 @@ fn a_finish_that_is_dropped_loses_nothing() {
         may_end.store(true, Ordering::Relaxed);
         run(&tasks);
         assert_eq!(finish(&talk), 1, "it waits for its turn");
-        end_all(&memory);
+        end_all(&MemoryPrompt::new(Arc::clone(&memory)));
         polled(talk.finish(Duration::from_secs(1)), drop_after);
         assert_eq!(finish(&talk), 0);
         let paid = texts(&memory).iter().filter(|it| *it == "paid").count();
@@ -137,7 +116,7 @@ fn a_late_result_outlives_the_future_of_its_turn() {
         let is_late = !tasks.lock().unwrap().is_empty();
         may_end.store(true, Ordering::Relaxed);
         run(&tasks);
-        end_all(&memory);
+        end_all(&MemoryPrompt::new(Arc::clone(&memory)));
         assert_eq!(finish(&talk), 0, "{drop_after}");
         let paid = texts(&memory).iter().filter(|it| *it == "paid").count();
         assert_eq!(paid, usize::from(is_late), "{drop_after}: {done:?} {:?}", texts(&memory));
@@ -181,7 +160,13 @@ fn no_more_than_32_tasks_go_on() {
 
 /// Counts how often somebody was woken.
 #[derive(Default)]
-struct Woken(AtomicUsize);
+pub(crate) struct Woken(AtomicUsize);
+
+impl Woken {
+    pub(crate) fn times(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -204,9 +189,9 @@ fn a_stop_ends_an_async_answer_that_stands_still() {
     for _ in 0..50 {
         assert!(said.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert_eq!(woken.times(), 0);
     stopper.stop();
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "whoever waits is woken");
+    assert_eq!(woken.times(), 1, "whoever waits is woken");
     assert_eq!(polled(said, ALL).unwrap().unwrap().ended, Ended::Interrupted);
     assert_eq!(texts(&memory), ["Sing.", "Half"]);
 }

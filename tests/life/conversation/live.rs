@@ -1,23 +1,18 @@
 //! Turns that are told to whoever follows them, while they run and once they are stored.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
+use std::task::{Context, Poll, Waker};
 
-use memory_prompt::conversation::{Action, Asking, Conversation, Follower, Live, ModelError};
-use memory_prompt::conversation::{Scripted, Telling, Told};
+use memory_prompt::conversation::{Action, Follower, Live, Telling, Told};
 use memory_prompt::memory::MemoryId;
 use memory_prompt::message::{AiMessage, AiPart};
-use memory_prompt::turn::{Done, Reply, Turn};
-use memory_prompt::wire::{Event, Stop};
-use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result};
-use memory_prompt::{Tool, ToolCall};
-use serde_json::{Value, json};
+use memory_prompt::turn::Done;
+use serde_json::Value;
 
-use crate::conversation::either::{BOTH, Either, does};
-use crate::conversation::faults::polled;
+use super::either::{BOTH, Either, does};
+use super::faults::polled;
+use super::late_async::Woken;
+use super::*;
 
 type Memory = Arc<DefaultChatMemory>;
 type Answer = Arc<dyn Fn(&Asking<'_>) -> Result<Reply, ModelError> + Send + Sync>;
@@ -160,11 +155,7 @@ fn a_turn_that_comes_to_nothing_ends_for_its_followers() {
 fn a_stored_answer_that_broke_off_is_told_as_one() {
     for is_async in BOTH {
         let (live, memory) = (Live::new(), Memory::default());
-        let breaks = |ask: &Asking<'_>| {
-            let mut reply = Reply::from(tell(ask, &["Half ", "an"])?);
-            reply.stop = Some(Stop::Broken);
-            Ok(reply)
-        };
+        let breaks = |ask: &Asking<'_>| Ok(stopped(tell(ask, &["Half ", "an"])?, Stop::Broken));
         let chat = chat(is_async, &memory, Arc::new(breaks));
         let turn = live.begin("ada", "Hi.");
         let follower = turn.follow();
@@ -230,14 +221,6 @@ fn a_turn_that_waited_is_told_on() {
     assert_eq!((said(&rest), rest[1].name), ("Üm, it is paid.".to_owned(), "done"));
 }
 
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Who waits for the next event is woken by it, and by the end: a thread and a task.
 #[test]
 fn who_waits_is_woken() {
@@ -247,14 +230,14 @@ fn who_waits_is_woken() {
     let thread =
         thread::spawn(move || (waits.begins(), waits.map(|it| it.name).collect::<Vec<_>>()));
     assert_eq!(polled(task.next_async(), 1).unwrap().unwrap().name, "question");
-    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     {
         let mut next = Box::pin(task.next_async());
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        assert!(!woken.0.load(Ordering::Relaxed));
+        assert_eq!(woken.times(), 0);
         chat(false, &memory, Arc::new(|_| Ok("Hello.".into()))).tell(turn).unwrap();
-        assert!(woken.0.load(Ordering::Relaxed));
+        assert!(woken.times() > 0);
         let Poll::Ready(told) = next.as_mut().poll(&mut Context::from_waker(&waker)) else {
             panic!("nothing was told")
         };
@@ -285,11 +268,7 @@ fn a_blank_is_no_question() {
         memory.add(Message::user("Hi.")).unwrap();
         let chat = silent(is_async, &memory);
         for action in [Action::Say(" \n".into()), Action::Edit(0, String::new())] {
-            let refused = match &chat {
-                Either::Blocking(it) => it.act(action),
-                Either::Async(it) => polled(it.act(action), 2_000).unwrap(),
-            };
-            let refused = refused.unwrap_err();
+            let refused = does!(&chat, it => it.act(action)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid);
             assert_eq!(refused.to_string(), "act: there is no question");
         }

@@ -1,15 +1,9 @@
 //! Many conversations at once, and many turns at once on one.
 
-use std::sync::Arc;
-use std::thread;
+use memory_prompt::turn::OnConflict;
+use memory_prompt::{InMemoryStore, MessageWindowChatMemory};
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Next, OnConflict, ToolError, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, InMemoryStore, MemoryPrompt, Message,
-    MessageWindowChatMemory, Tool,
-};
-
+use super::*;
 use crate::booking;
 
 fn conversation(memory: impl ChatMemory + 'static) -> Conversation {
@@ -95,7 +89,7 @@ fn an_eviction_is_no_clear() {
         for turn in &mut turns {
             let Next::Ask(_) = turn.next(&prompt).unwrap() else { panic!() };
             if calls {
-                let call = memory_prompt::ToolCall::new("c1", "book", "{}");
+                let call = ToolCall::new("c1", "book", "{}");
                 turn.answer(Message::ai_calls([call])).unwrap();
                 let Next::Call(_) = turn.next(&prompt).unwrap() else { panic!() };
                 turn.result("c1", Ok("booked")).unwrap();
@@ -123,16 +117,15 @@ fn an_eviction_is_no_clear() {
         let conflict = turn.next(&prompt).unwrap_err();
         assert!(matches!(conflict.kind(), ErrorKind::Conflict { .. }), "{conflict}");
     }
-    let window = || MessageWindowChatMemory::new(DefaultChatMemory::new(), 4).unwrap();
-    let conversation = conversation(Arc::new(window()));
+    let window = MessageWindowChatMemory::new(DefaultChatMemory::new(), 4).unwrap();
+    let conversation = conversation(Arc::new(window));
     thread::scope(|scope| {
         for n in 0..6 {
             let conversation = &conversation;
             scope.spawn(move || {
                 for turn in 0..20 {
-                    assert!(
-                        !conversation.say(format!("{n} asks {turn}")).unwrap().text().is_empty()
-                    );
+                    let done = conversation.say(format!("{n} asks {turn}")).unwrap();
+                    assert!(!done.text().is_empty());
                 }
             });
         }

@@ -1,13 +1,8 @@
 //! Calls that share an id: the model chooses ids, and some count them from 0 in each answer.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use memory_prompt::turn::Call;
 
-use memory_prompt::conversation::{Approval, Conversation, Scripted};
-use memory_prompt::turn::{Ended, Turn};
-use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, Tool, ToolCall};
-
-use crate::conversation::{LONG, shared};
+use super::*;
 
 fn calls<const N: usize>(named: [(&str, &str, &str); N]) -> Message {
     Message::ai_calls(named.map(|(id, tool, arguments)| ToolCall::new(id, tool, arguments)))
@@ -20,7 +15,7 @@ fn conversation(prompt: MemoryPrompt, model: Scripted) -> (Conversation, Ran) {
     let ran = Ran::default();
     let runs = || {
         let ran = Arc::clone(&ran);
-        move |call: &memory_prompt::turn::Call| {
+        move |call: &Call| {
             ran.lock().unwrap().push(call.arguments().to_owned());
             Ok(format!("did {}", call.arguments()))
         }
@@ -123,7 +118,7 @@ fn late_results_of_one_id_go_to_their_own_calls() {
                 go.0.lock().unwrap().push(ends.to_owned());
                 go.1.notify_all();
                 come += 1;
-                crate::conversation::until(|| {
+                until(|| {
                     let stored = memory.messages().unwrap();
                     stored.iter().filter(|it| it.text().starts_with("paid")).count() == come
                 });

@@ -1,19 +1,9 @@
 //! Panics of whatever a conversation is handed: what has happened is kept, and the next turn works.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Scripted, WhenBusy};
-use memory_prompt::turn::{Reply, ToolError};
-use memory_prompt::wire::{Event, Stop};
-#[cfg(feature = "async")]
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt};
-use memory_prompt::{Message, Tool, ToolCall};
-use serde_json::json;
-
-use crate::conversation::{LONG, called, held, nothing, shared, texts};
+use super::*;
 
 /// Something that panics.
 #[derive(Clone, Copy, Debug, PartialEq)]

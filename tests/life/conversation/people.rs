@@ -2,22 +2,15 @@
 //! one request has one answer.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use memory_prompt::conversation::ModelError;
-use memory_prompt::turn::{Ask, Done, Ended, Next, OnInterrupt, Turn, Waiting};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result, Tool,
-    ToolCall, Window,
-};
+use memory_prompt::Window;
+use memory_prompt::memory::Append;
+use memory_prompt::turn::{Ask, Done, Waiting};
 use proptest::prelude::*;
-use serde_json::json;
 
-use crate::conversation::either::Either;
+use super::either::Either;
+use super::*;
 use crate::counted::counted;
-use crate::odd::Odd;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -77,7 +70,7 @@ struct Facts {
     fails: u32,
 }
 
-type Answer = Arc<dyn Fn(&Ask) -> std::result::Result<Message, ModelError> + Send + Sync>;
+type Answer = Arc<dyn Fn(&Ask) -> Result<Message, ModelError> + Send + Sync>;
 
 struct World {
     memory: Arc<Odd>,
@@ -152,7 +145,7 @@ impl World {
         self.conversation.say(turn)
     }
 
-    fn happen(&mut self, event: Event) -> std::result::Result<(), TestCaseError> {
+    fn happen(&mut self, event: Event) -> Result<(), TestCaseError> {
         match event {
             Event::Asks(request) => {
                 self.asked.push(request);
@@ -190,7 +183,7 @@ impl World {
             Event::Unreadable => self.memory.is_unreadable.store(true, Ordering::Relaxed),
             Event::Tab(n) => {
                 for i in 0..n {
-                    let append = memory_prompt::memory::Append::new([Message::ai("tab")]);
+                    let append = Append::new([Message::ai("tab")]);
                     let _ = self.memory.append_with(&mut append.with_id(format!("tab {i} of {n}")));
                 }
             }
@@ -207,12 +200,7 @@ impl World {
     }
 
     /// A person decides. What is said to have changed nothing has not.
-    fn decide(
-        &mut self,
-        person: usize,
-        call: usize,
-        yes: bool,
-    ) -> std::result::Result<(), TestCaseError> {
+    fn decide(&mut self, person: usize, call: usize, yes: bool) -> Result<(), TestCaseError> {
         let Some(waiting) = self.pages[person].get(call).cloned() else { return Ok(()) };
         let waited = self.waits(&waiting);
         if let Err(error) = self.conversation.decide(&waiting, yes)
@@ -257,7 +245,7 @@ impl World {
     }
 
     /// A client ends with the stored answer or a state with a name, never with an empty one.
-    fn answered(&self, request: usize) -> std::result::Result<(), TestCaseError> {
+    fn answered(&self, request: usize) -> Result<(), TestCaseError> {
         match self.ask(request) {
             Ok(done) if done.ended == Ended::Parked => prop_assert!(!done.waiting().is_empty()),
             Ok(done) => prop_assert!(!done.text().is_empty(), "{done:?} of {request}"),
@@ -276,7 +264,7 @@ impl World {
         Ok(())
     }
 
-    fn settle(&mut self) -> std::result::Result<(), TestCaseError> {
+    fn settle(&mut self) -> Result<(), TestCaseError> {
         for wrong in [&self.memory.loses, &self.memory.fails, &self.memory.is_unreadable] {
             wrong.store(false, Ordering::Relaxed);
         }
@@ -302,7 +290,7 @@ impl World {
         Ok(())
     }
 
-    fn check(&self) -> std::result::Result<(), TestCaseError> {
+    fn check(&self) -> Result<(), TestCaseError> {
         let stored = self.memory.messages().unwrap();
         let shown: Vec<_> =
             stored.iter().map(|it| format!("{} {}", it.role(), it.text())).collect();

@@ -1,32 +1,22 @@
 //! Requests that come again under their id, at each stage of the first one: one retry, one answer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
-use memory_prompt::conversation::Scripted;
-use memory_prompt::error::Remains;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
-};
+use memory_prompt::memory::Append;
 
-use crate::conversation::approval::pays;
-use crate::conversation::either::{BOTH, Either, paying};
-use crate::conversation::texts;
+use super::approval::pays;
+use super::either::{BOTH, Either, paying};
+use super::*;
 
 fn request(text: &str) -> Turn {
     Turn::from(text).with_id("request 4711")
-}
-
-fn booking() -> Message {
-    Message::ai_calls([ToolCall::new("c1", "book", "{}")])
 }
 
 /// A turn of this request that has asked, and whose model wants to book.
 fn begun(prompt: &MemoryPrompt) -> Turn {
     let mut turn = request("Book.").tools([Tool::new("book", "Books.")]);
     let Next::Ask(_) = turn.next(prompt).unwrap() else { panic!() };
-    turn.answer(booking()).unwrap();
+    turn.answer(called([("c1", "book")])).unwrap();
     let Next::Call(_) = turn.next(prompt).unwrap() else { panic!() };
     turn
 }
@@ -116,7 +106,7 @@ fn a_retry_of_a_request_that_waits_has_the_calls_that_wait() {
                 let again = conversation.say(request("Pay.")).unwrap();
                 assert_eq!((again.ended, again.waiting()), (Ended::Parked, parked.waiting()));
             }
-            let tab = memory_prompt::memory::Append::new([Message::user("tab"), Message::ai("x")]);
+            let tab = Append::new([Message::user("tab"), Message::ai("x")]);
             memory.append_with(&mut tab.with_id(format!("tab {n}"))).unwrap();
         }
         let again = conversation.say(request("Pay.")).unwrap();
@@ -209,10 +199,8 @@ fn another_question_under_an_id_stays_an_error() {
             }
             let conversation = Either::new(is_async, &memory, Scripted::new(), &paid);
             let error = conversation.say(request("Pay.")).unwrap_err();
-            assert_eq!(
-                (error.kind(), error.remains()),
-                (ErrorKind::Invalid, Some(Remains::Nothing))
-            );
+            let told = (error.kind(), error.remains());
+            assert_eq!(told, (ErrorKind::Invalid, Some(Remains::Nothing)));
             assert_eq!(texts(&memory), stored);
         }
     }

@@ -1,30 +1,11 @@
 //! What a stranger found where turns, requests, branches and pages meet.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
-
-use memory_prompt::conversation::{Approval, Asking, Conversation, Live, Scripted};
-use memory_prompt::error::Remains;
+use memory_prompt::conversation::Live;
+use memory_prompt::error::Decided;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::{Media, Part};
-use memory_prompt::turn::{Ended, Reply, Turn};
-use memory_prompt::wire::Stop;
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool,
-};
-use serde_json::json;
 
-use super::{nothing, texts};
-use crate::odd::Odd;
-
-fn stopped(text: &str, why: Stop) -> Reply {
-    let mut reply = Reply::from(text);
-    reply.stop = Some(why);
-    reply
-}
+use super::*;
 
 /// A conversation with branches, a booking and a payment that needs approval, which is counted.
 fn paying(memory: &Arc<DefaultChatMemory>, model: Scripted) -> (Conversation, Arc<AtomicUsize>) {
@@ -66,7 +47,7 @@ fn a_retry_finds_the_answer_though_its_first_part_was_forgotten() {
         assert_eq!(stored.positions, approved.positions);
         assert_eq!(paid.load(Ordering::SeqCst), 1);
         let late = chat.refuse(&waiting, "No.").unwrap_err();
-        let ran = ErrorKind::Decided(memory_prompt::error::Decided::Ran);
+        let ran = ErrorKind::Decided(Decided::Ran);
         assert_eq!(late.kind(), ran, "the second button is told what came of it");
     }
 }
@@ -195,7 +176,7 @@ fn a_page_follows_the_request_that_is_answered() {
     thread::scope(|scope| {
         let first = begin();
         let runs = scope.spawn(|| chat.tell(first));
-        super::until(|| !chat.prompt().unfinished().unwrap().is_empty());
+        until(|| !chat.prompt().unfinished().unwrap().is_empty());
         let second = begin();
         for last in [Some("request 1.0"), None] {
             let page = chat.follow(&live, &of, last).unwrap();

@@ -1,18 +1,17 @@
 //! What a web service needs beside questions: what its page asks for, a turn that is found again,
 //! and a status for what goes wrong.
 
-use std::sync::Arc;
-
-use memory_prompt::conversation::{Action, Conversation, Scripted};
+use memory_prompt::Error;
+use memory_prompt::conversation::Action;
 use memory_prompt::error::Decided;
 use memory_prompt::history::{Entry, Page};
+use memory_prompt::memory::Append;
 use memory_prompt::record::Incarnation;
-use memory_prompt::turn::{Done, Ended, Turn};
-use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt};
-use memory_prompt::{Message, Result, Tool};
+use memory_prompt::turn::Done;
 
-use crate::conversation::either::{BOTH, Either, does};
-use crate::conversation::faults::Slow;
+use super::either::{BOTH, Either, does};
+use super::faults::Slow;
+use super::*;
 
 /// A conversation whose model may book, on the branch that a page shows.
 fn chat(
@@ -107,7 +106,7 @@ fn what_is_stored_of_a_turn_is_found_by_its_id() {
         memory.evict(5).unwrap();
         assert_eq!(texts(&chat.stored_turn(&id).unwrap()), ["It is booked."]);
         (0..70).for_each(|n| {
-            let mut other = memory_prompt::memory::Append::new([Message::user("Hi.")]);
+            let mut other = Append::new([Message::user("Hi.")]);
             other.id = Some(n.to_string());
             memory.append_with(&mut other).unwrap();
         });

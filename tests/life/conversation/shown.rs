@@ -1,14 +1,10 @@
 //! What a conversation sent, seen from outside.
 
-use std::sync::{Arc, Mutex};
-
-use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::report::Fate;
-use memory_prompt::turn::{Done, Next, OnInterrupt, Turn};
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, Recall, Tool};
-use serde_json::json;
+use memory_prompt::turn::Done;
+use memory_prompt::{Prompt, Recall};
 
-use super::nothing;
+use super::*;
 
 type Shown = Arc<Mutex<Vec<Prompt>>>;
 

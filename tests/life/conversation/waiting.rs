@@ -1,19 +1,14 @@
 //! Async conversations: who waits for whom, and what is left of a future that was dropped.
 
 use std::future::{pending, poll_fn};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use memory_prompt::conversation::{Asking, Conversation, ModelError, WhenBusy};
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Done, Ended, ToolError};
-use memory_prompt::wire::Event;
-use memory_prompt::{
-    AsyncChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool,
-    Window,
-};
+use memory_prompt::turn::Done;
+use memory_prompt::{AsyncChatMemory, Window};
 
-use crate::conversation::faults::{Slow, polled};
+use super::faults::{Slow, polled, polls};
+use super::*;
 
 type Talk = Conversation<dyn AsyncChatMemory>;
 
@@ -51,9 +46,7 @@ fn many_at_once_are_kept_whole() {
     for at_once in [WhenBusy::Proceed, WhenBusy::Wait] {
         let (memory, talk) = talk();
         let talk = talk.when_busy(at_once);
-        let say = |i: u32| -> BoxFuture<'_, memory_prompt::Result<Done>> {
-            Box::pin(talk.say(i.to_string()))
-        };
+        let say = |i: u32| -> BoxFuture<'_, Result<Done>> { Box::pin(talk.say(i.to_string())) };
         let all = (0..8).map(say);
         let mut said: Vec<_> =
             together(all.collect()).into_iter().map(|it| it.unwrap().text()).collect();
@@ -61,8 +54,7 @@ fn many_at_once_are_kept_whole() {
         said.dedup();
         // Who waits knows those before.
         assert_eq!(said.len(), if at_once == WhenBusy::Wait { 8 } else { 1 });
-        let texts: Vec<_> =
-            memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect();
+        let texts = texts(&memory);
         let mut asked: Vec<_> = texts.iter().step_by(2).cloned().collect();
         assert!(texts.iter().skip(1).step_by(2).all(|it| it.starts_with("I was sent")));
         asked.sort();
@@ -120,11 +112,7 @@ fn a_stop_keeps_what_was_said_of_an_async_answer() {
     let model = |ask: Asking<'static>| async move {
         loop {
             ask.tell(Event::Text("la ".to_owned()))?;
-            let mut waited = false;
-            poll_fn(|_| {
-                if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            polls(1).await;
         }
         #[allow(unreachable_code)]
         Ok::<String, ModelError>(String::new())
@@ -138,29 +126,27 @@ fn a_stop_keeps_what_was_said_of_an_async_answer() {
     }
     stopper.stop();
     assert_eq!(polled(said, 100).unwrap().unwrap().ended, Ended::Interrupted);
-    assert!(memory.all().unwrap().messages().last().unwrap().text().starts_with("la la "));
+    assert!(texts(&memory).last().unwrap().starts_with("la la "));
 }
 
 /// Two calls that wait for each other.
 #[test]
 fn async_calls_run_at_once_where_they_may() {
-    let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = Arc::new(AtomicUsize::new(0));
     let meet = move |(): ()| {
         let met = Arc::clone(&count);
-        met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        poll_fn(move |_| match met.load(std::sync::atomic::Ordering::Relaxed) {
+        met.fetch_add(1, Ordering::Relaxed);
+        poll_fn(move |_| match met.load(Ordering::Relaxed) {
             2 => Poll::Ready(Ok::<_, ToolError>("met")),
             _ => Poll::Pending,
         })
     };
     let memory = Arc::new(DefaultChatMemory::new());
-    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
-    let model = memory_prompt::conversation::Scripted::new();
-    let model = model.says(Message::ai_calls(calls)).says("Met.");
+    let model = Scripted::new().says(called([("c1", "meet"), ("c2", "meet")])).says("Met.");
     let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
     let talk = Conversation::new_async(prompt, model)
         .parallel()
         .tool_async(Tool::new("meet", "Waits for the other one."), meet);
     assert_eq!(polled(talk.say("Meet."), 200).unwrap().unwrap().text(), "Met.");
-    assert_eq!(memory.all().unwrap().messages().nth(3).unwrap().text(), "met");
+    assert_eq!(texts(&memory)[3], "met");
 }

@@ -1,21 +1,14 @@
 //! Exports: what a person is given who asks for their data.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+use std::time::UNIX_EPOCH;
 
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
-
-use memory_prompt::conversation::Scripted;
 use memory_prompt::export::{ExportAs, read_line};
 use memory_prompt::memory::{Append, Expected};
 use memory_prompt::message::{Media, Part};
-use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::wire::Request;
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, Conversation, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Provider, Tool, Window,
-};
-use serde_json::{Value, json};
+use memory_prompt::{ChatMemoryStore, InMemoryStore, Provider};
+
+use super::*;
 
 fn over(memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
     let prompt = MemoryPrompt::new(Arc::clone(memory)).window(Window::all());
@@ -79,12 +72,12 @@ fn lines_come_back_byte_for_byte() {
         assert_eq!(other.pins().unwrap(), prompt.pins().unwrap());
         assert_eq!(other.summary().unwrap(), prompt.summary().unwrap());
         let [one, two] = [&other, &prompt].map(|it| it.page(None, 99).unwrap());
-        assert!(
-            one.entries.iter().map(|it| &it.message).eq(two.entries.iter().map(|it| &it.message))
-        );
-        assert!(one.entries.iter().map(|it| it.at).eq(two.entries.iter().map(|it| it.at)));
+        let said = |page: &Page| -> Vec<_> {
+            page.entries.iter().map(|it| (it.message.clone(), it.at)).collect()
+        };
+        assert_eq!(said(&one), said(&two));
         assert_eq!(one.system, two.system);
-        let variants = |page: &memory_prompt::history::Page| page.entries.last().unwrap().variants;
+        let variants = |page: &Page| page.entries.last().unwrap().variants;
         assert_eq!((variants(&one), variants(&two)), (1, 1));
         assert_eq!(other.variants(1).unwrap().len(), if has_all { 2 } else { 1 });
     }
@@ -314,11 +307,11 @@ fn a_line_of_something_else_is_refused() {
 #[cfg(all(feature = "async", feature = "sqlite"))]
 #[test]
 fn an_async_memory_gives_the_same() {
-    use super::model::{Ready, block_on};
+    use super::model::block_on;
+    use crate::conversation::faults::Slow;
 
     let (memory, prompt) = full();
-    let memory: Arc<dyn ChatMemory> = memory;
-    let later = MemoryPrompt::new_async(Ready(memory)).with_branches().with_pins().with_summary();
+    let later = MemoryPrompt::new_async(Slow(memory)).with_branches().with_pins().with_summary();
     for form in [ExportAs::JsonLines, ExportAs::Markdown, ExportAs::Request(Provider::Gemini)] {
         for has_all in [false, true] {
             let export = later.export(form);
@@ -397,11 +390,9 @@ fn what_waits_goes_on_behind_an_import() {
         let lines = exported(first.prompt(), ExportAs::JsonLines, has_all);
         let other = over(imported(&lines), Scripted::new().says("It is paid."));
         let waiting = other.waiting().unwrap();
-        assert_eq!(waiting.len(), 2);
         let [one, two] = &waiting[..] else { panic!("{waiting:?}") };
         let done = other.approve(one).unwrap();
-        assert_eq!(done.text(), "It is paid.");
-        assert_eq!(done.positions, 2..6);
+        assert_eq!((done.text().as_str(), done.positions), ("It is paid.", 2..6));
 
         // The other one is taken up by a process that dies.
         let unfinished = other.prompt().unfinished().unwrap();

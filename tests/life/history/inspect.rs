@@ -1,7 +1,5 @@
 //! The inspector shows which messages of earlier prompts are not on the current branch.
 
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
-
 use memory_prompt::inspect::Inspector;
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate, Window};
 

@@ -1,76 +1,22 @@
 //! Random histories against plain copies: each branch of the model is a list of its own, copied
 //! whole where the memory shares it.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
-
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use memory_prompt::conversation::Scripted;
 use memory_prompt::history::Variant;
-use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read};
-use memory_prompt::record::{Incarnation, SlotVersion, Snapshot};
+use memory_prompt::record::Incarnation;
 use memory_prompt::store::Durability;
-use memory_prompt::summary::{Compaction, CompactionPolicy};
-use memory_prompt::turn::{Next, Turn};
-use memory_prompt::{
-    AsyncChatMemory, ChatMemory, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Result, SqliteStore, Window,
-};
+use memory_prompt::{AsyncChatMemory, SqliteStore};
 use proptest::prelude::*;
 
+use super::*;
+use crate::conversation::faults::{Slow, polled};
 use crate::counted::counted;
 use crate::folder::Folder;
 
-/// A blocking memory for async code, which never waits.
-#[derive(Debug)]
-pub(super) struct Ready(pub(super) Arc<dyn ChatMemory>);
-
-impl AsyncChatMemory for Ready {
-    fn id(&self) -> &MemoryId {
-        self.0.id()
-    }
-    fn append<'a>(
-        &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move { self.0.append(batch, expected) })
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move { self.0.read(before, n) })
-    }
-    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move { self.0.evict(before) })
-    }
-    fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.0.clear() })
-    }
-    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(async move { self.0.append_with(append) })
-    }
-    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(async move { self.0.read_with(read) })
-    }
-    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(async move { self.0.slots() })
-    }
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-}
-
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
+    polled(future, usize::MAX).unwrap()
 }
 
 /// What a tab has: a prompt of its own, which knows nothing of the other one.
@@ -91,7 +37,7 @@ macro_rules! ask {
 impl Tab {
     fn of(memory: &Arc<dyn ChatMemory>, is_async: bool, is_plain: bool) -> Self {
         if is_async {
-            let prompt = MemoryPrompt::new_async(Ready(Arc::clone(memory)));
+            let prompt = MemoryPrompt::new_async(Slow(Arc::clone(memory)));
             let prompt = prompt.window(Window::all()).with_branches();
             Self::Later(if is_plain { prompt } else { prompt.with_pins().with_summary() })
         } else {
@@ -583,7 +529,7 @@ thread_local! {
 fn a_conversation_over_an_async_memory_has_branches_too() {
     let model = Scripted::new().says("one").says("two").fails("overloaded").says("three");
     let memory: Arc<dyn ChatMemory> = Arc::new(DefaultChatMemory::new());
-    let prompt = MemoryPrompt::new_async(Ready(memory)).with_branches();
+    let prompt = MemoryPrompt::new_async(Slow(memory)).with_branches();
     let conversation = Conversation::new_async(prompt, model);
     let shown = async || {
         let page = conversation.page(None, 9).await.unwrap();

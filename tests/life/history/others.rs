@@ -1,19 +1,13 @@
 //! What others do between the reads of a change, and how little a view reads.
 
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+use std::sync::Mutex;
 
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
-
-use memory_prompt::conversation::Scripted;
-use memory_prompt::history::BranchView;
-use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::Result;
+use memory_prompt::memory::Read;
 use memory_prompt::message::ToolMessage;
-use memory_prompt::record::{SlotVersion, Snapshot};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, MemoryPrompt, Message, Result,
-    ToolCall, Window,
-};
+use memory_prompt::record::Snapshot;
+
+use super::*;
 
 /// A memory that tells what was read of it, and lets somebody else in behind one of the reads.
 #[derive(Debug, Default)]
@@ -24,24 +18,7 @@ struct Watched {
 }
 
 impl ChatMemory for Watched {
-    fn id(&self) -> &MemoryId {
-        self.memory.id()
-    }
-    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.memory.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.memory.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.memory.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.memory.clear()
-    }
-    fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        self.memory.append_with(append)
-    }
+    inside!(memory: id append append_with read evict clear slots limits);
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         let seen = self.memory.read_with(read);
         let mut reads = self.reads.lock().unwrap();
@@ -50,12 +27,6 @@ impl ChatMemory for Watched {
         }
         reads.push(read.clone());
         seen
-    }
-    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.memory.slots()
-    }
-    fn limits(&self) -> Limits {
-        self.memory.limits()
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
+use memory_prompt::ErrorKind;
 use memory_prompt::transport::RetryAfter;
-use memory_prompt::{ErrorKind, Provider};
 
+use super::*;
 use crate::port::free_port;
-use crate::stub::{Fault, Step, Stub};
-use super::{PROTOCOLS, chat, to};
+use crate::stub::{Fault, Step};
 
 /// The time between each request and the next.
 fn pauses(stub: &Stub) -> Vec<Duration> {
@@ -195,18 +195,15 @@ fn a_time_that_was_up_is_one_however_it_is_told() {
 /// A request that may have been answered is paid twice where it is sent twice.
 #[test]
 fn what_may_have_been_answered_is_repeated_only_where_allowed() {
-    let lost =
-        || [Fault::CutBefore, Fault::Cut(0.0), Fault::StallBefore, Fault::Status(504, vec![])];
-    for fault in lost() {
+    let lost = [Fault::CutBefore, Fault::Cut(0.0), Fault::StallBefore, Fault::Status(504, vec![])];
+    for fault in lost {
         let stub = Stub::start();
         stub.then([fault.clone(), Fault::None]);
         let error = chat(to(&stub, Provider::OpenAi)).say("hi").unwrap_err();
         let is_sent = error.kind() == ErrorKind::Unanswered { sent: true };
         assert_eq!(is_sent, matches!(fault, Fault::CutBefore | Fault::StallBefore), "{error}");
         assert_eq!(stub.asked().len(), 1, "{fault:?}");
-    }
-    for fault in lost() {
-        let stub = Stub::start();
+        stub.forget();
         stub.then([fault.clone(), Fault::None]);
         chat(to(&stub, Provider::OpenAi).repeat_unanswered()).say("hi").unwrap();
         assert_eq!(stub.asked().len(), 2, "{fault:?}");

@@ -1,19 +1,16 @@
 //! Whatever a server does, the memory is whole, and the next turn works.
 
-use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_prompt::turn::{Done, Ended, OnInterrupt};
 use memory_prompt::wire::Event;
-use memory_prompt::{
-    ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, Message, Provider, Tool, Transport, Window,
-};
+use memory_prompt::{ChatMemoryExt, ErrorKind, Message, Result, Tool, Window};
 use serde_json::{Value, json};
 
+use super::*;
 use crate::counted::cases;
-use crate::stub::{Fault, Step, Stub};
-use super::{Chat, PROTOCOLS, STALL, chat, kind, over, prompt, to};
+use crate::stub::{Fault, Step};
 use crate::wrong::wrong;
 
 /// What a turn comes to.
@@ -77,7 +74,7 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
 
 /// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a
 /// fault.
-fn came(outcome: memory_prompt::Result<String>) -> Comes {
+fn came(outcome: Result<String>) -> Comes {
     let Err(error) = outcome else { return Comes::Answered };
     let told = format!("{error} {error:?}");
     for secret in ["Question", "sk-stub", "127.0.0.1:9", "Not now", "terse"] {
@@ -103,7 +100,7 @@ fn conversation(model: Transport, memory: &Arc<DefaultChatMemory>) -> Chat {
 }
 
 /// What is shown of the answer to a question, and what that comes to.
-fn streamed(chat: &Chat) -> (String, memory_prompt::Result<Done>) {
+fn streamed(chat: &Chat) -> (String, Result<Done>) {
     let mut shown = String::new();
     let said = chat.stream("Question", |event| {
         if let Event::Text(piece) = event {
@@ -346,11 +343,8 @@ fn nothing_is_waited_for_behind_the_last_event() {
         stub.then([Fault::HeldOpen]);
         let since = Instant::now();
         assert_eq!(chat.say("hi").unwrap().text(), "This is what the model says.");
-        assert!(
-            since.elapsed() < Duration::from_millis(1_500),
-            "{provider}: {:?}",
-            since.elapsed()
-        );
+        let took = since.elapsed();
+        assert!(took < Duration::from_millis(1_500), "{provider}: {took:?}");
     }
 }
 

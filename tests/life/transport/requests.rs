@@ -1,15 +1,13 @@
 //! What is sent, to whom, and what nobody is told.
 
-use std::sync::{Arc, Mutex};
-
 use memory_prompt::provider::Row;
 use memory_prompt::wire::Event;
-use memory_prompt::{ErrorKind, Provider, Tool, Transport};
+use memory_prompt::{ErrorKind, Tool};
 use serde_json::{Value, json};
 
-use crate::stub::{Fault, Step, Stub};
-use super::{LOGGED, LOGS, PROTOCOLS, chat, listen, over, prompt, to};
-use crate::stub_protocols::{CONTAINER, KEY, Protocol};
+use super::*;
+use crate::stub::{Fault, Step};
+use crate::stub_protocols::{CONTAINER, Protocol};
 
 #[test]
 fn requests_are_in_the_words_of_each_provider() {

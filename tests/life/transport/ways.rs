@@ -2,14 +2,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use memory_prompt::Provider;
-
-use crate::stub::{Fault, Step, Stub};
-use super::{chat, to};
+use super::*;
+use crate::stub::{Fault, Step};
 
 /// Copies until one side ends.
 fn pump(mut from: TcpStream, mut to: TcpStream) {
@@ -34,7 +31,7 @@ fn proxy(stub: &Stub, asked: &Arc<AtomicUsize>) -> String {
                 (&client).write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
             } else {
                 // reqwest tells a proxy the whole address of a plain request in place of that.
-                assert_ne!(super::LOGS, "ureq", "{head}");
+                assert_ne!(LOGS, "ureq", "{head}");
                 let (host, path) = ("POST http://nowhere.invalid", "POST ");
                 assert!(head.starts_with(host), "{head}");
                 server.write_all(head.replacen(host, path, 1).as_bytes()).unwrap();
@@ -60,7 +57,7 @@ fn a_proxy_is_asked_for_the_server() {
 }
 
 mod tls {
-    use std::io::Read;
+    use std::io::{self, Read};
     use std::process::Command;
     use std::time::Duration;
 
@@ -91,6 +88,19 @@ mod tls {
         both
     }
 
+    /// Hands on what has come; false once no more will.
+    fn carry(from: &mut impl Read, to: &mut impl Write) -> bool {
+        let mut buffer = [0; 4096];
+        match from.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(read) => to.write_all(&buffer[..read]).unwrap(),
+            Err(error) => {
+                return matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+            }
+        }
+        true
+    }
+
     /// A server that takes TLS off and hands on what is in it to the stub.
     fn terminator(stub: &Stub, pem: &[u8], key: &[u8], count: &Arc<AtomicUsize>) -> String {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -118,27 +128,7 @@ mod tls {
                     server.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
                     let connection = ServerConnection::new(config).unwrap();
                     let mut client = StreamOwned::new(connection, client);
-                    let mut buffer = [0; 4096];
-                    let is_late = |error: &std::io::Error| {
-                        matches!(
-                            error.kind(),
-                            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                        )
-                    };
-                    loop {
-                        match client.read(&mut buffer) {
-                            Ok(0) => return,
-                            Ok(read) => server.write_all(&buffer[..read]).unwrap(),
-                            Err(error) if is_late(&error) => {}
-                            Err(_) => return,
-                        }
-                        match server.read(&mut buffer) {
-                            Ok(0) => return,
-                            Ok(read) => client.write_all(&buffer[..read]).unwrap(),
-                            Err(error) if is_late(&error) => {}
-                            Err(_) => return,
-                        }
-                    }
+                    while carry(&mut client, &mut server) && carry(&mut server, &mut client) {}
                 });
             }
         });

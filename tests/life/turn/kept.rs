@@ -1,17 +1,8 @@
 //! What is kept of a turn: by a later version, without tools, and near the limits of a memory.
 
-use std::sync::Arc;
+use memory_prompt::memory::Expected;
 
-use memory_prompt::memory::{Append, Expected, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
-};
-
-use crate::odd::Odd;
-use crate::turn::{
-    answered, ask, begun, booking, call, calling, calls, copy, done, ok, runs, shared, texts, tools,
-};
+use super::*;
 
 /// An approval of a tool that may run twice was not written down: while it ran its call was still
 /// listed, and somebody else could refuse it.
@@ -19,9 +10,7 @@ use crate::turn::{
 fn an_approval_of_a_tool_that_may_run_twice_is_written_down() {
     let (_, mut prompt) = shared();
     prompt.configure(|it| it.tools([Tool::new("deploy", "D.").needing_approval().repeatable()]));
-    let mut turn = prompt.turn(Message::user("Deploy it."));
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("a", "deploy")])).unwrap();
+    let mut turn = wants(prompt.turn("Deploy it."), &prompt, [("a", "deploy")]);
     assert!(call(&mut turn, &prompt)[0].needs_approval());
     let waiting = prompt.waiting().unwrap();
     assert_eq!(waiting.len(), 1);
@@ -65,13 +54,11 @@ fn a_turn_of_a_later_version_is_not_passed_over() {
 fn a_turn_without_its_tools_still_asks_for_approval() {
     let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
     let (_, mut prompt) = shared();
-    let mut turn = prompt.turn(Message::user("Book and pay.")).tools(pay());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "book")])).unwrap();
+    let turn = prompt.turn("Book and pay.").tools(pay());
+    let mut turn = wants(turn, &prompt, [("c1", "book")]);
     call(&mut turn, &prompt);
-    let written = serde_json::to_string(&turn).unwrap();
     let adopted = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-    for mut turn in [serde_json::from_str::<Turn>(&written).unwrap(), adopted] {
+    for mut turn in [copy(&turn), adopted] {
         turn.result("c1", ok("booked")).unwrap();
         let Ok(Next::Ask(_)) = turn.next(&prompt) else {
             continue; // the other one has adopted it
@@ -86,8 +73,7 @@ fn a_turn_without_its_tools_still_asks_for_approval() {
 #[test]
 fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
     for checkpoint in [OnNoCheckpoint::GoOn, OnNoCheckpoint::Fail] {
-        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_slot(1_200));
         let mut turn = booking(&mut prompt).on_no_checkpoint(checkpoint);
         assert!(call(&mut turn, &prompt)[0].is_checkpointed());
         turn.result("c1", Ok("x".repeat(1_000))).unwrap();
@@ -111,12 +97,9 @@ fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
 /// one was an error, though the slot knew of it.
 #[test]
 fn a_call_of_which_the_slot_knows_stays_kept() {
-    let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(2_200));
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-    let mut turn = prompt.turn(Message::user("Book.")).tools(tools());
-    turn = turn.on_no_checkpoint(OnNoCheckpoint::Fail);
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "book"), ("c2", "book")])).unwrap();
+    let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_slot(2_200));
+    let turn = prompt.turn("Book.").tools(tools()).on_no_checkpoint(OnNoCheckpoint::Fail);
+    let mut turn = wants(turn, &prompt, [("c1", "book"), ("c2", "book")]);
     assert_eq!(call(&mut turn, &prompt).len(), 2);
     turn.result("c1", Ok("x".repeat(2_000))).unwrap();
     assert!(call(&mut turn, &prompt)[0].is_checkpointed());
@@ -128,10 +111,10 @@ fn a_call_of_which_the_slot_knows_stays_kept() {
 fn whatever_a_turn_has_taken_can_be_stored() {
     for size in (0..2_000).step_by(7) {
         for is_interrupted in [false, true] {
-            let memory = Odd::new(DefaultChatMemory::new().limits().with_batch(2_000));
-            let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-            let mut turn =
-                calling(&mut prompt, "Book.", [("c1", "look"), ("c2", "book"), ("c3", "book")]);
+            let limits = DefaultChatMemory::new().limits().with_batch(2_000);
+            let (memory, mut prompt) = limited(limits);
+            let named = [("c1", "look"), ("c2", "book"), ("c3", "book")];
+            let mut turn = calling(&mut prompt, "Book.", named);
             assert_eq!(call(&mut turn, &prompt).len(), 3);
             turn.result("c1", Ok("x".repeat(size))).unwrap();
             if is_interrupted {
@@ -160,8 +143,7 @@ fn whatever_a_turn_has_taken_can_be_stored() {
 /// A question that left no room for an answer was sent, answered and paid, and could not be stored.
 #[test]
 fn who_leaves_no_room_for_an_answer_is_told_before_it_is_paid() {
-    let memory = Odd::new(DefaultChatMemory::new().limits().with_batch(1_000));
-    let mut prompt = MemoryPrompt::new(memory);
+    let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_batch(1_000));
     let mut turn = prompt.turn(Message::user("q".repeat(900)));
     let error = turn.next(&prompt).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -178,8 +160,7 @@ fn who_leaves_no_room_for_an_answer_is_told_before_it_is_paid() {
 /// The limits of a memory of five methods are none.
 #[test]
 fn without_limits_all_is_taken() {
-    let memory = Odd::new(Limits::default());
-    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let (memory, mut prompt) = limited(Limits::default());
     let mut turn = prompt.turn(Message::user("q".repeat(100_000)));
     ask(&mut turn, &prompt);
     turn.answer("a".repeat(100_000)).unwrap();
@@ -195,9 +176,7 @@ fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     let mut first = booking(&mut prompt);
     runs(&mut first, &prompt, "c1", "ref 7XK");
     ask(&mut first, &prompt);
-    let mut second = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-    second.interrupt(OnInterrupt::Keep);
-    done(&mut second, &prompt);
+    end_all(&prompt);
     first.answer(calls([("c2", "look")])).unwrap();
     runs(&mut first, &prompt, "c2", "nothing");
     assert_eq!(answered(&mut first, &prompt, "Booked.").ended, Ended::Adopted);
@@ -208,8 +187,8 @@ fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
 /// at any size, and the turn could be stored by nobody.
 #[test]
 fn a_result_that_is_too_large_for_a_kept_turn_is_replaced_too() {
-    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(2_000).with_batch(4_000));
-    let mut prompt = MemoryPrompt::new(memory);
+    let limits = DefaultChatMemory::new().limits().with_message(2_000).with_batch(4_000);
+    let (_, mut prompt) = limited(limits);
     let mut kept = copy(&begun(&mut prompt)).tools(tools());
     kept.result("c1", Ok("x".repeat(9_000))).unwrap();
     assert!(kept.messages()[2].text().starts_with("The result is too large"));

@@ -1,35 +1,10 @@
 //! Results that come late: the turn was ended by somebody else, and nothing that happened is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Tool, ToolCall,
-};
-use proptest::prelude::*;
-
-use crate::counted::counted;
-use crate::odd::Odd;
-use crate::turn::{
-    answered, ask, begun, booking, call, calling, calls, done, odd, ok, runs, shared, texts, tools,
-    unheard,
-};
+use super::*;
 
 /// A turn as another process has it that was given the same.
 fn copy(turn: &Turn) -> Turn {
-    let written = serde_json::to_string(turn).unwrap();
-    serde_json::from_str::<Turn>(&written).unwrap().tools(tools())
-}
-
-/// Others adopt what there is, and end it.
-fn end_all(prompt: &MemoryPrompt) {
-    for unfinished in prompt.unfinished().unwrap() {
-        let mut turn = prompt.adopt(&unfinished).unwrap();
-        turn.interrupt(OnInterrupt::Keep);
-        done(&mut turn, prompt);
-    }
+    super::copy(turn).tools(tools())
 }
 
 /// Others append so often, each time under an id.
@@ -46,9 +21,8 @@ fn append_as_others(memory: &impl ChatMemory, times: usize) {
 fn a_stand_in_is_not_shown_as_a_result() {
     let (_, mut prompt) = shared();
     let pay = || [Tool::new("pay", "Pays."), Tool::new("mail", "Mails.").needing_approval()];
-    let mut turn = prompt.turn(Message::user("Pay and mail.")).tools(pay());
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("c1", "pay"), ("c2", "mail")])).unwrap();
+    let turn = prompt.turn("Pay and mail.").tools(pay());
+    let mut turn = wants(turn, &prompt, [("c1", "pay"), ("c2", "mail")]);
     call(&mut turn, &prompt);
     turn.outcome_unknown("c1", "It took longer than a minute.").unwrap();
     turn.approve("c2").unwrap();
@@ -69,8 +43,7 @@ fn what_was_only_tried_is_not_taken_for_stored() {
     // The second memory keeps no slots.
     for limits in [DefaultChatMemory::new().limits(), Limits::default().with_ids(64)] {
         for was_tried in [true, false] {
-            let memory = Odd::new(limits);
-            let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+            let (memory, mut prompt) = limited(limits);
             let mut first = begun(&mut prompt);
             let mut second = copy(&first);
             first.result("c1", ok("ref 7XK")).unwrap();
@@ -94,8 +67,7 @@ fn what_was_only_tried_is_not_taken_for_stored() {
 #[test]
 fn what_was_stored_unheard_is_not_stored_once_more() {
     for limits in [DefaultChatMemory::new().limits(), Limits::default().with_ids(64)] {
-        let memory = Odd::new(limits);
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = limited(limits);
         let mut first = booking(&mut prompt);
         runs(&mut first, &prompt, "c1", "ref 7XK");
         ask(&mut first, &prompt);
@@ -158,9 +130,8 @@ fn two_owners_store_a_result_that_each_may_have_once() {
     for before in 2..5 {
         let (memory, mut prompt) = odd();
         let look = || [Tool::new("look", "Looks.").repeatable(), Tool::new("book", "Books.")];
-        let mut first = prompt.turn(Message::user("Look and book.")).tools(look());
-        ask(&mut first, &prompt);
-        first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
+        let first = prompt.turn("Look and book.").tools(look());
+        let mut first = wants(first, &prompt, [("c1", "look"), ("c2", "book"), ("c3", "look")]);
         call(&mut first, &prompt);
         let mut second = copy(&first);
         end_all(&prompt);
@@ -221,9 +192,8 @@ fn a_late_result_of_a_long_id_is_stored() {
 
     // Those of repeatable calls go one by one, each under an id of its own.
     let (memory, mut prompt) = shared();
-    let mut first = prompt.turn(Message::user("Look.")).tools(tools()).with_id("x".repeat(245));
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
+    let first = prompt.turn("Look.").tools(tools()).with_id("x".repeat(245));
+    let mut first = wants(first, &prompt, [("c1", "look"), ("c2", "book"), ("c3", "look")]);
     call(&mut first, &prompt);
     end_all(&prompt);
     for (id, text) in [("c1", "one"), ("c2", "two"), ("c3", "three")] {
@@ -297,8 +267,7 @@ fn a_late_result_does_not_go_into_another_conversation() {
 #[test]
 fn a_call_whose_note_may_have_been_there_is_not_handed_out_anew() {
     for is_adopted in [true, false] {
-        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_300));
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let (memory, mut prompt) = limited(DefaultChatMemory::new().limits().with_slot(1_300));
         let mut first = booking(&mut prompt);
         let wrong = if is_adopted { &memory.loses } else { &memory.fails };
         wrong.store(true, Ordering::Relaxed);
@@ -317,6 +286,15 @@ fn a_call_whose_note_may_have_been_there_is_not_handed_out_anew() {
     }
 }
 
+/// The turn has been ended, or its call may have run.
+fn is_not_anew(turn: &mut Turn, prompt: &MemoryPrompt, tab: usize) {
+    match turn.next(prompt).unwrap() {
+        Next::Done(done) => assert_eq!(done.ended, Ended::Adopted),
+        Next::Call(calls) => assert!(calls[0].may_have_run(), "{tab}"),
+        Next::Ask(_) => panic!("nothing was answered"),
+    }
+}
+
 /// The answer to the first note got lost. While its owner waited somebody booked and ended the
 /// turn, and so many others appended under ids of their own that the memory knew its id no more.
 #[test]
@@ -327,11 +305,7 @@ fn a_call_whose_note_was_forgotten_is_not_handed_out_anew() {
         unheard(&memory, &mut first, &prompt);
         end_all(&prompt);
         append_as_others(&*memory, tab);
-        match first.next(&prompt).unwrap() {
-            Next::Done(done) => assert_eq!(done.ended, Ended::Adopted),
-            Next::Call(calls) => assert!(calls[0].may_have_run(), "{tab}"),
-            Next::Ask(_) => panic!("nothing was answered"),
-        }
+        is_not_anew(&mut first, &prompt, tab);
     }
 }
 
@@ -348,11 +322,7 @@ fn an_old_copy_is_not_handed_out_what_was_stored() {
         first.interrupt(OnInterrupt::Keep);
         done(&mut first, &prompt);
         append_as_others(&*memory, tab);
-        match second.next(&prompt).unwrap() {
-            Next::Done(done) => assert_eq!(done.ended, Ended::Adopted),
-            Next::Call(calls) => assert!(calls[0].may_have_run(), "{tab}"),
-            Next::Ask(_) => panic!("nothing was answered"),
-        }
+        is_not_anew(&mut second, &prompt, tab);
     }
 }
 
@@ -362,9 +332,8 @@ fn an_old_copy_is_not_handed_out_what_was_stored() {
 fn what_another_owner_has_approved_and_run_may_have_run() {
     let tools = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
     let (_, mut prompt) = shared();
-    let mut first = prompt.turn(Message::user("Book and pay.")).tools(tools());
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "book"), ("c2", "pay")])).unwrap();
+    let first = prompt.turn("Book and pay.").tools(tools());
+    let mut first = wants(first, &prompt, [("c1", "book"), ("c2", "pay")]);
     call(&mut first, &prompt);
     let mut second = copy(&first).tools(tools());
     second.approve("c2").unwrap();
@@ -388,21 +357,15 @@ fn whatever_was_written_to_a_slot_can_be_adopted() {
     };
     let mut written = [0, 0];
     for size in 0..700 {
-        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(7_700));
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-        let turn = prompt.turn(Message::user("q".repeat(size))).tools(tools());
-        let mut turn = turn.with_id(size.to_string());
-        ask(&mut turn, &prompt);
-        let called = std::array::from_fn::<_, 12, _>(|i| match i {
-            0 => ("pay", "pay"),
-            _ => ("c", "book"),
-        });
-        turn.answer(calls(called)).unwrap();
+        let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_slot(7_700));
+        let turn = prompt.turn("q".repeat(size)).tools(tools()).with_id(size.to_string());
+        let mut called = [("c", "book"); 12];
+        called[0] = ("pay", "pay");
+        let mut turn = wants(turn, &prompt, called);
         let is_kept = call(&mut turn, &prompt)[0].is_checkpointed();
         written[usize::from(is_kept)] += 1;
         for unfinished in prompt.unfinished().unwrap() {
-            let adopted = prompt.adopt(&unfinished).unwrap();
-            drop(adopted);
+            drop(prompt.adopt(&unfinished).unwrap());
             let again = prompt.unfinished().unwrap().remove(0);
             let mut turn = prompt.adopt(&again).unwrap().tools(tools());
             turn.approve("pay").unwrap();

@@ -3,27 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use memory_prompt::Error;
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::error::Remains;
-use memory_prompt::memory::Append;
 use memory_prompt::message::ToolMessage;
-use memory_prompt::turn::{Ended, Next, OnInterrupt, OnNoCheckpoint, Turn};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
-    ToolCall,
-};
-use proptest::prelude::*;
 
-use crate::counted::counted;
+use super::*;
 use crate::inside::inside;
-use crate::odd::Odd;
-use crate::turn::{
-    adopted, answered, ask, begun, booking, call, calling, calls, copy, done, odd, ok, runs,
-    shared, texts, tools, unheard,
-};
 
 fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
     ask(turn, prompt);
@@ -148,9 +136,7 @@ fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
 fn a_note_of_the_first_request_is_not_the_second_one() {
     let (memory, prompt) = odd();
     let request = || Turn::from("Book.").with_id("request 9").tools(tools());
-    let mut first = request();
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "book")])).unwrap();
+    let mut first = wants(request(), &prompt, [("c1", "book")]);
     let mut second = request();
     ask(&mut second, &prompt);
     call(&mut first, &prompt);
@@ -211,8 +197,7 @@ fn an_id_that_is_none_is_refused_before_anything_happens() {
         let (_, prompt) = shared();
         let mut turn = Turn::from("Book.").with_id("x".repeat(size)).tools(tools());
         if is_good {
-            ask(&mut turn, &prompt);
-            turn.answer(calls([("c1", "book")])).unwrap();
+            turn = wants(turn, &prompt, [("c1", "book")]);
             call(&mut turn, &prompt);
             turn.interrupt(OnInterrupt::Keep);
             assert_eq!(done(&mut turn, &prompt).positions, 0..3);
@@ -262,13 +247,11 @@ fn a_refusal_of_a_former_owner_is_no_result() {
     let approved = || [Tool::new("mail", "Sends.").needing_approval()];
     for says_no in [true, false] {
         let (memory, mut prompt) = shared();
-        let mut first = prompt.turn(Message::user("Mail it.")).tools(approved());
-        ask(&mut first, &prompt);
-        first.answer(calls([("c1", "mail")])).unwrap();
+        let first = prompt.turn("Mail it.").tools(approved());
+        let mut first = wants(first, &prompt, [("c1", "mail")]);
         assert!(call(&mut first, &prompt)[0].needs_approval());
 
-        let unfinished = prompt.unfinished().unwrap().remove(0);
-        let mut second = prompt.adopt(&unfinished).unwrap().tools(approved());
+        let mut second = adopted(&prompt).tools(approved());
         second.approve("c1").unwrap();
         call(&mut second, &prompt);
         second.interrupt(OnInterrupt::Keep); // it has sent, and nobody knows
@@ -644,7 +627,7 @@ counted! {
 /// answer to its search for more got lost: a copy of that one stored the turn once more.
 #[test]
 fn a_copy_of_a_turn_that_searches_stores_nothing() {
-    use Event::{Copied, Loses, Steps, Unreadable};
+    use self::Event::{Copied, Loses, Steps, Unreadable};
     let mut world = World::new(Vec::new(), usize::MAX);
     let sees_it = [Steps(0), Copied(0), Steps(1), Unreadable, Steps(0)];
     for event in sees_it.into_iter().chain([Loses, Steps(0), Copied(0)]) {
@@ -658,7 +641,7 @@ fn a_copy_of_a_turn_that_searches_stores_nothing() {
 /// ended, and the memory knew its id no more: the copy booked once more.
 #[test]
 fn a_copy_books_nothing_once_the_memory_has_forgotten_its_turn() {
-    use Event::{Copied, Steps, StepsHalf, Tab};
+    use self::Event::{Copied, Steps, StepsHalf, Tab};
     let mut world = World::new(vec![vec![0]], usize::MAX);
     for event in [Steps(0), Copied(0), Steps(0), Steps(0), Steps(1), StepsHalf(0), Tab(70, true)] {
         world.happen(event).unwrap();
@@ -679,10 +662,7 @@ fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
     let pays = Arc::clone(&paid);
     let conversation = Conversation::new(prompt(), model)
         .tool(Tool::new("slow", "Is adopted meanwhile."), move |_: serde_json::Value| {
-            let unfinished = other.unfinished().unwrap().remove(0);
-            let mut turn = other.adopt(&unfinished).unwrap();
-            turn.interrupt(OnInterrupt::Keep);
-            turn.next(&other).unwrap();
+            end_all(&other);
             Ok("late")
         })
         .tool(Tool::new("pay", "Pays."), move |_: serde_json::Value| {
@@ -703,9 +683,8 @@ fn a_request_that_was_forgotten_is_asked_again() {
     unheard(&memory, &mut turn, &prompt);
     turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).positions, 0..0);
-    let mut again = Turn::from("Book it.").with_id("request 9").tools(tools());
-    ask(&mut again, &prompt);
-    again.answer(calls([("c1", "book")])).unwrap();
+    let again = Turn::from("Book it.").with_id("request 9").tools(tools());
+    let mut again = wants(again, &prompt, [("c1", "book")]);
     assert!(!call(&mut again, &prompt)[0].may_have_run());
     again.result("c1", ok("ref 7XK")).unwrap();
     assert_eq!(answered(&mut again, &prompt, "Booked.").positions, 0..4);
@@ -717,13 +696,11 @@ fn a_request_that_was_forgotten_is_asked_again() {
 fn only_the_newest_refusal_is_put_in_doubt() {
     let approved = || [Tool::new("book", "Books.").needing_approval()];
     let (memory, mut prompt) = shared();
-    let mut first = prompt.turn(Message::user("Book.")).tools(approved());
-    ask(&mut first, &prompt);
-    first.answer(calls([("call_0", "book")])).unwrap();
+    let first = prompt.turn("Book.").tools(approved());
+    let mut first = wants(first, &prompt, [("call_0", "book")]);
     call(&mut first, &prompt);
     first.error("call_0", "Not that one.").unwrap();
-    ask(&mut first, &prompt);
-    first.answer(calls([("call_0", "book")])).unwrap();
+    let mut first = wants(first, &prompt, [("call_0", "book")]);
     let newest = call(&mut first, &prompt)[0].id().to_owned();
     let mut second = copy(&first).tools(approved());
     second.approve(&newest).unwrap();
@@ -742,9 +719,8 @@ fn only_the_newest_refusal_is_put_in_doubt() {
 fn an_approval_that_comes_twice_approves_of_one_call() {
     let (_, mut prompt) = shared();
     let tools = [Tool::new("book", "Books.").needing_approval()];
-    let mut turn = prompt.turn(Message::user("Book.")).tools(tools);
-    ask(&mut turn, &prompt);
-    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
+    let turn = prompt.turn("Book.").tools(tools);
+    let mut turn = wants(turn, &prompt, [("1", "book"), ("1", "book")]);
     call(&mut turn, &prompt);
     turn.approve("1").unwrap();
     runs(&mut turn, &prompt, "1", "Booked.");
@@ -761,12 +737,7 @@ struct Five(DefaultChatMemory, AtomicBool, AtomicBool);
 
 impl ChatMemory for Five {
     inside!(0: id read evict clear);
-
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> memory_prompt::Result<Range<u64>> {
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let appended = self.0.append(batch, expected)?;
         if self.2.swap(false, Ordering::Relaxed) {
             resume_unwind(Box::new("the memory's own")); // without a word on the terminal
@@ -835,10 +806,8 @@ fn what_may_be_stored_is_not_stored_again_where_nobody_can_tell() {
         Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), Scripted::new().says("Hello."));
     memory.1.store(true, Ordering::Relaxed);
     let error = conversation.say("Hi.").unwrap_err();
-    assert_eq!(
-        (error.kind(), error.remains()),
-        (ErrorKind::Unacknowledged, Some(Remains::Unknown))
-    );
+    let told = (error.kind(), error.remains());
+    assert_eq!(told, (ErrorKind::Unacknowledged, Some(Remains::Unknown)));
     assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
 
     // By hand it is told as often as it is tried; what was said is still there.
@@ -901,11 +870,8 @@ fn of_two_requests_for_a_new_answer_one_books() {
     ask(&mut one, &prompt);
     ask(&mut two, &prompt);
     one.answer(calls([("c1", "book")])).unwrap();
-    call(&mut one, &prompt);
-    one.result("c1", ok("ref 7XK")).unwrap();
-    ask(&mut one, &prompt);
-    one.answer("Booked.").unwrap();
-    done(&mut one, &prompt);
+    runs(&mut one, &prompt, "c1", "ref 7XK");
+    answered(&mut one, &prompt, "Booked.");
     two.answer("I can't.").unwrap();
     let second = done(&mut two, &prompt);
     assert_eq!((second.ended, second.text().as_str()), (Ended::Adopted, "Booked."));
@@ -935,9 +901,8 @@ fn what_was_asked_again_is_found_by_its_id() {
     for is_cleared in [false, true] {
         let (memory, prompt) = shared();
         let request = || Turn::from("Pay.").with_id("request 1");
-        let mut first = request().tools([Tool::new("pay", "Pays.").needing_approval()]);
-        ask(&mut first, &prompt);
-        first.answer(calls([("c1", "pay")])).unwrap();
+        let first = request().tools([Tool::new("pay", "Pays.").needing_approval()]);
+        let mut first = wants(first, &prompt, [("c1", "pay")]);
         call(&mut first, &prompt);
         if is_cleared {
             memory.clear().unwrap();
@@ -959,11 +924,8 @@ fn a_request_from_a_queue_goes_on_behind_what_is_stored() {
     let (_, prompt) = shared();
     let queue = serde_json::to_string(&Turn::from("Book it.").with_id("request 9")).unwrap();
     let deliver = || serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
-    let mut first = deliver();
-    ask(&mut first, &prompt);
-    first.answer(calls([("c1", "book")])).unwrap();
-    call(&mut first, &prompt);
-    first.result("c1", ok("ref 7XK")).unwrap();
+    let mut first = wants(deliver(), &prompt, [("c1", "book")]);
+    runs(&mut first, &prompt, "c1", "ref 7XK");
     first.interrupt(OnInterrupt::Keep); // the model failed
     assert_eq!(done(&mut first, &prompt).positions, 0..3);
     let mut again = deliver();

@@ -1,21 +1,16 @@
 //! What is in the tables, and what is read from them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use memory_prompt::codec::Codec;
 use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::store::cassandra::driver::client::SelfIdentity;
-use memory_prompt::store::cassandra::driver::client::session::Session;
-use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
 use memory_prompt::store::cassandra::driver::response::query_result::QueryRowsResult;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, ErrorKind, Message,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::{Keyspace, NODE, session, wait};
+use super::*;
 use crate::laws::failed;
+use crate::tasks::{begin, end};
 
 struct Place {
     store: CassandraStore,
@@ -150,7 +145,7 @@ async fn ids_with_one_token_are_listed_once_each() {
         }
         assert_eq!(listed, order, "in pages of {n}");
     }
-    let tomorrow = SystemTime::now() + std::time::Duration::from_secs(86400);
+    let tomorrow = SystemTime::now() + Duration::from_secs(86400);
     assert_eq!(place.store.purge_inactive(tomorrow).await.unwrap(), 5);
 }
 
@@ -308,14 +303,9 @@ async fn a_keyspace_of_a_later_version_is_refused_and_left_alone() {
 }
 
 async fn a_new_keyspace_may_be_opened_by_many_at_once() {
-    let opened: Vec<_> = (0..4)
-        .map(|_| {
-            let options = CassandraStore::options().keyspace("Many");
-            tokio::spawn(options.open(NODE.address.as_str()))
-        })
-        .collect();
-    for (i, store) in (0..).zip(opened) {
-        let memory = store.await.unwrap().unwrap().memory("one").unwrap();
+    let open = |_| CassandraStore::options().keyspace("Many").open(NODE.address.as_str());
+    for (i, store) in (0..).zip(end(begin(4, open)).await) {
+        let memory = store.unwrap().memory("one").unwrap();
         assert_eq!(memory.add(Message::user("hi")).await.unwrap(), i);
     }
 }
@@ -334,7 +324,7 @@ async fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
         )
         .await;
     memory.add(Message::user("after")).await.unwrap();
-    let soon = SystemTime::now() + std::time::Duration::from_secs(60);
+    let soon = SystemTime::now() + Duration::from_secs(60);
     assert!(memory.all().await.unwrap().iter().all(|record| record.appended_at() < soon));
     let told = place.store.info(&"clock".into()).await.unwrap().unwrap();
     assert!(told.active < soon, "{told:?}");

@@ -1,8 +1,8 @@
 //! What a Cassandra store tells those who listen, and counts for those who ask.
 
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, Message};
+use memory_prompt::{AsyncChatMemoryExt, Message};
 
-use super::{Keyspace, NODE};
+use super::*;
 use crate::listener::Listener;
 
 /// A lost race is told, and no text with it.

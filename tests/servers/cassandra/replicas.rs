@@ -1,20 +1,18 @@
 //! Three replicas, of which any one may die.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
+use memory_prompt::store::CassandraMemory;
 use memory_prompt::store::cassandra::driver::statement::{Consistency, Statement};
-use memory_prompt::store::{CassandraMemory, CassandraOptions};
-use memory_prompt::{AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::server::Node;
-use super::wait;
+use super::*;
 use crate::laws::{Told, goes_on, numbers, write_and_count};
 use crate::soak;
+use crate::tasks::{begin, end};
 
-const WRITERS: usize = 4;
+const WRITERS: u64 = 4;
 
 fn options() -> CassandraOptions {
     CassandraStore::options()
@@ -83,16 +81,11 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
         all_are_there(&nodes).await;
         println!("they know each other after {:?}", began.elapsed());
         let store = open(&nodes).await;
-        let memories: Vec<_> =
-            (0..WRITERS).map(|i| store.memory(format!("writer {i}")).unwrap()).collect();
+        let memory = |i: u64| store.memory(format!("writer {i}")).unwrap();
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let writers: Vec<_> = memories
-            .iter()
-            .map(|memory| {
-                let memory = Arc::new(memory.clone());
-                tokio::spawn(write_and_count(memory, Arc::clone(&stop), Arc::clone(&done)))
-            })
-            .collect();
+        let writers = begin(WRITERS, |i| {
+            write_and_count(Arc::new(memory(i)), Arc::clone(&stop), Arc::clone(&done))
+        });
         goes_on(&done, 40).await;
         // The one by which drivers find the others, and then another, which has what that one
         // missed.
@@ -109,14 +102,12 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
         stop.store(true, Ordering::Relaxed);
         // Read while one is dead, by one that was dead before and one that never was.
         let fresh = open(&nodes[2..]).await;
-        for (memory, writer) in memories.iter().zip(writers) {
-            let told = writer.await.unwrap();
-            check(memory, &told).await;
-            let id = memory_prompt::AsyncChatMemory::id(memory).clone();
-            check(&fresh.memory(id).unwrap(), &told).await;
+        for (i, told) in (0..).zip(end(writers).await) {
+            check(&memory(i), &told).await;
+            check(&fresh.memory(format!("writer {i}")).unwrap(), &told).await;
         }
         println!("{} batches acknowledged and there", done.load(Ordering::Relaxed));
-        memories[0].add(Message::user("0 it goes on")).await.unwrap();
+        memory(0).add(Message::user("0 it goes on")).await.unwrap();
     });
     println!("the whole took {:?}", began.elapsed());
 }

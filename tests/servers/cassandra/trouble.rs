@@ -4,21 +4,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicI64;
+use std::sync::{MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_prompt::memory::{Append, Expected};
-use memory_prompt::store::CassandraOptions;
-use memory_prompt::store::cassandra::driver::client::session::Session;
-use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
 use memory_prompt::store::cassandra::driver::errors::NewSessionError;
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::server::Node;
-use super::{Keyspace, NODE, wait};
+use super::*;
 use crate::laws::{self, failed};
+use crate::tasks::{begin, end};
 
 /// A server to do harm to: one test at a time. It asks for passwords, and its disk is full for
 /// everybody but its superuser.
@@ -356,49 +353,47 @@ async fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
     let options = || superuser().keyspace("repeated").timeout(Duration::from_secs(5));
     let tries = Arc::new(AtomicU64::new(0));
     let store = options().open(&proxy.address).await.unwrap();
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let tries = Arc::clone(&tries);
-            let memory = store.memory(format!("repeated {writer}")).unwrap();
-            tokio::spawn(async move {
-                let mut told = Vec::new();
-                for number in 0..each {
-                    let update = || {
-                        let texts = (0..2).map(|k| Message::user(format!("{writer} {number} {k}")));
-                        let update = Append::new(texts).with_id(format!("{writer} {number}"));
-                        update.set_slot(format!("last {writer}"), number.to_string(), Expected::Any)
-                    };
-                    // Each is sent until it is acknowledged, and some once more.
-                    loop {
-                        tries.fetch_add(1, Ordering::Relaxed);
-                        match memory.append_with(&mut update()).await {
-                            Ok(appended) => {
-                                told.push(appended.positions);
-                                if number % 3 != 0 {
-                                    break;
-                                }
-                                let again = memory.append_with(&mut update()).await;
-                                let Ok(again) = again else { continue };
-                                assert!(again.repeated);
-                                assert_eq!(Some(&again.positions), told.last());
+    let writers = begin(WRITERS, |writer| {
+        let tries = Arc::clone(&tries);
+        let memory = store.memory(format!("repeated {writer}")).unwrap();
+        async move {
+            let mut told = Vec::new();
+            for number in 0..each {
+                let update = || {
+                    let texts = (0..2).map(|k| Message::user(format!("{writer} {number} {k}")));
+                    let update = Append::new(texts).with_id(format!("{writer} {number}"));
+                    update.set_slot(format!("last {writer}"), number.to_string(), Expected::Any)
+                };
+                // Each is sent until it is acknowledged, and some once more.
+                loop {
+                    tries.fetch_add(1, Ordering::Relaxed);
+                    match memory.append_with(&mut update()).await {
+                        Ok(appended) => {
+                            told.push(appended.positions);
+                            if number % 3 != 0 {
                                 break;
                             }
-                            Err(error) => {
-                                let kind = error.kind();
-                                assert!(
-                                    [ErrorKind::Storage, ErrorKind::Unacknowledged].contains(&kind),
-                                    "{error}"
-                                );
-                                tokio::time::sleep(Duration::from_millis(20)).await;
-                            }
+                            let again = memory.append_with(&mut update()).await;
+                            let Ok(again) = again else { continue };
+                            assert!(again.repeated);
+                            assert_eq!(Some(&again.positions), told.last());
+                            break;
+                        }
+                        Err(error) => {
+                            let kind = error.kind();
+                            assert!(
+                                [ErrorKind::Storage, ErrorKind::Unacknowledged].contains(&kind),
+                                "{error}"
+                            );
+                            tokio::time::sleep(Duration::from_millis(20)).await;
                         }
                     }
-                    told.dedup();
                 }
-                told
-            })
-        })
-        .collect();
+                told.dedup();
+            }
+            told
+        }
+    });
     // Every so often an answer is cut off, and twice the server dies.
     let between = i64::try_from(all / 20).unwrap();
     let (mut cuts, mut kills) = (0, 0);
@@ -415,8 +410,7 @@ async fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
         }
     }
     let store = superuser().keyspace("repeated").open(&node.address).await.unwrap();
-    for (writer, handle) in (0..).zip(writers) {
-        let told = handle.await.unwrap();
+    for (writer, told) in (0..).zip(end(writers).await) {
         let memory = store.memory(format!("repeated {writer}")).unwrap();
         let all = memory.all().await.unwrap();
         assert_eq!(all.len() as u64, each * 2, "each is there once");

@@ -83,14 +83,12 @@ async fn appends_that_are_repeated_by_id_are_there_once() {
     };
     let id = |writer: u64| format!("writer {}", writer / 2);
     let at: Vec<Arc<AtomicU64>> = (0..4).map(|_| Arc::default()).collect();
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            // Two of them repeat each other's turns.
-            let memory = Arc::new(cut.memory(id(writer as u64)).unwrap());
-            let at = [writer, writer ^ 1].map(|writer| Arc::clone(&at[writer]));
-            tokio::spawn(write_turns(memory, turns, at))
-        })
-        .collect();
+    let writers = begin(4, |writer| {
+        // Two of them repeat each other's turns.
+        let memory = Arc::new(cut.memory(id(writer)).unwrap());
+        let at = [writer, writer ^ 1].map(|it| Arc::clone(&at[usize::try_from(it).unwrap()]));
+        write_turns(memory, turns, at)
+    });
     let mut kills = 0;
     while writers.iter().any(|writer| !writer.is_finished()) {
         tokio::time::sleep(Duration::from_millis(700)).await;
@@ -100,8 +98,7 @@ async fn appends_that_are_repeated_by_id_are_there_once() {
         }
     }
     let mut unknown = 0;
-    for (writer, handle) in (0..).zip(writers) {
-        let (told, lost) = handle.await.unwrap();
+    for (writer, (told, lost)) in (0..).zip(end(writers).await) {
         unknown += lost;
         assert_eq!(told.len() as u64, turns);
         let memory = store.memory(id(writer)).unwrap();
@@ -119,21 +116,17 @@ async fn appends_that_are_repeated_by_id_are_there_once() {
 /// No more ids are kept than are recognised, whatever is appended.
 async fn ids_that_are_long_past_are_forgotten() {
     let (schema, store) = opened().await;
-    let writers: Vec<_> = (0..8)
-        .map(|writer| {
-            let memory = store.memory("a").unwrap();
-            tokio::spawn(async move {
-                for turn in 0..40 {
-                    let append = Append::new([Message::user("hi")]);
-                    let mut append = append.with_id(format!("{writer} {turn}"));
-                    memory.append_with(&mut append).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    let writers = begin(8, |writer| {
+        let memory = store.memory("a").unwrap();
+        async move {
+            for turn in 0..40 {
+                let append = Append::new([Message::user("hi")]);
+                let mut append = append.with_id(format!("{writer} {turn}"));
+                memory.append_with(&mut append).await.unwrap();
+            }
+        }
+    });
+    end(writers).await;
     let memory = store.memory("a").unwrap();
     memory.append_with(&mut Append::new([Message::user("hi")]).with_id("last")).await.unwrap();
     let admin = connect(&SHARED.address()).await;
@@ -278,27 +271,24 @@ async fn nobody_who_writes_slots_is_kept_waiting() {
 /// the one of the three in the middle.
 async fn appends_of_others(store: &PostgresStore) -> u64 {
     let count = Arc::new(AtomicU64::new(0));
-    let writers: Vec<_> = (0..3)
-        .map(|writer: u64| {
-            let (memory, count) = (store.memory("a").unwrap(), Arc::clone(&count));
-            tokio::spawn(async move {
-                let mut waits = Vec::new();
-                for _ in 0..300 {
-                    let before = count.load(Ordering::SeqCst);
-                    let append = Append::new([Message::user("hi")]);
-                    let slot = format!("slot {writer}");
-                    let mut append = append.set_slot(slot, "x", Expected::Any);
-                    memory.append_with(&mut append).await.unwrap();
-                    waits.push(count.fetch_add(1, Ordering::SeqCst) - before);
-                }
-                waits.sort_unstable();
-                waits
-            })
-        })
-        .collect();
+    let writers = begin(3, |writer| {
+        let (memory, count) = (store.memory("a").unwrap(), Arc::clone(&count));
+        async move {
+            let mut waits = Vec::new();
+            for _ in 0..300 {
+                let before = count.load(Ordering::SeqCst);
+                let append = Append::new([Message::user("hi")]);
+                let slot = format!("slot {writer}");
+                let mut append = append.set_slot(slot, "x", Expected::Any);
+                memory.append_with(&mut append).await.unwrap();
+                waits.push(count.fetch_add(1, Ordering::SeqCst) - before);
+            }
+            waits.sort_unstable();
+            waits
+        }
+    });
     let mut most = Vec::new();
-    for writer in writers {
-        let waits = writer.await.unwrap();
+    for waits in end(writers).await {
         println!("appends of others during one: {} at most, {} 99 of 100", waits[299], waits[296]);
         most.push(waits[296]);
     }

@@ -20,9 +20,7 @@ async fn what_is_given_up_keeps_no_connections_beyond_the_most() {
     memory.add(Message::user("before")).await.unwrap();
 
     let mut somebody = connect(&SHARED.address()).await;
-    let lock = somebody.transaction().await.unwrap();
-    let rows = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
-    lock.batch_execute(&rows).await.unwrap();
+    let lock = locked(&mut somebody, &schema).await;
     let stop = Arc::new(AtomicBool::new(false));
     let watcher = tokio::spawn({
         let (stop, name) = (Arc::clone(&stop), name.clone());
@@ -35,22 +33,18 @@ async fn what_is_given_up_keeps_no_connections_beyond_the_most() {
             most
         }
     });
-    let callers: Vec<_> = (0..20)
-        .map(|_| {
-            let memory = memory.clone();
-            tokio::spawn(async move {
-                for _ in 0..10 {
-                    // By the caller's own clock.
-                    let append = memory.add(Message::user("given up"));
-                    let late = tokio::time::timeout(Duration::from_millis(100), append).await;
-                    assert!(late.is_err(), "{late:?}");
-                }
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await.unwrap();
-    }
+    let callers = begin(20, |_| {
+        let memory = memory.clone();
+        async move {
+            for _ in 0..10 {
+                // By the caller's own clock.
+                let append = memory.add(Message::user("given up"));
+                let late = tokio::time::timeout(Duration::from_millis(100), append).await;
+                assert!(late.is_err(), "{late:?}");
+            }
+        }
+    });
+    end(callers).await;
     assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
     stop.store(true, Ordering::Relaxed);
     let most = watcher.await.unwrap();

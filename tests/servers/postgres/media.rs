@@ -168,21 +168,19 @@ async fn what_is_evicted_between_the_two_statements_is_read_again() {
 async fn a_read_is_whole_though_media_are_evicted_meanwhile() {
     let kept = Kept::new().await;
     let stop = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let (memory, stop) = (kept.store.memory("a").unwrap(), Arc::clone(&stop));
-            tokio::spawn(async move {
-                let mut found = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    let read = memory.read(None, usize::MAX).await.unwrap();
-                    found += is_whole(&read);
-                    let positions = Wanted::newest(2).positions(read.start..read.end);
-                    is_whole(&memory.read_with(&positions).await.unwrap());
-                }
-                found
-            })
-        })
-        .collect();
+    let readers = begin(2, |_| {
+        let (memory, stop) = (kept.store.memory("a").unwrap(), Arc::clone(&stop));
+        async move {
+            let mut found = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let read = memory.read(None, usize::MAX).await.unwrap();
+                found += is_whole(&read);
+                let positions = Wanted::newest(2).positions(read.start..read.end);
+                is_whole(&memory.read_with(&positions).await.unwrap());
+            }
+            found
+        }
+    });
     let memory = kept.store.memory("a").unwrap();
     for round in 0..200_u64 {
         let batch = [round, round + 1, round + 4].map(|it| with_picture(it % 6));
@@ -194,10 +192,8 @@ async fn a_read_is_whole_though_media_are_evicted_meanwhile() {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    for reader in readers {
-        let found = reader.await.unwrap();
-        assert!(found > 50, "{found}");
-    }
+    let found = end(readers).await;
+    assert!(found.iter().all(|found| *found > 50), "{found:?}");
 }
 
 // ---- processes that are killed ------------------------------------------------------------------

@@ -16,12 +16,10 @@ async fn a_store_answers_and_counts() {
     store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
     let lock = somebody.transaction().await.unwrap();
     lock.batch_execute("SELECT FROM memory_prompt.conversation FOR UPDATE").await.unwrap();
-    let waiting: Vec<_> = (0..5)
-        .map(|_| {
-            let memory = store.memory("a").unwrap();
-            tokio::spawn(async move { memory.add(Message::user("waits")).await })
-        })
-        .collect();
+    let waiting = begin(5, |_| {
+        let memory = store.memory("a").unwrap();
+        async move { memory.add(Message::user("waits")).await.unwrap() }
+    });
     // Shorter than they wait for the lock.
     let patience = Instant::now() + Duration::from_secs(5);
     let seen = || {
@@ -33,9 +31,7 @@ async fn a_store_answers_and_counts() {
     }
     assert_eq!(seen(), (3, 2, 5));
     lock.rollback().await.unwrap();
-    for append in waiting {
-        append.await.unwrap().unwrap();
-    }
+    end(waiting).await;
     assert_eq!(store.figures().under_way, 0);
 
     tokio::task::block_in_place(|| postgres.server.kill());

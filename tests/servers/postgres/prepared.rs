@@ -17,30 +17,26 @@ async fn prepared(client: &Client) -> Vec<String> {
 
 /// Turns and reads of 16 callers, with all kinds of appends among them.
 async fn converse(store: &PostgresStore, turns: u64) {
-    let callers: Vec<_> = (0..16)
-        .map(|caller| {
-            let memory = store.memory(format!("caller {caller}")).unwrap();
-            tokio::spawn(async move {
-                for turn in 0..turns {
-                    let message = Message::user(format!("{turn}"));
-                    let append = Append::new([message]);
-                    let mut append = match turn % 3 {
-                        0 => append,
-                        1 => append.with_id(format!("turn {turn}")),
-                        _ => append.set_slot("a", "x", Expected::Any),
-                    };
-                    let done = memory.append_with(&mut append).await.unwrap();
-                    assert_eq!(done.positions, turn..turn + 1);
-                    assert_eq!(memory.read(None, 1).await.unwrap().end, turn + 1);
-                    let read = Read::newest(1).slots(["a"]).positions([0]);
-                    assert_eq!(memory.read_with(&read).await.unwrap().picked().len(), 1);
-                }
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await.unwrap();
-    }
+    let callers = begin(16, |caller| {
+        let memory = store.memory(format!("caller {caller}")).unwrap();
+        async move {
+            for turn in 0..turns {
+                let message = Message::user(format!("{turn}"));
+                let append = Append::new([message]);
+                let mut append = match turn % 3 {
+                    0 => append,
+                    1 => append.with_id(format!("turn {turn}")),
+                    _ => append.set_slot("a", "x", Expected::Any),
+                };
+                let done = memory.append_with(&mut append).await.unwrap();
+                assert_eq!(done.positions, turn..turn + 1);
+                assert_eq!(memory.read(None, 1).await.unwrap().end, turn + 1);
+                let read = Read::newest(1).slots(["a"]).positions([0]);
+                assert_eq!(memory.read_with(&read).await.unwrap().picked().len(), 1);
+            }
+        }
+    });
+    end(callers).await;
 }
 
 /// Every statement was planned again for each time it was asked, which takes a server more than to

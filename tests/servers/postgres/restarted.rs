@@ -8,33 +8,11 @@ async fn a_restart_is_waited_for() {
     let postgres = Postgres::start("postgres-waited-for");
     let options = PostgresStore::options().timeout(Duration::from_secs(60));
     let store = options.open(postgres.address()).await.unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let callers: Vec<_> = (0..8)
-        .map(|caller| {
-            let memory = store.memory(format!("caller {caller}")).unwrap();
-            let stop = Arc::clone(&stop);
-            tokio::spawn(async move {
-                let (mut acknowledged, mut unknown) = (Vec::new(), 0);
-                for number in 0_u64.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-                    match memory.add_all(batch).await {
-                        Ok(_) => acknowledged.push(number),
-                        Err(error) => {
-                            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
-                            unknown += 1;
-                        }
-                    }
-                    memory.read(None, 10).await.unwrap();
-                }
-                let there = laws::numbers(&memory).await;
-                assert!(acknowledged.iter().all(|number| there.contains(number)));
-                (acknowledged.len(), unknown)
-            })
-        })
-        .collect();
+    let (stop, unknown) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let callers = begin(8, |i| {
+        let memory = store.memory(format!("caller {i}")).unwrap();
+        append_all_the_while(memory, true, Arc::clone(&stop), Arc::clone(&unknown))
+    });
     let restarts = 3;
     for _ in 0..restarts {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -46,12 +24,8 @@ async fn a_restart_is_waited_for() {
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     stop.store(true, Ordering::Relaxed);
-    let (mut all, mut unknown) = (0, 0);
-    for caller in callers {
-        let (acknowledged, lost) = caller.await.unwrap();
-        all += acknowledged;
-        unknown += lost;
-    }
+    let all: usize = end(callers).await.iter().sum();
+    let unknown = unknown.load(Ordering::Relaxed);
     println!("{restarts} restarts, 8 callers: {all} appends acknowledged, {unknown} unknown");
     assert!(all > 8 && unknown <= 8 * restarts, "{all} {unknown}");
 }

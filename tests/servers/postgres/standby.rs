@@ -38,7 +38,6 @@ fn either(primary: &Postgres, standby: &Postgres) -> String {
 /// What is acknowledged is on both: so nothing is while the standby is away, and when the primary
 /// dies for ever the standby has all of it, takes its place, and the same store goes on there.
 async fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
-    const WRITERS: u64 = 4;
     let primary = Postgres::start("postgres-primary");
     let standby = primary.standby("postgres-standby");
     synchronous(&primary).await;
@@ -46,12 +45,9 @@ async fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
     let store = options.open(either(&primary, &standby)).await.unwrap();
     let memory = |i: u64| store.memory(format!("writer {i}")).unwrap();
     let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|i| {
-            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
-            tokio::spawn(write_and_count(Arc::new(memory(i)), stop, acknowledged))
-        })
-        .collect();
+    let writers = begin(4, |i| {
+        write_and_count(Arc::new(memory(i)), Arc::clone(&stop), Arc::clone(&acknowledged))
+    });
     goes_on(&acknowledged, 100).await;
 
     tokio::task::block_in_place(|| standby.server.kill());
@@ -74,8 +70,8 @@ async fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
     there.execute("SELECT pg_promote()", &[]).await.unwrap();
     let over = goes_on(&acknowledged, 100).await;
     stop.store(true, Ordering::SeqCst);
-    for (i, writer) in (0..).zip(writers) {
-        writer.await.unwrap().check(&numbers(&memory(i)).await);
+    for (i, told) in (0..).zip(end(writers).await) {
+        told.check(&numbers(&memory(i)).await);
     }
     println!(
         "{} batches acknowledged, and on the standby when the primary was gone; it went on {back:?} \

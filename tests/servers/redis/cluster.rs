@@ -1,23 +1,14 @@
 //! The contract on a Redis Cluster, and again after one of its masters has died.
 
 use std::net::TcpListener;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use memory_prompt::conformance::{
-    AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
-};
-use memory_prompt::memory::MemoryId;
-use memory_prompt::store::redis::driver;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::{address, damage, options, run, server};
-use crate::process::{Server, free_port};
+use super::*;
+use crate::tasks::{begin, end};
 
 /// Three masters, each with a replica.
 pub(super) struct Cluster(Vec<(Server, u16)>);
@@ -111,24 +102,57 @@ fn cli(port: u16, args: &[&str]) -> String {
 
 pub(super) static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
-static WOUNDED: LazyLock<Cluster> = LazyLock::new(|| {
+static AFTER_A_DEATH: LazyLock<Cluster> = LazyLock::new(|| {
     let cluster = Cluster::start();
     cluster.stop(cluster.ports()[0], Server::kill);
     cluster
 });
 
-struct Place {
+/// A prefix of its own on the healthy cluster, or on the one of which a master died.
+struct Place<const WOUNDED: bool> {
     store: RedisStore,
     addresses: Vec<String>,
     prefix: String,
 }
 
-impl Place {
+impl<const WOUNDED: bool> Place<WOUNDED> {
     async fn open(addresses: Vec<String>, prefix: String) -> Self {
         let options = RedisStore::options().prefix(prefix.as_str());
         Self { store: options.open_cluster(&addresses).await.unwrap(), addresses, prefix }
     }
+}
 
+impl<const WOUNDED: bool> AsyncFixture for Place<WOUNDED> {
+    const BACKEND: &'static str =
+        if WOUNDED { "redis cluster, after a master died" } else { "redis cluster" };
+    async fn new() -> Self {
+        let cluster = if WOUNDED { &AFTER_A_DEATH } else { &HEALTHY };
+        let addresses = tokio::task::block_in_place(|| cluster.addresses());
+        Self::open(addresses, format!("test-{}", MemoryId::random())).await
+    }
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+        Arc::new(self.store.memory(id).unwrap())
+    }
+}
+
+impl<const WOUNDED: bool> AsyncStoreFixture for Place<WOUNDED> {
+    fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+        Arc::new(self.store.clone())
+    }
+}
+
+impl<const WOUNDED: bool> AsyncSharedFixture for Place<WOUNDED> {
+    fn address(&self) -> String {
+        format!("{} {}", self.prefix, self.addresses.join(" "))
+    }
+    async fn attach(address: &str) -> Self {
+        let mut words = address.split(' ').map(str::to_owned);
+        let prefix = words.next().unwrap();
+        Self::open(words.collect(), prefix).await
+    }
+}
+
+impl<const WOUNDED: bool> AsyncDamageFixture for Place<WOUNDED> {
     async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
         let client = driver::cluster::ClusterClient::new(self.addresses.clone()).unwrap();
         let mut connection = client.get_async_connection().await.unwrap();
@@ -136,53 +160,9 @@ impl Place {
     }
 }
 
-macro_rules! fixture {
-    ($name:ident, $backend:literal, $cluster:ident) => {
-        struct $name(Place);
-
-        impl AsyncFixture for $name {
-            const BACKEND: &'static str = $backend;
-            async fn new() -> Self {
-                let prefix = format!("test-{}", MemoryId::random());
-                let addresses = tokio::task::block_in_place(|| $cluster.addresses());
-                Self(Place::open(addresses, prefix).await)
-            }
-            fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
-                Arc::new(self.0.store.memory(id).unwrap())
-            }
-        }
-
-        impl AsyncStoreFixture for $name {
-            fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
-                Arc::new(self.0.store.clone())
-            }
-        }
-
-        impl AsyncSharedFixture for $name {
-            fn address(&self) -> String {
-                format!("{} {}", self.0.prefix, self.0.addresses.join(" "))
-            }
-            async fn attach(address: &str) -> Self {
-                let mut words = address.split(' ').map(str::to_owned);
-                let prefix = words.next().unwrap();
-                Self(Place::open(words.collect(), prefix).await)
-            }
-        }
-
-        impl AsyncDamageFixture for $name {
-            async fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
-                self.0.damage(id, position, payload).await;
-            }
-        }
-    };
-}
-
-fixture!(Healthy, "redis cluster", HEALTHY);
-fixture!(Wounded, "redis cluster, after a master died", WOUNDED);
-
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
-    healthy: Healthy, [
+    healthy: Place<false>, [
         memory, store, ids, slots, times, media, moving, shared, shared_slots, damage,
         asynchronous, asynchronous_ids
     ]
@@ -190,7 +170,7 @@ memory_prompt::conformance_async!(
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
-    wounded: Wounded, [
+    wounded: Place<true>, [
         memory, store, ids, slots, times, media, moving, shared, shared_slots, damage,
         asynchronous, asynchronous_ids
     ]
@@ -283,28 +263,26 @@ async fn slots_move_under_the_writers() {
     let cluster = tokio::task::block_in_place(Cluster::start);
     let options = options().timeout(Duration::from_secs(15));
     let store = options.open_cluster(&cluster.addresses()).await.unwrap();
-    let end = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            let (store, end) = (store.clone(), Arc::clone(&end));
-            tokio::spawn(async move {
-                let mut rounds = 0;
-                while !end.load(Ordering::Relaxed) {
-                    for i in 0..32 {
-                        let memory = store.memory(format!("{writer} {i}")).unwrap();
-                        let mut turn = vec![Message::user("hi"), Message::ai("hello")];
-                        let positions = memory.append(&mut turn, Some(rounds * 2)).await.unwrap();
-                        let read = memory.read(None, 3).await.unwrap();
-                        assert_eq!((read.start, read.end), (0, positions.end));
-                        assert_eq!(read.records.len() as u64, positions.end.min(3));
-                        assert!(read.unreadable.is_empty());
-                    }
-                    rounds += 1;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers = begin(4, |writer| {
+        let (store, stop) = (store.clone(), Arc::clone(&stop));
+        async move {
+            let mut rounds = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for i in 0..32 {
+                    let memory = store.memory(format!("{writer} {i}")).unwrap();
+                    let mut turn = vec![Message::user("hi"), Message::ai("hello")];
+                    let positions = memory.append(&mut turn, Some(rounds * 2)).await.unwrap();
+                    let read = memory.read(None, 3).await.unwrap();
+                    assert_eq!((read.start, read.end), (0, positions.end));
+                    assert_eq!(read.records.len() as u64, positions.end.min(3));
+                    assert!(read.unreadable.is_empty());
                 }
-                rounds
-            })
-        })
-        .collect();
+                rounds += 1;
+            }
+            rounds
+        }
+    });
     let moved = tokio::task::block_in_place(|| {
         let place = format!("127.0.0.1:{}", cluster.ports()[0]);
         let first = cli(cluster.ports()[0], &["cluster", "myid"]);
@@ -314,9 +292,8 @@ async fn slots_move_under_the_writers() {
         reshard.output().unwrap()
     });
     assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stdout));
-    end.store(true, Ordering::Relaxed);
-    for (writer, handle) in writers.into_iter().enumerate() {
-        let rounds = handle.await.unwrap();
+    stop.store(true, Ordering::Relaxed);
+    for (writer, rounds) in end(writers).await.into_iter().enumerate() {
         assert!(rounds > 0);
         println!("writer {writer}: {rounds} rounds");
         for i in 0..32 {

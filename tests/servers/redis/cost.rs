@@ -1,12 +1,10 @@
 //! What things cost, as the server itself counts.
 
 use memory_prompt::memory::{Append, Expected, Read};
-use memory_prompt::store::redis::driver::aio::ConnectionManager;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Message};
+use memory_prompt::{AsyncChatMemoryExt, Message};
 
 use super::media::picture;
-use super::{address, ask, connect, options, run, server};
+use super::*;
 
 /// Counts by a server of its own, so that nobody else is counted.
 struct Counts(ConnectionManager);

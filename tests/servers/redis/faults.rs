@@ -1,20 +1,13 @@
 //! Servers that are silent, full, read-only, of somebody else, or gone.
 
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use memory_prompt::memory::MemoryId;
-use memory_prompt::store::RedisOptions;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::{address, ask, options, port, run, server};
+use super::*;
 use crate::laws::failed;
-use crate::process::free_port;
 use crate::way::{Fate, way};
 
 async fn refused(options: RedisOptions, address: &str) -> (ErrorKind, String) {

@@ -1,15 +1,13 @@
 //! Appends that are repeated by their id, whatever happens in between.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use memory_prompt::memory::{Append, Expected};
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::faults::breaking;
-use super::{address, options, run, server};
-use memory_prompt::store::RedisMemory;
+use super::*;
+use crate::tasks::{begin, end};
 
 const WRITERS: u64 = 4;
 
@@ -78,12 +76,10 @@ async fn repeated_appends_are_stored_once() {
     let hasty = direct.clone().timeout(Duration::from_millis(150));
     let store = hasty.open(&address(port)).await.unwrap();
     let tally = Arc::new(Tally::default());
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let memory = store.memory(format!("repeated {writer}")).unwrap();
-            tokio::spawn(write(memory, turns, Arc::clone(&cut), Arc::clone(&tally)))
-        })
-        .collect();
+    let writers = begin(WRITERS, |writer| {
+        let memory = store.memory(format!("repeated {writer}")).unwrap();
+        write(memory, turns, Arc::clone(&cut), Arc::clone(&tally))
+    });
     let mut kills = 0;
     while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
         tokio::time::sleep(Duration::from_millis(400)).await;
@@ -97,9 +93,7 @@ async fn repeated_appends_are_stored_once() {
             kills += 1;
         }
     }
-    for handle in writers {
-        handle.await.unwrap();
-    }
+    end(writers).await;
     let store = direct.open(&address(own)).await.unwrap();
     for writer in 0..WRITERS {
         let memory = store.memory(format!("repeated {writer}")).unwrap();

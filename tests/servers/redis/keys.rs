@@ -1,20 +1,16 @@
 //! What is in the server: versions, strangers, keys that expire or are evicted, scripts that are
 //! forgotten.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use memory_prompt::memory::{Append, Expected, MemoryId};
-use memory_prompt::store::RedisMemory;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
-};
+use memory_prompt::memory::{Append, Expected};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::media::picture;
-use super::{address, ask, connect, options, port, run};
+use super::*;
 use crate::laws::failed;
+use crate::tasks::{begin, end};
 
 async fn keys(pattern: &str) -> Vec<String> {
     ask(port(), cmd("KEYS").arg(pattern)).await
@@ -269,30 +265,28 @@ async fn a_long_read_is_of_one_moment() {
     };
     memory.add_all(batch(0, 0..ALL)).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let (memory, done) = (memory.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
-                let mut reads = 0;
-                while !done.load(Ordering::Relaxed) {
-                    let snapshot = memory.read(None, usize::MAX).await.unwrap();
-                    assert!(snapshot.unreadable.is_empty());
-                    let Some(system) = snapshot.system else {
-                        assert_eq!((snapshot.start, snapshot.records.len()), (snapshot.end, 0));
-                        continue;
-                    };
-                    let system = system.text().into_owned();
-                    let (life, end) = system.split_once(' ').unwrap();
-                    assert_eq!(snapshot.end.to_string(), end);
-                    let texts = snapshot.records.messages().map(|m| m.text().into_owned());
-                    let range = snapshot.start..snapshot.end;
-                    assert!(texts.eq(range.map(|i| format!("{life} {i}"))));
-                    reads += usize::from(snapshot.records.len() > 10_000);
-                }
-                reads
-            })
-        })
-        .collect();
+    let readers = begin(2, |_| {
+        let (memory, done) = (memory.clone(), Arc::clone(&done));
+        async move {
+            let mut reads = 0;
+            while !done.load(Ordering::Relaxed) {
+                let snapshot = memory.read(None, usize::MAX).await.unwrap();
+                assert!(snapshot.unreadable.is_empty());
+                let Some(system) = snapshot.system else {
+                    assert_eq!((snapshot.start, snapshot.records.len()), (snapshot.end, 0));
+                    continue;
+                };
+                let system = system.text().into_owned();
+                let (life, end) = system.split_once(' ').unwrap();
+                assert_eq!(snapshot.end.to_string(), end);
+                let texts = snapshot.records.messages().map(|m| m.text().into_owned());
+                let range = snapshot.start..snapshot.end;
+                assert!(texts.eq(range.map(|i| format!("{life} {i}"))));
+                reads += usize::from(snapshot.records.len() > 10_000);
+            }
+            reads
+        }
+    });
     for life in 1..=4 {
         for round in 0..6 {
             let end = memory.next_position().await.unwrap();
@@ -309,10 +303,7 @@ async fn a_long_read_is_of_one_moment() {
         memory.add_all(batch(life, 0..ALL)).await.unwrap();
     }
     done.store(true, Ordering::Relaxed);
-    let mut reads = 0;
-    for reader in readers {
-        reads += reader.await.unwrap();
-    }
+    let reads: usize = end(readers).await.iter().sum();
     assert!(reads > 0, "no read was long");
     println!("{reads} long reads");
 }

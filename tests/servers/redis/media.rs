@@ -1,20 +1,16 @@
 //! Media beside their records: kept once, whole in each read, and gone with what refers to them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use memory_prompt::memory::{Append, Read};
 use memory_prompt::message::{Media, Part, Source};
-use memory_prompt::store::RedisMemory;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::once::holding;
-use super::{address, ask, options, port, run, server};
+use super::*;
+use crate::tasks::{begin, end};
 use crate::way::{Fate, way};
 
 /// The bytes of each picture: no text, and another one for each number.
@@ -201,18 +197,16 @@ async fn each_read_is_whole_while_pictures_come_and_go() {
     let store = options().open(&address(port())).await.unwrap();
     let memory = store.memory("a").unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let (memory, done) = (memory.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
-                let mut records = 0;
-                while !done.load(Ordering::Relaxed) {
-                    records += are_whole(&memory).await;
-                }
-                records
-            })
-        })
-        .collect();
+    let readers = begin(2, |_| {
+        let (memory, done) = (memory.clone(), Arc::clone(&done));
+        async move {
+            let mut records = 0;
+            while !done.load(Ordering::Relaxed) {
+                records += are_whole(&memory).await;
+            }
+            records
+        }
+    });
     for round in 0..400 {
         let added = memory.add_all([round % 3, 100 + round].map(picture)).await.unwrap();
         match round % 50 {
@@ -222,8 +216,7 @@ async fn each_read_is_whole_while_pictures_come_and_go() {
         }
     }
     done.store(true, Ordering::Relaxed);
-    for reader in readers {
-        let records = reader.await.unwrap();
+    for records in end(readers).await {
         println!("{records} records");
         assert!(records > 100, "{records} records were read");
     }
@@ -304,9 +297,7 @@ async fn a_server_that_is_killed_has_each_picture_with_its_record() {
         writers[i] = start(i);
     }
     stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    end(writers).await;
     for i in 0..3 {
         assert!(memory(i).next_position().await.unwrap() > 20);
         let kept = kept(port, &memory(i)).await;

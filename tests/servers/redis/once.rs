@@ -1,15 +1,11 @@
 //! A change is done once, however late it is asked for again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemoryExt, AsyncChatMemoryStore, Message};
+use memory_prompt::{AsyncChatMemoryExt, Message};
 
-use super::{address, ask, options, port, run};
-use crate::laws;
+use super::*;
 use crate::way::{Fate, way};
 
 /// The tokens of changes: a minute was all that they were kept, whatever the timeout, and an append

@@ -1,21 +1,16 @@
 //! Changes that wait for replicas.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_prompt::memory::Append;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::faults::breaking;
 use super::once::holding_one;
-use super::{address, ask, options, run, server};
-use crate::laws;
-use crate::process::Server;
+use super::*;
+use crate::tasks::{begin, end};
 
 /// A master with a replica, and their ports.
 fn pair() -> ((Server, u16), (Server, u16)) {
@@ -128,7 +123,7 @@ async fn who_waits_for_replicas_keeps_nobody_else() {
     let mut ways: Vec<_> = ways.into_values().collect();
     assert_eq!(ways.len(), 8);
     ways.insert(0, store.memory("waiting").unwrap());
-    let memory = |i: usize| ways[i].clone();
+    let memory = |i: u64| ways[usize::try_from(i).unwrap()].clone();
     let began = Instant::now();
     // The replica may not have joined yet.
     while memory(0).add(Message::user("hi")).await.is_err() {
@@ -136,19 +131,16 @@ async fn who_waits_for_replicas_keeps_nobody_else() {
     }
     frozen.freeze();
     let began = Instant::now();
-    let appends: Vec<_> = (1..=8)
-        .map(|i| {
-            let memory = memory(i);
-            tokio::spawn(async move {
-                let mut batch = vec![Message::user("hi")];
-                let error = memory.append(&mut batch, None).await.unwrap_err();
-                assert_eq!((error.kind(), batch.len()), (ErrorKind::Unacknowledged, 1));
-                let expected =
-                    "append: redis: it is done, but only 0 of 1 replicas have it after 5s";
-                assert_eq!(error.to_string(), expected);
-            })
-        })
-        .collect();
+    let appends = begin(8, |i| {
+        let memory = memory(i + 1);
+        async move {
+            let mut batch = vec![Message::user("hi")];
+            let error = memory.append(&mut batch, None).await.unwrap_err();
+            assert_eq!((error.kind(), batch.len()), (ErrorKind::Unacknowledged, 1));
+            let expected = "append: redis: it is done, but only 0 of 1 replicas have it after 5s";
+            assert_eq!(error.to_string(), expected);
+        }
+    });
     let mut reads = 0;
     while !appends.iter().all(tokio::task::JoinHandle::is_finished) {
         let asked = Instant::now();
@@ -157,9 +149,7 @@ async fn who_waits_for_replicas_keeps_nobody_else() {
         reads += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    for append in appends {
-        append.await.unwrap();
-    }
+    end(appends).await;
     let all = began.elapsed();
     println!("8 appends gave up waiting after {all:?}, {reads} reads meanwhile");
     assert!(all >= WAIT && all < WAIT * 3, "they wait for each other: {all:?}");

@@ -2,20 +2,14 @@
 //! is no server at all is told so.
 
 use std::fs;
-use std::net::TcpStream;
-use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use memory_prompt::memory::{Append, Expected, Read};
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
-};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::media::picture;
-use super::{address, ask, run, server};
+use super::*;
 use crate::laws::failed;
-use crate::process::{Server, folder, free_port};
 
 /// The rights as they stand in the documentation of the module.
 fn rights() -> Vec<String> {

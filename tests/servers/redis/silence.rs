@@ -1,18 +1,16 @@
 //! A master that falls silent under load: it is frozen, and its connections do not break.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use memory_prompt::memory::MemoryId;
-use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemoryExt, RedisStore};
+use memory_prompt::AsyncChatMemoryExt;
+use tokio::task::JoinHandle;
 
 use super::faults::moving;
-use super::{address, ask, options, run, server};
+use super::*;
 use crate::laws::{Told, goes_on, numbers, write_and_count};
-use crate::process::Server;
-use crate::soak::{self, Trouble};
+use crate::soak::Trouble;
+use crate::tasks::{begin, end};
 
 const WRITERS: u64 = 16;
 
@@ -20,17 +18,17 @@ const WRITERS: u64 = 16;
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
-    writers: Vec<tokio::task::JoinHandle<Told>>,
+    writers: Vec<JoinHandle<Told>>,
 }
 
 impl Load {
     fn begin(store: &RedisStore) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let writers = (0..WRITERS).map(|i| {
-            let memory = store.memory(MemoryId::from(format!("writer {i}"))).unwrap();
-            tokio::spawn(write_and_count(Arc::new(memory), Arc::clone(&stop), Arc::clone(&done)))
+        let writers = begin(WRITERS, |i| {
+            let memory = store.memory(format!("writer {i}")).unwrap();
+            write_and_count(Arc::new(memory), Arc::clone(&stop), Arc::clone(&done))
         });
-        Self { writers: writers.collect(), stop, done }
+        Self { stop, done, writers }
     }
 
     /// Ends it; what each writer was told is so, as a store with more patience finds. Returns the
@@ -38,8 +36,7 @@ impl Load {
     async fn end(self, patient: &RedisStore) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let mut longest = Duration::ZERO;
-        for (i, writer) in self.writers.into_iter().enumerate() {
-            let told = writer.await.unwrap();
+        for (i, told) in end(self.writers).await.into_iter().enumerate() {
             let memory = patient.memory(format!("writer {i}")).unwrap();
             told.check(&numbers(&memory).await);
             longest = longest.max(told.longest);

@@ -1,14 +1,10 @@
 //! Redis behind TLS, with an authority that nobody knows.
 
-use std::net::TcpStream;
-use std::process::Command;
-
 use memory_prompt::store::redis::driver::TlsCertificates;
 use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
-use super::{options, run};
+use super::*;
 use crate::certificates::certificates;
-use crate::process::{Server, folder, free_port};
 
 async fn a_server_behind_tls() {
     let (folder, port) = (folder("redis-tls"), free_port());
