@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::choose::Choice;
 use super::copies::Change;
+use super::extras::SentSummary;
 use super::sent_as::SentAs;
 use super::system::System;
 use super::{Case, Composer, Copies};
@@ -25,10 +26,8 @@ pub(super) use groups::no_result;
 /// A draft to which the parts of a prompt are added in order.
 struct Assembler<'a> {
     case: Case<'a>,
-    /// True once the summary is sent, or if there is none.
-    has_summed: bool,
-    /// The position of the provider's own compaction that begins the history.
-    compacted: Option<u64>,
+    /// The summary, until it is sent.
+    summary: Option<&'a SentSummary>,
     passed: Vec<u64>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,
@@ -38,8 +37,9 @@ struct Assembler<'a> {
     last_user: Option<usize>,
     /// True if a pinned user message is sent before the window.
     has_pinned_user: bool,
-    /// For a turn that has gone on behind its temporaries: their fixed places.
-    temporaries_at: Option<TemporariesAt>,
+    /// For a turn that has gone on behind its temporaries: what were the end and `last_user` in its
+    /// first prompt. They keep these places, though later rounds follow.
+    temporaries_at: Option<(usize, Option<usize>)>,
     noted_at: Option<usize>,
     /// The number of records before the window that are sent or dropped.
     earlier: u64,
@@ -49,14 +49,6 @@ struct Assembler<'a> {
     /// The next group to send, and the groups that were sent with a compaction before it.
     next_group: usize,
     with_compaction: Range<usize>,
-}
-
-/// The places of a turn's temporaries: they stay where its first prompt had them, though later
-/// rounds follow.
-#[derive(Clone, Copy)]
-struct TemporariesAt {
-    end: usize,
-    last_user: Option<usize>,
 }
 
 struct Member<'a> {
@@ -69,9 +61,30 @@ pub(super) fn assemble<'a>(
     case: Case<'a>,
     system: System,
     choice: Choice<'a>,
-    copies: Option<&'a mut Copies>,
+    mut copies: Option<&'a mut Copies>,
 ) -> Result<(Box<Draft>, Matches<'a>)> {
-    let mut assembler = Assembler::new(case, system, choice, copies);
+    if let Some(copies) = &mut copies {
+        copies.begin();
+    }
+    let draft = Draft::begin(case.snapshot, system);
+    let history_at = draft.pieces.len();
+    let mut assembler = Assembler {
+        case,
+        summary: case.extras.summary.as_ref(),
+        passed: Vec::new(),
+        choice,
+        copies,
+        draft,
+        history_at,
+        last_user: None,
+        has_pinned_user: false,
+        temporaries_at: None,
+        noted_at: None,
+        earlier: 0,
+        last_group: None,
+        next_group: 0,
+        with_compaction: 0..0,
+    };
     assembler.history()?;
     assembler.temporaries(case.temporaries.messages)?;
     if let Some(copies) = assembler.copies {
@@ -81,37 +94,6 @@ pub(super) fn assemble<'a>(
 }
 
 impl<'a> Assembler<'a> {
-    fn new(
-        case: Case<'a>,
-        system: System,
-        choice: Choice<'a>,
-        mut copies: Option<&'a mut Copies>,
-    ) -> Self {
-        if let Some(copies) = &mut copies {
-            copies.begin();
-        }
-        let draft = Draft::begin(case.snapshot, system);
-        let history_at = draft.pieces.len();
-        Self {
-            case,
-            has_summed: case.extras.summary.is_none(),
-            compacted: None,
-            passed: Vec::new(),
-            choice,
-            copies,
-            draft,
-            history_at,
-            last_user: None,
-            has_pinned_user: false,
-            temporaries_at: None,
-            noted_at: None,
-            earlier: 0,
-            last_group: None,
-            next_group: 0,
-            with_compaction: 0..0,
-        }
-    }
-
     /// Adds the records of the window, and what is sent before them. Temporaries with a position,
     /// and the note of a turn, are sent before the record at that position.
     fn history(&mut self) -> Result<()> {
@@ -148,8 +130,7 @@ impl<'a> Assembler<'a> {
             }
             if temporaries_from.is_some_and(|place| rest.at() >= place) {
                 self.close_before(&rest)?;
-                let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                self.temporaries_at = Some(TemporariesAt { end, last_user });
+                self.temporaries_at = Some((self.draft.pieces.len(), self.last_user));
                 temporaries_from = None;
                 continue;
             }
@@ -232,8 +213,7 @@ impl<'a> Assembler<'a> {
         let group = self.choice.matches.group_at(place);
         if group.is_some_and(|group| self.waits(group)) {
             // Its results may be among the temporaries: nothing may come between.
-            self.compacted = Some(record.position());
-            self.draft.report.compaction = self.compacted;
+            self.draft.report.compaction = Some(record.position());
             return Ok(place);
         }
         match group {
@@ -246,8 +226,7 @@ impl<'a> Assembler<'a> {
         self.close_calls()?;
         let is_sent = self.draft.pieces.len() > self.history_at;
         // If the processor dropped it, it stands for nothing.
-        self.compacted = is_sent.then_some(record.position());
-        self.draft.report.compaction = self.compacted;
+        self.draft.report.compaction = is_sent.then_some(record.position());
         self.history_at = self.draft.pieces.len();
         Ok(place + 1)
     }

@@ -49,10 +49,7 @@ impl<'a> Assembler<'a> {
         pins: &mut Vec<&'a PinnedGroup>,
         position: u64,
     ) -> Result<()> {
-        if let Some(summary) = self.case.extras.summary.as_ref().filter(|it| it.covers <= position)
-            && !self.has_summed
-        {
-            self.has_summed = true;
+        if let Some(summary) = self.summary.take_if(|it| it.covers <= position) {
             self.extras_before(pins, summary.covers)?;
             self.close_calls()?;
             self.draft.report.summary = Some(summary.covers);
@@ -69,7 +66,7 @@ impl<'a> Assembler<'a> {
     /// there is none.
     pub(super) fn covered(&self) -> u64 {
         let summed = self.case.extras.summary.as_ref().map_or(0, |summary| summary.covers);
-        self.compacted.map_or(summed, |position| position.max(summed))
+        self.draft.report.compaction.map_or(summed, |position| position.max(summed))
     }
 
     /// Returns how many records before this position are sent, or were chosen and then dropped.
@@ -127,7 +124,8 @@ impl<'a> Assembler<'a> {
         let is_user = head.is_some_and(|head| head.message().is_user());
         let row = self.case.composer.provider.map(Provider::row);
         let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
-        if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
+        if !is_asked || !is_first || is_user || by_itself || self.draft.report.compaction.is_some()
+        {
             return Ok(());
         }
         let head = group.head();

@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::Assembler;
 use super::groups::Waiting;
-use super::{Assembler, TemporariesAt};
 use crate::compose::Placement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolMessage};
@@ -65,8 +65,8 @@ impl<'a> Assembler<'a> {
         self.close(asked, &mut together)?;
         self.close_calls()?;
         if together.len() > 0 {
-            let now = TemporariesAt { end: self.draft.pieces.len(), last_user: self.last_user };
-            let TemporariesAt { end, last_user } = self.temporaries_at.unwrap_or(now);
+            let now = (self.draft.pieces.len(), self.last_user);
+            let (end, last_user) = self.temporaries_at.unwrap_or(now);
             let at = match self.case.composer.placement {
                 Placement::AfterSystem => self.history_at,
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
