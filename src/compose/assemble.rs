@@ -306,6 +306,7 @@ impl<'a> Assembler<'a> {
             }
             Message::System(_) => self.late_system(place, record),
             Message::Tool(tool) if self.checks_groups() => {
+                let id = tool.call_id();
                 match (self.choice.matches.fate(place), unless_sent) {
                     (Fate::Sent { group, .. }, _) if self.choice.sends(group) => {}
                     (_, Some(why)) => self.leave_out(record, why),
@@ -315,12 +316,8 @@ impl<'a> Assembler<'a> {
                         self.leave_out(record, why.unwrap_or(Reason::NoCall));
                     }
                     (Fate::Replaced, None) => self.leave_out(record, Reason::Replaced),
-                    (Fate::Answered, None) => {
-                        self.orphan(record, tool.call_id(), Reason::Answered)?;
-                    }
-                    (Fate::NoCall, None) => {
-                        self.orphan(record, tool.call_id(), Reason::NoCall)?;
-                    }
+                    (Fate::Answered, None) => self.orphan(record, id, Reason::Answered)?,
+                    (Fate::NoCall, None) => self.orphan(record, id, Reason::NoCall)?,
                 }
                 Ok(())
             }
@@ -394,9 +391,9 @@ impl<'a> Assembler<'a> {
 
     /// Leaves out a chosen record, since the processor dropped it or a part of its group. A record
     /// before the window is counted in `earlier`, so that the report does not count it as `older`
-    /// too.
+    /// too; a pinned one is among the `passed`.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Reason) {
-        self.earlier += u64::from(place < self.choice.window_from);
+        self.earlier += u64::from(place < self.choice.window_from && !self.is_passed(record));
         self.leave_out(record, why);
     }
 

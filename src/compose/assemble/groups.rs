@@ -32,7 +32,10 @@ impl<'a> Assembler<'a> {
         self.next_group = self.neighbours(group);
         let mut whole = Vec::new();
         for group in group..self.next_group {
-            if let Some(members) = self.members(group)? {
+            let head = self.choice.matches.groups().get(group).map(|it| it.head);
+            let places = head.into_iter().chain(self.choice.matches.results_of(group));
+            let records = places.filter_map(|it| Some((it, self.case.snapshot.records.get(it)?)));
+            if let Some(members) = self.members(records.collect())? {
                 whole.push((group, members));
             }
         }
@@ -62,13 +65,12 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the members of a group as they are sent, calls first; `None` if the processor
-    /// dropped one of them, since then all are left out.
-    fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
-        let head = self.choice.matches.groups().get(group).map(|it| it.head);
-        let places = head.into_iter().chain(self.choice.matches.results_of(group));
-        let records = places.filter_map(|it| Some((it, self.case.snapshot.records.get(it)?)));
-        let records: Vec<_> = records.collect();
+    /// Returns the members of a group as they are sent; `None` if the processor dropped one of
+    /// them, since then all are left out.
+    pub(super) fn members(
+        &mut self,
+        records: Vec<(usize, Record<'a>)>,
+    ) -> Result<Option<Vec<Member<'a>>>> {
         let mut members = Vec::with_capacity(records.len());
         for (place, record) in &records {
             members.push(self.judge(*place, *record)?);

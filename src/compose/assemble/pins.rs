@@ -10,7 +10,7 @@ use crate::compose::shape::ends::OPENING;
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
-use crate::prompt::{Adaptation, Adapted, Origin, Reason};
+use crate::prompt::{Adaptation, Adapted, Origin};
 use crate::provider::{Opens, Provider};
 use crate::record::Record;
 
@@ -86,21 +86,15 @@ impl<'a> Assembler<'a> {
     /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
     fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
         self.close_calls()?;
-        let records: Vec<Record<'a>> = self.case.extras.pinned.records_of(group).collect();
-        let mut members = Vec::with_capacity(records.len());
-        for record in &records {
+        let records = self.case.extras.pinned.records_of(group);
+        let placed = records.map(|record| {
             let place = self.case.snapshot.records.place(record.position());
-            members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
-        }
-        if members.iter().any(Option::is_none) {
-            for (record, member) in records.into_iter().zip(members) {
-                self.leave_out(record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
-            }
-            return Ok(());
-        }
+            (place.map_or(NOWHERE, |(place, _)| place), record)
+        });
+        let Some(members) = self.members(placed.collect())? else { return Ok(()) };
         self.open_before(group)?;
         let results_at = self.draft.pieces.len() + 1;
-        for member in members.into_iter().flatten() {
+        for member in members {
             self.draft.report.pinned_before.push(member.record.position());
             self.send_pin(&member);
         }

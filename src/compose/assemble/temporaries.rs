@@ -37,13 +37,10 @@ impl<'a> Assembler<'a> {
             match temporary.as_ref() {
                 Message::System(_) => continue,
                 Message::Tool(tool) if self.checks_groups() => {
+                    let last = self.last_group.as_mut().map(|group| &mut group.waiting);
                     if asked.answer(tool).is_some() {
                         // It stays in its place behind its call.
-                    } else if self
-                        .last_group
-                        .as_mut()
-                        .is_some_and(|group| group.waiting.answer(tool).is_some())
-                    {
+                    } else if last.is_some_and(|waiting| waiting.answer(tool).is_some()) {
                         self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
                     } else {
@@ -96,14 +93,12 @@ impl<'a> Assembler<'a> {
         let mut moved: Vec<u64> = self.draft.report.moved.iter().map(|it| it.position).collect();
         moved.sort_unstable();
         let late = newest.map_while(|(_, record)| {
-            let tool = record
-                .message()
-                .as_tool()
-                .filter(|_| moved.binary_search(&record.position()).is_ok());
-            tool.map(|tool| (record.position(), tool))
+            let tool = record.message().as_tool()?;
+            let is_moved = moved.binary_search(&record.position()).is_ok();
+            is_moved.then_some((record.position(), tool))
         });
-        let mut late = late.peekable();
-        if late.peek().is_none() {
+        let mut late: Vec<_> = late.collect();
+        if late.is_empty() {
             return;
         }
         let sent = self.draft.pieces.iter(records);
@@ -111,7 +106,6 @@ impl<'a> Assembler<'a> {
         if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
             return;
         }
-        let mut late: Vec<_> = late.collect();
         late.reverse();
         let names: Vec<String> = late.iter().map(|(_, tool)| called(tool)).collect();
         let text = match names.as_slice() {
