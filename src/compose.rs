@@ -105,7 +105,7 @@ pub enum Placement {
     AfterSystem,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
     /// The note of a turn about other turns, and the position before which it is sent.
@@ -135,16 +135,8 @@ struct Case<'a> {
 }
 
 impl<'a> Temporaries<'a> {
-    pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self {
-            messages,
-            note: None,
-            before: None,
-            turn: None,
-            kept_free: 0,
-            still_free: 0,
-            tools: None,
-        }
+    pub(crate) fn last(messages: &'a [Arc<Message>]) -> Self {
+        Self { messages, ..Self::default() }
     }
 
     /// Keeps these tokens free in the budget, of which `used` are used already.
@@ -154,7 +146,7 @@ impl<'a> Temporaries<'a> {
 
     /// Returns the temporaries of a turn that begins at this position. They stay where the turn's
     /// first prompt had them: behind the records before `before`.
-    pub(crate) const fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
+    pub(crate) fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
         Self { before: Some(before), turn: Some(turn), ..Self::last(messages) }
     }
 
@@ -461,7 +453,15 @@ impl Composer {
         let extras = self.extras(snapshot)?;
         let limit = self.counted_budget();
         let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
-        let count = &mut |record: Record<'_>| count_whole(counter, record, cache.as_deref_mut());
+        // The tokens of whole messages decide what is cleared.
+        let count = &mut |record: Record<'_>| {
+            let anew = || counter.count(record.message()).map(Some);
+            let tokens = match cache.as_deref_mut() {
+                Some(cache) => cache.whole.record(record, Form::default(), anew)?,
+                None => anew()?,
+            };
+            Ok::<_, Error>(tokens.unwrap_or(0))
+        };
         let clearing = self.clearing(snapshot, &extras, count)?;
         if let Some(cache) = cache.as_deref_mut() {
             cache.whole.forget_unasked();
@@ -557,17 +557,3 @@ const NOWHERE: usize = usize::MAX;
 
 /// How many records a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;
-
-/// Returns the tokens of the whole message, which decide whether it is cleared.
-fn count_whole(
-    counter: &dyn TokenCounter,
-    record: Record<'_>,
-    cache: Option<&mut ComposerCache>,
-) -> Result<usize> {
-    let count = || counter.count(record.message()).map(Some);
-    let tokens = match cache {
-        Some(cache) => cache.whole.record(record, Form::default(), count)?,
-        None => count()?,
-    };
-    Ok(tokens.unwrap_or(0))
-}
