@@ -237,16 +237,26 @@ impl CountedBudget {
         cache: &mut ComposerCache,
         mut most: usize,
     ) -> Result<Tried, NotReady> {
+        let Case { composer, snapshot, temporaries, .. } = case;
         let budget = self.budget.available();
         let mut least = usize::MAX;
         loop {
-            let Attempt { draft, tokens, units } = self.attempt(case, cache, most)?;
-            let needed = tokens.saturating_add(case.temporaries.still_free);
+            let system = composer.system_message(snapshot, temporaries.messages);
+            let mut room = TokenRoom::new(self, case, &system, &mut cache.counts, most)?;
+            let choice = case.choose(&mut room)?;
+            let units = room.taken();
+            let mut draft = case.drafted(system, choice, Some(&mut cache.copies))?;
+            let items = draft.pieces.items(&snapshot.records);
+            let (tokens, message_tokens) = room.tokens(items, budget)?;
+            let total = tokens.total;
+            draft.report.tokens = Some(tokens);
+            draft.report.message_tokens = message_tokens;
+            let needed = total.saturating_add(temporaries.still_free);
             let is_least = most <= 1;
-            if needed <= budget || (is_least && tokens <= budget) {
+            if needed <= budget || (is_least && total <= budget) {
                 return Ok(Tried::Fits(draft));
             }
-            least = least.min(tokens);
+            least = least.min(total);
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
@@ -256,29 +266,6 @@ impl CountedBudget {
             // last, since they get their room first.
             most = most.min(units).saturating_sub(1).max(1);
         }
-    }
-
-    /// Drafts a prompt with at most `most` units of the history, and counts it.
-    fn attempt(
-        &self,
-        case: Case<'_>,
-        cache: &mut ComposerCache,
-        most: usize,
-    ) -> Result<Attempt, NotReady> {
-        let Case { composer, snapshot, temporaries, .. } = case;
-        let system = composer.system_message(snapshot, temporaries.messages);
-        let ComposerCache { counts, copies, .. } = cache;
-        let mut room = TokenRoom::new(self, case, &system, counts, most)?;
-        let choice = case.choose(&mut room)?;
-        let units = room.taken();
-        let budget = self.budget.available();
-        let mut draft = case.drafted(system, choice, Some(copies))?;
-        let items = draft.pieces.items(&snapshot.records);
-        let (tokens, message_tokens) = room.tokens(items, budget)?;
-        let total = tokens.total;
-        draft.report.tokens = Some(tokens);
-        draft.report.message_tokens = message_tokens;
-        Ok(Attempt { draft, tokens: total, units })
     }
 
     fn exceeded(
@@ -336,11 +323,4 @@ impl Tried {
             fits @ Self::Fits(_) => fits,
         })
     }
-}
-
-/// A draft with its tokens, and the number of units of the history in it.
-struct Attempt {
-    draft: Box<Draft>,
-    tokens: usize,
-    units: usize,
 }

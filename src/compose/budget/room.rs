@@ -123,19 +123,13 @@ impl<'a> TokenRoom<'a> {
             walk: Walk::default(),
         };
         let summary = extras.summary.as_ref();
-        let summary = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
-        let extras = room.pins()?.saturating_add(summary);
-        room.whole = room.whole.saturating_sub(extras);
-        room.left = room.left.saturating_sub(extras);
-        Ok(room)
-    }
-
-    fn pins(&mut self) -> Result<usize> {
-        let mut sum = 0_usize;
-        for group in &self.case.extras.pinned.groups {
-            sum = sum.saturating_add(self.pin(group)?);
+        let mut beside = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
+        for group in &extras.pinned.groups {
+            beside = beside.saturating_add(room.pin(group)?);
         }
-        Ok(sum)
+        room.whole = room.whole.saturating_sub(beside);
+        room.left = room.left.saturating_sub(beside);
+        Ok(room)
     }
 
     /// Returns the tokens of a pinned group: 0 if the processor drops a part of it.
