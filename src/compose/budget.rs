@@ -45,7 +45,8 @@ use room::TokenRoom;
 /// assert_eq!(prompt.build()?.report().tokens.as_ref().map(|t| t.budget), Some(6_500));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(into = "settings::Shape")]
 pub struct Budget {
     tokens: usize,
     reserve: usize,

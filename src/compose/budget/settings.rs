@@ -10,14 +10,13 @@ use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Unexpected, Visitor};
-use serde::ser::{Serialize, Serializer};
 
 use super::Budget;
 
 /// The serialised form of a budget.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shape {
+pub(super) struct Shape {
     tokens: usize,
     #[serde(default, skip_serializing_if = "is_zero")]
     reserve: usize,
@@ -39,9 +38,9 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl From<&Budget> for Shape {
-    fn from(budget: &Budget) -> Self {
-        let Budget { tokens, reserve, range, cut_first } = *budget;
+impl From<Budget> for Shape {
+    fn from(budget: Budget) -> Self {
+        let Budget { tokens, reserve, range, cut_first } = budget;
         let stepped = range.map(|(low, high)| Range { low, high });
         Self { tokens, reserve, stepped, cut_before_drop: cut_first }
     }
@@ -66,12 +65,6 @@ impl TryFrom<Shape> for Budget {
             budget = budget.stepped(low, high).map_err(|error| error.in_field("stepped"))?;
         }
         Ok(if cut_before_drop { budget.cut_before_drop() } else { budget })
-    }
-}
-
-impl Serialize for Budget {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Shape::from(self).serialize(to)
     }
 }
 
