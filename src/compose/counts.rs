@@ -180,9 +180,7 @@ impl Counts {
         }
         self.first = self.first.min(position);
         let index = usize::try_from(after).ok()?;
-        while self.records.len() <= index {
-            self.records.push_back(None);
-        }
+        self.records.resize(self.records.len().max(index + 1), None);
         self.records.get_mut(index)
     }
 }

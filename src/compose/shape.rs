@@ -380,13 +380,8 @@ impl<'a> Shaping<'a> {
     /// Returns the numbers of the calls of a record, or of the call that it answers.
     fn known_calls(&self, item: &Item<'_>) -> Option<Range<usize>> {
         let (place, _) = self.records.place(item.origin().position()?)?;
-        match item.message() {
-            Message::Tool(_) => self.matches.call_of(place).map(|call| call..call + 1),
-            message => {
-                let calls = self.matches.calls_at(place)?;
-                (calls.len() == message.tool_calls().count()).then_some(calls)
-            }
-        }
+        let (calls, message) = (self.matches.calls_of(place)?, item.message());
+        (message.is_tool() || calls.len() == message.tool_calls().count()).then_some(calls)
     }
 
     fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {

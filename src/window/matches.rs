@@ -142,16 +142,14 @@ impl<'a> Matches<'a> {
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    pub(crate) fn calls_at(&self, head: usize) -> Option<Range<usize>> {
-        let group = self.groups.get(self.group_at(head)?)?;
-        Some(group.first_call..group.end_call)
-    }
-
-    pub(crate) fn call_of(&self, place: usize) -> Option<usize> {
-        match self.fate(place) {
-            Fate::Sent { call, .. } => Some(call),
-            _ => None,
+    /// Returns the numbers of the calls that the message at this place makes, or of the one that it
+    /// answers.
+    pub(crate) fn calls_of(&self, place: usize) -> Option<Range<usize>> {
+        if let Fate::Sent { call, .. } = self.fate(place) {
+            return Some(call..call + 1);
         }
+        let group = self.groups.get(self.group_at(place)?)?;
+        Some(group.first_call..group.end_call)
     }
 
     /// Returns whether a result at or after the place `from` does not stand directly behind its

@@ -105,11 +105,8 @@ impl<'a> Shaping<'a> {
     pub(super) fn split(self, records: &Records) -> Result<()> {
         let pieces = mem::take(&mut self.draft.pieces);
         let mut split = Vec::new();
-        let (pieces, cacheable) =
-            split::one_by_one(&pieces, records, self.draft.cacheable, |position| {
-                split.push(position);
-            });
-        (self.draft.pieces, self.draft.cacheable) = (pieces, cacheable);
+        (self.draft.pieces, self.draft.cacheable) =
+            split::one_by_one(&pieces, records, self.draft.cacheable, |it| split.push(it));
         if let (true, Some(first)) = (self.strict, split.first()) {
             let text = match first {
                 Some(position) => format!("message {position} (assistant) has several calls"),
@@ -117,10 +114,9 @@ impl<'a> Shaping<'a> {
             };
             return Err(self.error(text));
         }
-        let adapted = split.into_iter();
-        let adapted =
-            adapted.map(|position| Adapted { position, role: Role::Ai, how: Adaptation::Split });
-        self.draft.report.adapted.extend(adapted);
+        let split = split.into_iter();
+        let adapted = |position| Adapted { position, role: Role::Ai, how: Adaptation::Split };
+        self.draft.report.adapted.extend(split.map(adapted));
         Ok(())
     }
 }
