@@ -157,8 +157,11 @@ impl<'a> Shaping<'a> {
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
         let item = self.with_ids(item)?;
-        let item = self.with_names(item)?;
-        let item = self.with_arguments(item)?;
+        let other = names::renamed(item.message(), self.rules.tool_names);
+        let item = self.replaced(item, other, Adaptation::ToolNames)?;
+        let other = item.message().as_ai().filter(|_| self.rules.parses_arguments);
+        let other = other.and_then(arguments::readable).map(Message::Ai);
+        let item = self.replaced(item, other, Adaptation::Arguments)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
             Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
@@ -357,14 +360,16 @@ impl<'a> Shaping<'a> {
         changed(item, copy)
     }
 
-    fn with_arguments(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        if !self.rules.parses_arguments {
-            return Ok(item);
-        }
-        let copy = item.message().as_ai().and_then(arguments::readable);
+    /// Returns the copy that the provider needs, and reports it; else the message as it is.
+    fn replaced(
+        &mut self,
+        item: Item<'a>,
+        copy: Option<Message>,
+        how: Adaptation,
+    ) -> Result<Item<'a>> {
         let Some(copy) = copy else { return Ok(item) };
-        self.adapt(&item, Adaptation::Arguments)?;
-        Ok(changed(&item, copy.into()))
+        self.adapt(&item, how)?;
+        Ok(changed(&item, copy))
     }
 
     fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
@@ -372,9 +377,8 @@ impl<'a> Shaping<'a> {
             return Ok(item);
         }
         let known = self.known_calls(&item);
-        let Some(copy) = self.ids.renamed(item.message(), known) else { return Ok(item) };
-        self.adapt(&item, Adaptation::CallIds)?;
-        Ok(changed(&item, copy))
+        let other = self.ids.renamed(item.message(), known);
+        self.replaced(item, other, Adaptation::CallIds)
     }
 
     /// Returns the numbers of the calls of a record, or of the call that it answers.
@@ -382,14 +386,6 @@ impl<'a> Shaping<'a> {
         let (place, _) = self.records.place(item.origin().position()?)?;
         let (calls, message) = (self.matches.calls_of(place)?, item.message());
         (message.is_tool() || calls.len() == message.tool_calls().count()).then_some(calls)
-    }
-
-    fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
-            return Ok(item);
-        };
-        self.adapt(&item, Adaptation::ToolNames)?;
-        Ok(changed(&item, copy))
     }
 
     /// Reports a repair, or returns an error if repairs are not allowed.
