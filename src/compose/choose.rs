@@ -7,9 +7,10 @@ use super::shape::says_nothing;
 use super::{Case, Composer};
 use crate::error::Result;
 use crate::message::Message;
+use crate::pins::Pinned;
 use crate::prompt::Reason;
 use crate::provider::{Opens, Provider};
-use crate::record::{Records, Snapshot, places};
+use crate::record::{Record, Records, Snapshot, places};
 use crate::window::{
     Fate, Matches, NotReady, ToolGroups, WindowStart, last_question, more, whole_groups,
 };
@@ -445,12 +446,11 @@ impl<'a> Choosing<'a, '_> {
         };
         let asked = first(Message::begins_turn);
         let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
-        let is_pinned = |unit: &Unit| {
-            records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.position()))
-        };
+        let pinned = &self.extras.pinned;
         // A group whose late result came behind the first question belongs to that turn's news.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
-        let rest = self.sent_units().filter(|unit| is_older(unit) && !is_pinned(unit));
+        let rest =
+            self.sent_units().filter(|unit| is_older(unit) && !unit.is_pinned(records, pinned));
         let rest: Vec<_> = rest.map(|unit| (unit.head, Reason::RestOfTurn)).collect();
         self.choice.omitted.extend(rest);
     }
@@ -615,6 +615,11 @@ fn units<'a>(
 }
 
 impl Unit {
+    pub(super) fn is_pinned(&self, records: &Records, pinned: &Pinned) -> bool {
+        let holds = |head: Record<'_>| pinned.holds(head.position());
+        !pinned.members().is_empty() && records.get(self.head).is_some_and(holds)
+    }
+
     fn members(&self, matches: &Matches<'_>) -> usize {
         1 + self.group.map_or(0, |group| matches.answered(group))
     }

@@ -192,6 +192,11 @@ impl<'a> Matches<'a> {
         self.calls(group).iter().filter(|call| call.answer.is_none()).map(|call| call.call)
     }
 
+    /// Returns whether a call of a group has no result yet, or only a stand-in.
+    pub(crate) fn waits(&self, group: usize) -> bool {
+        self.calls(group).iter().any(|call| call.answer.is_none_or(|answer| answer.stand_in))
+    }
+
     fn calls(&self, group: usize) -> &[Call<'a>] {
         self.groups.get(group).map_or(&[], |group| &self.calls[group.first_call..group.end_call])
     }

@@ -224,7 +224,7 @@ impl<'a> TokenRoom<'a> {
     /// Returns the tokens of a unit, including repairs for missing results: 0 if the processor
     /// drops a part of it.
     fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
-        if self.pins_unit(records, unit) {
+        if unit.is_pinned(records, &self.case.extras.pinned) {
             return Ok(0); // already counted
         }
         let results = unit.group.map_or_else(Vec::new, |group| matches.results_of(group));
@@ -270,13 +270,6 @@ impl<'a> TokenRoom<'a> {
             SentAs::Copy(copy, _) => counter.count(&copy).map(Some),
             SentAs::Nothing => Ok(None),
         }
-    }
-
-    fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
-        self.case.extras.pinned.is_pinning()
-            && records
-                .get(unit.head)
-                .is_some_and(|head| self.case.extras.pinned.holds(head.position()))
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of the
@@ -340,7 +333,7 @@ impl Room for TokenRoom<'_> {
             self.messages.put_back(unit, matches);
             return Ok(Fit::Ends);
         }
-        if !is_owed && !self.pins_unit(records, unit) {
+        if !is_owed && !unit.is_pinned(records, &self.case.extras.pinned) {
             let most = self.left.saturating_sub(self.walk.owed).min(high);
             if self.is_out(tokens, sum <= most) {
                 self.messages.put_back(unit, matches);
