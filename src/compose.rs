@@ -537,7 +537,7 @@ impl fmt::Debug for Composer {
         f.debug_struct("Composer")
             .field("system_bytes", &self.system.as_ref().map(|system| system.text().len()))
             .field("window", &self.window)
-            .field("limit", &self.limit)
+            .field("limit", &self.limit.as_ref().map(|limit| limit.budget))
             .field("truncate", &self.truncate)
             .field("clear", &self.clear)
             .field("notice", &self.notice)

@@ -423,18 +423,16 @@ impl Cut {
             "" if kept.head.piece == kept.tail.piece => back,
             marker => marker,
         };
-        while half_flag_at(front, after) {
-            let Some(cluster) = front.graphemes(true).next_back() else {
-                break;
-            };
+        while half_flag_at(front, after)
+            && let Some(cluster) = front.graphemes(true).next_back()
+        {
             front = &front[..front.len() - cluster.len()];
             kept.head.byte = front.len();
             kept.measure -= self.unit.of_cluster(cluster);
         }
-        while half_flag_at(marker, back) {
-            let Some(cluster) = back.graphemes(true).next() else {
-                break;
-            };
+        while half_flag_at(marker, back)
+            && let Some(cluster) = back.graphemes(true).next()
+        {
             back = &back[cluster.len()..];
             kept.tail.byte += cluster.len();
             kept.measure -= self.unit.of_cluster(cluster);

@@ -3,7 +3,6 @@
 mod room;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::cache::ComposerCache;
@@ -138,12 +137,6 @@ impl Budget {
 impl From<usize> for Budget {
     fn from(tokens: usize) -> Self {
         Self::new(tokens)
-    }
-}
-
-impl fmt::Debug for CountedBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.budget.fmt(f)
     }
 }
 

@@ -90,10 +90,9 @@ impl<'de> Visitor<'de> for BudgetVisitor {
     }
     /// TOML has only signed integers.
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Budget, E> {
-        match u64::try_from(number) {
-            Ok(number) => self.visit_u64(number),
-            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
-        }
+        let tokens = u64::try_from(number)
+            .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))?;
+        self.visit_u64(tokens)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Budget, A::Error> {
         let shape = Shape::deserialize(MapAccessDeserializer::new(map))?;

@@ -121,12 +121,9 @@ impl<'a> Shaping<'a> {
         hosted: &Hosted<'_>,
     ) -> Result<Option<Item<'a>>> {
         let gone: Vec<_> = hosted.gone.iter().map(|call| call.1).collect();
-        match self.without(item, &gone, Adaptation::Unanswered, Reason::Unanswered)? {
-            Some(item) => {
-                self.without(item, &hosted.missing, Adaptation::Uncalled, Reason::Uncalled)
-            }
-            None => Ok(None),
-        }
+        let item = self.without(item, &gone, Adaptation::Unanswered, Reason::Unanswered)?;
+        let Some(item) = item else { return Ok(None) };
+        self.without(item, &hosted.missing, Adaptation::Uncalled, Reason::Uncalled)
     }
 
     fn without(
