@@ -18,10 +18,3 @@ pub(super) fn push(page: &mut String, text: &str) {
         }
     }
 }
-
-/// Returns a text as [`push`] writes it.
-pub(super) fn escaped(text: &str) -> String {
-    let mut page = String::with_capacity(text.len());
-    push(&mut page, text);
-    page
-}

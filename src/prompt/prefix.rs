@@ -167,11 +167,8 @@ impl Prompt {
 
 impl fmt::Display for SharedPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { messages, tokens, cacheable, broken_by } = self;
-        write!(
-            f,
-            "{messages} of {cacheable} messages, about {tokens} tokens, are the prompt before's"
-        )?;
+        let Self { messages: same, cacheable: all, tokens, broken_by } = self;
+        write!(f, "{same} of {all} messages, about {tokens} tokens, are the prompt before's")?;
         match broken_by {
             None => Ok(()),
             Some(reason) => write!(f, "; {reason}"),

@@ -479,11 +479,8 @@ impl Report {
                 writeln!(f, "  summary    in place of {covered} before {position}")?;
             }
             if self.summary_cut > 0 {
-                writeln!(
-                    f,
-                    "  also       {} characters of it were cut",
-                    Grouped(self.summary_cut)
-                )?;
+                let cut = Grouped(self.summary_cut);
+                writeln!(f, "  also       {cut} characters of it were cut")?;
             }
         }
         if let Some(position) = self.compaction {
