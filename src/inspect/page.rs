@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::rows::{Line, OriginKind, Piece, Row, pieces, rows, told};
-use super::text::push;
 use crate::message::Message;
 use crate::prompt::{Break, Gap, Prompt, Tokens};
 use crate::text::Grouped;
@@ -69,8 +68,25 @@ impl Page {
         let _ = self.html.write_fmt(html); // writing to a string does not fail
     }
 
+    /// Adds a text from outside, inside an element or a quoted attribute. It is escaped, so that it
+    /// can't end the element that contains it.
     fn text(&mut self, text: &str) {
-        push(&mut self.html, text);
+        let page = &mut self.html;
+        for c in text.chars() {
+            match c {
+                '&' => page.push_str("&amp;"),
+                '<' => page.push_str("&lt;"),
+                '>' => page.push_str("&gt;"),
+                '"' => page.push_str("&quot;"),
+                '\'' => page.push_str("&#39;"),
+                '\n' | '\t' => page.push(c),
+                // HTML forbids control characters or reads them as something else: their symbols
+                // are shown.
+                '\0'..='\x1f' => page.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or(' ')),
+                '\x7f'..='\u{9f}' => page.push('\u{fffd}'),
+                c => page.push(c),
+            }
+        }
     }
 
     /// Adds a text from outside between two pieces of HTML.
