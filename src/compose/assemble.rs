@@ -365,7 +365,7 @@ impl<'a> Assembler<'a> {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match self.case.composer.sent_as(&self.case.clearing, &record, form)? {
+        let copy = match self.case.sent_as(&record, form)? {
             SentAs::AsItIs => None,
             SentAs::Copy(copy, change) => Some((copy, change)),
             SentAs::Nothing => return Ok(None),

@@ -6,6 +6,7 @@ mod settings;
 use std::sync::Arc;
 
 use super::cache::ComposerCache;
+use super::counts::Counts;
 use super::{Case, Composer, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
@@ -166,7 +167,7 @@ impl CountedBudget {
         {
             least -= 1;
         }
-        Err(self.exceeded(least, case, cache)?)
+        Err(self.exceeded(least, case, &mut cache.counts)?)
     }
 
     /// Drafts the prompt, with texts cut shorter only if needed.
@@ -240,11 +241,7 @@ impl CountedBudget {
             let choice = case.choose(&mut room)?;
             let units = room.taken();
             let mut draft = case.drafted(system, choice, Some(&mut cache.copies))?;
-            let items = draft.pieces.items(&snapshot.records);
-            let (tokens, message_tokens) = room.tokens(items, budget)?;
-            let total = tokens.total;
-            draft.report.tokens = Some(tokens);
-            draft.report.message_tokens = message_tokens;
+            let total = room.tokens(&mut draft)?;
             let needed = total.saturating_add(temporaries.still_free);
             let is_least = most <= 1;
             if needed <= budget || (is_least && total <= budget) {
@@ -262,14 +259,9 @@ impl CountedBudget {
         }
     }
 
-    fn exceeded(
-        &self,
-        needed: usize,
-        case: Case<'_>,
-        cache: &mut ComposerCache,
-    ) -> Result<NotReady> {
+    fn exceeded(&self, needed: usize, case: Case<'_>, counts: &mut Counts) -> Result<NotReady> {
         let Case { composer, extras, temporaries, .. } = case;
-        let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
+        let count = |it| counts.tools(it, composer.provider, &*self.counter);
         let tools = composer.tools_of(temporaries).map_or(Ok(0), count)?;
         let budget = self.budget.available();
         let pins = named(&extras.pinned);

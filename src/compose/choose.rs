@@ -64,16 +64,10 @@ pub(super) enum Fit {
 pub(super) trait Room {
     /// Begins a walk from the newest unit back, and keeps room for the units that must be sent: the
     /// newest unit, which comes first in `owed`, and questions.
-    fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
+    fn begin(&mut self, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
 
     /// Decides on the next older unit. Owed units are always taken.
-    fn fit(
-        &mut self,
-        records: &Records,
-        unit: &Unit,
-        is_owed: bool,
-        matches: &Matches<'_>,
-    ) -> Result<Fit>;
+    fn fit(&mut self, unit: &Unit, is_owed: bool, matches: &Matches<'_>) -> Result<Fit>;
 
     /// Returns the place where the history begins, if the budget is full and no unit that ends
     /// before `end` fits.
@@ -84,7 +78,7 @@ pub(super) trait Room {
     /// Returns how many messages of a question in several pieces are sent besides the newest unit
     /// and the questions `owed`. If there are none of those, the question itself is owed a place,
     /// with at least one message.
-    fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize>;
+    fn pieces(&mut self, question: &[usize], owed: &[usize]) -> Result<usize>;
 
     /// Returns whether the room is a token budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
@@ -109,18 +103,12 @@ impl MessageRoom {
 }
 
 impl Room for MessageRoom {
-    fn begin(&mut self, _: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
+    fn begin(&mut self, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.taken = owed.iter().map(|unit| unit.members(matches)).sum();
         Ok(())
     }
 
-    fn fit(
-        &mut self,
-        _: &Records,
-        unit: &Unit,
-        is_owed: bool,
-        matches: &Matches<'_>,
-    ) -> Result<Fit> {
+    fn fit(&mut self, unit: &Unit, is_owed: bool, matches: &Matches<'_>) -> Result<Fit> {
         if is_owed {
             return Ok(Fit::Taken);
         }
@@ -129,7 +117,7 @@ impl Room for MessageRoom {
         Ok(if is_full { Fit::WindowEnds } else { Fit::Taken })
     }
 
-    fn pieces(&mut self, _: &Records, question: &[usize], _: &[usize]) -> Result<usize> {
+    fn pieces(&mut self, question: &[usize], _: &[usize]) -> Result<usize> {
         Ok(question.len().min(self.half))
     }
 
@@ -370,10 +358,10 @@ impl<'a> Choosing<'a, '_> {
         let (records, matches) = (&self.snapshot.records, &self.choice.matches);
         let mut room = self.composer.message_room(self.extras);
         let mut units = units(self.composer, records, matches, self.window.start);
-        room.begin(records, units.next().as_slice(), matches)?;
+        room.begin(units.next().as_slice(), matches)?;
         let mut start = self.window.start;
         for unit in units.take_while(|unit| unit.newest >= first) {
-            if room.fit(records, &unit, false, matches)? == Fit::WindowEnds {
+            if room.fit(&unit, false, matches)? == Fit::WindowEnds {
                 start = unit.newest + 1;
                 break;
             }
@@ -431,7 +419,7 @@ impl<'a> Choosing<'a, '_> {
             self.search_before()?;
         }
         let others = [asked, &self.owed].concat();
-        let pieces = self.room.pieces(records, &question, &others)?;
+        let pieces = self.room.pieces(&question, &others)?;
         Ok(question.split_off(question.len() - pieces))
     }
 
@@ -482,12 +470,12 @@ impl<'a> Choosing<'a, '_> {
             let asked = questions.iter().filter(|place| newest.is_none_or(|it| it.head != **place));
             let asked = asked.map(|place| Unit { head: *place, newest: *place, group: None });
             let owed: Vec<Unit> = newest.into_iter().chain(asked).collect();
-            self.room.begin(records, &owed, matches)?;
+            self.room.begin(&owed, matches)?;
             let mut end = records.len();
             for unit in units() {
                 let is_owed = newest.is_some_and(|it| it.head == unit.head)
                     || questions.binary_search(&unit.head).is_ok();
-                match self.room.fit(records, &unit, is_owed, matches)? {
+                match self.room.fit(&unit, is_owed, matches)? {
                     Fit::Taken => {}
                     // Without the compaction, nothing would stand for what is before it.
                     Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
