@@ -28,7 +28,10 @@ struct Assembler<'a> {
     case: Case<'a>,
     /// The summary, until it is sent.
     summary: Option<&'a SentSummary>,
+    /// The positions of the pins that are sent before the window, and the groups still to send,
+    /// oldest last.
     passed: Vec<u64>,
+    pins: Vec<&'a PinnedGroup>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,
     draft: Box<Draft>,
@@ -72,6 +75,7 @@ pub(super) fn assemble<'a>(
         case,
         summary: case.extras.summary.as_ref(),
         passed: Vec::new(),
+        pins: Vec::new(),
         choice,
         copies,
         draft,
@@ -101,9 +105,9 @@ impl<'a> Assembler<'a> {
         let records = &snapshot.records;
         let Choice { window_from, start, is_compacted, .. } = self.choice;
         let first = self.first_position();
-        let mut pins = self.passed_pins();
+        self.pass_pins();
         let start = if is_compacted { self.compaction(start)? } else { start };
-        self.front(&mut pins, first)?;
+        self.front(first)?;
         self.report_unsent(first);
         let mut rest = records.cursor(if is_compacted { start } else { window_from });
         // Tool results between the two, whose call is older.
@@ -163,15 +167,15 @@ impl<'a> Assembler<'a> {
 
     /// Adds what is sent before the window: pins, the summary, a notice, questions, and groups with
     /// a late result.
-    fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
+    fn front(&mut self, first: u64) -> Result<()> {
         let records = &self.case.snapshot.records;
         let front = mem::take(&mut self.choice.front);
         let opening = front.first().and_then(|place| records.get(*place));
-        self.extras_before(pins, opening.map_or(u64::MAX, |record| record.position()))?;
+        self.extras_before(opening.map_or(u64::MAX, |record| record.position()))?;
         self.notice(first, &front)?;
         for place in front {
             let Some(record) = records.get(place) else { continue };
-            self.extras_before(pins, record.position())?;
+            self.extras_before(record.position())?;
             if let Some(group) = self.choice.matches.group_at(place) {
                 self.group(group)?;
             } else {
@@ -181,7 +185,7 @@ impl<'a> Assembler<'a> {
                 }
             }
         }
-        self.extras_before(pins, u64::MAX)
+        self.extras_before(u64::MAX)
     }
 
     /// Reports the records that are not sent: those before the position `first`, and unreadable

@@ -15,8 +15,8 @@ use crate::provider::{Opens, Provider};
 use crate::record::Record;
 
 impl<'a> Assembler<'a> {
-    /// Returns the pinned groups that are sent before the window, oldest last.
-    pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
+    /// Notes the pinned groups that are sent before the window.
+    pub(super) fn pass_pins(&mut self) {
         let pinned = &self.case.extras.pinned;
         self.draft.report.lost_pins.clone_from(&pinned.lost);
         let groups = pinned.groups.iter();
@@ -24,7 +24,7 @@ impl<'a> Assembler<'a> {
         self.passed = passed.iter().flat_map(|group| group.members.iter().copied()).collect();
         self.passed.sort_unstable();
         passed.reverse();
-        passed
+        self.pins = passed;
     }
 
     /// Returns whether the choice itself sends this pinned group.
@@ -44,19 +44,15 @@ impl<'a> Assembler<'a> {
     }
 
     /// Sends the summary and the pinned groups that belong before this position.
-    pub(super) fn extras_before(
-        &mut self,
-        pins: &mut Vec<&'a PinnedGroup>,
-        position: u64,
-    ) -> Result<()> {
+    pub(super) fn extras_before(&mut self, position: u64) -> Result<()> {
         if let Some(summary) = self.summary.take_if(|it| it.covers <= position) {
-            self.extras_before(pins, summary.covers)?;
+            self.extras_before(summary.covers)?;
             self.close_calls()?;
             self.draft.report.summary = Some(summary.covers);
             self.draft.report.summary_cut = summary.cut;
             self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
         }
-        while let Some(group) = pins.pop_if(|group| group.head() < position) {
+        while let Some(group) = self.pins.pop_if(|group| group.head() < position) {
             self.pin(group)?;
         }
         Ok(())
