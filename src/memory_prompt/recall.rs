@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
-use crate::prompt::{Adaptation, Prompt, Reason};
+use crate::prompt::{Prompt, Reason};
 use crate::recall::{Asked, Found, GROUP, Recall, Search};
 use crate::record::Snapshot;
 use crate::window::Matches;
@@ -56,14 +56,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ) -> Asked {
         let report = prompt.report();
         let sent = prompt.with_origins().filter_map(|(origin, _)| origin.position());
-        let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
         // A message that was left out for lack of room can be quoted; one that a rule has dropped
         // can't.
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
         let mut not_these: HashSet<u64> = sent
-            .chain(joined.filter_map(|it| it.position))
+            .chain(prompt.joined_positions())
             .chain(report.question.iter().copied())
             .chain(dropped)
             .collect();
@@ -122,15 +121,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         found: Option<Found>,
     ) -> Result<Prompt> {
         let Some(Found { message, recalled }) = found else { return Ok(prompt) };
-        let used = match self.composer.budget() {
-            Some((counter, _)) => counter.count(&message)?,
-            None => 0,
-        };
+        let used = self.composer.budget().map_or(Ok(0), |(counter, _)| counter.count(&message))?;
         let mut temporaries = self.temporaries.clone();
         temporaries.push(Arc::new(message));
         let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
-        let with = self.compose_with(&mut snapshot, temporaries);
-        match with {
+        match self.compose_with(&mut snapshot, temporaries) {
             Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
                 Ok(with.with_recalled(recalled))
             }

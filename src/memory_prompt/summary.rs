@@ -58,10 +58,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let id = format!("summary:{}:{}", due.id, nine(&summary.text, 0));
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
         let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
-        if limits.recognises_ids() {
-            return Ok(append.with_id(id).since(&due.seen));
-        }
-        Ok(append)
+        Ok(if limits.recognises_ids() { append.with_id(id).since(&due.seen) } else { append })
     }
 
     /// Returns the append that undoes the newest summary; `None` if there is none.

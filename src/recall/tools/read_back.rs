@@ -105,11 +105,9 @@ impl ReadBack {
             return self.shown(asked, record.message());
         }
         let end = staged.last().map_or(snapshot.end, |record| record.position() + 1);
-        let first = if snapshot.start < snapshot.end {
-            snapshot.start
-        } else {
-            staged.first().map_or(end, |record| record.position())
-        };
+        let oldest_staged = staged.first().map_or(end, |record| record.position());
+        let is_empty = snapshot.start >= snapshot.end;
+        let first = if is_empty { oldest_staged } else { snapshot.start };
         match end.checked_sub(1).filter(|last| first <= *last) {
             None => "There is no message in this conversation.".to_owned(),
             Some(last) if (first..=last).contains(&message) => {
