@@ -322,11 +322,9 @@ impl Cut {
 
     /// Returns the text that replaces a text of which nothing fits.
     fn alone(&self, total: usize) -> String {
-        let limit = self.limit.get();
-        [self.rendered(total), "…".to_owned()]
-            .into_iter()
-            .find(|marker| !marker.is_empty() && fits(marker, limit, self.unit))
-            .unwrap_or_else(|| ".".to_owned())
+        let mut markers = [self.rendered(total), "…".to_owned()].into_iter();
+        let fitting = markers.find(|it| !it.is_empty() && fits(it, self.limit.get(), self.unit));
+        fitting.unwrap_or_else(|| ".".to_owned())
     }
 
     fn rendered(&self, left_out: usize) -> String {

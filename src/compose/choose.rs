@@ -153,9 +153,8 @@ struct Choosing<'a, 'r> {
 impl<'a> Case<'a> {
     pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
         let Case { composer, snapshot, extras, temporaries, .. } = self;
-        let bound = composer.search_bound();
         let have = snapshot.records.len();
-        let (window, unread) = match composer.window_start(snapshot, extras, bound) {
+        let (window, unread) = match composer.window_start(snapshot, extras) {
             Ok(window) => (window, None),
             // The window starts before what was read or, if it counts turns, perhaps at the first
             // turn that was read. Only a budget that is full by then settles it.
@@ -183,7 +182,7 @@ impl<'a> Case<'a> {
             turn: temporaries.turn.filter(|position| *position >= snapshot.start),
             window,
             unread,
-            bound,
+            bound: composer.search_bound(),
             base,
             matched: None,
         }
@@ -202,12 +201,11 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         extras: &Extras,
-        bound: usize,
     ) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
         let by_itself = match &extras.summary {
-            Some(summary) => self.start_behind(snapshot, summary, bound),
-            None => window.start(snapshot, bound).map(|start| (start, true)),
+            Some(summary) => self.start_behind(snapshot, summary),
+            None => window.start(snapshot, self.search_bound()).map(|start| (start, true)),
         };
         if let Some(compacted) = self.compacted(&snapshot.records, &by_itself) {
             return Ok(compacted);
@@ -623,10 +621,8 @@ impl Unit {
 impl Choice<'_> {
     /// Returns whether a group is sent: it has a member in the window and is not left out.
     pub(super) fn sends(&self, group: usize) -> bool {
-        self.matches
-            .groups()
-            .get(group)
-            .is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
+        let group = self.matches.groups().get(group);
+        group.is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
     }
 
     /// Returns why a message in the window, or the group of this call, is left out.

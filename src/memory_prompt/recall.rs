@@ -61,11 +61,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
-        let mut not_these: HashSet<u64> = sent
-            .chain(prompt.joined_positions())
-            .chain(report.question.iter().copied())
-            .chain(dropped)
-            .collect();
+        let sent = sent.chain(prompt.joined_positions()).chain(report.question.iter().copied());
+        let mut not_these: HashSet<u64> = sent.chain(dropped).collect();
         if self.recall.as_ref().is_some_and(|recall| recall.tool_results) {
             for position in cleared_groups(prompt, snapshot) {
                 not_these.remove(&position);
@@ -187,9 +184,8 @@ macro_rules! over {
                 let Some(mut $search) = search else { return Ok(prompt) };
                 let found = $run$($now)*?;
                 let outcome = $search.outcome();
-                Ok(self
-                    .with_found(prompt, *snapshot, found)?
-                    .with_recall_outcome(outcome.nothing, outcome.failed))
+                let prompt = self.with_found(prompt, *snapshot, found)?;
+                Ok(prompt.with_recall_outcome(outcome.nothing, outcome.failed))
             }
         }
     };

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::{Content, ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{
-    Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
+    Record, Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
 };
 use crate::text::first;
 use crate::window::{Matches, last_question};
@@ -206,10 +206,8 @@ pub(crate) fn look(
     let is_all = stretch.end >= seen.end;
     let n = usize::try_from(stretch.end - stretch.start).unwrap_or(usize::MAX);
     // A question after these records shows that the question among them is not the newest.
-    let asked_later = seen
-        .records
-        .iter()
-        .any(|record| record.position() >= stretch.end && record.message().begins_turn());
+    let asks_later = |it: Record<'_>| it.position() >= stretch.end && it.message().begins_turn();
+    let asked_later = seen.records.iter().any(asks_later);
     let place = match boundary(policy, &records, is_all, asked_later)? {
         Boundary::At(place) => place,
         _ if is_all => return Ok(Looked::Nothing),

@@ -49,10 +49,8 @@ impl<'a> Assembler<'a> {
             for result in members.iter().skip(1) {
                 self.send(result);
                 if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
-                    self.draft
-                        .report
-                        .moved
-                        .push(Moved { position: result.record.position(), call });
+                    let position = result.record.position();
+                    self.draft.report.moved.push(Moved { position, call });
                 }
             }
             for unanswered in self.choice.matches.unanswered(*group) {

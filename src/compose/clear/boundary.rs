@@ -64,7 +64,7 @@ impl Composer {
         let extras = self.summary_as_of(extras, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (window_from, is_whole) = match self.window_start(past, &extras, self.search_bound()) {
+        let (window_from, is_whole) = match self.window_start(past, &extras) {
             Ok(window) => (window.window_from, true),
             // A budget does not wait until everything that a window covers is read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),

@@ -92,9 +92,8 @@ impl<'a> Hosted<'a> {
                 self.need(id);
             }
         }
-        ai.tool_calls()
-            .filter_map(|call| hosted_caller(call, ai, rules))
-            .for_each(|id| self.need(id));
+        let callers = ai.tool_calls().filter_map(|call| hosted_caller(call, ai, rules));
+        callers.for_each(|id| self.need(id));
         self.ends_in_answer = true;
     }
 
