@@ -467,10 +467,9 @@ impl Composer {
             cache.whole.forget_unasked();
         }
         let records = &snapshot.records;
-        let question = match &self.truncate {
-            Some(it) if it.spares_question() => last_question(records, 0, records.len()).0,
-            _ => Vec::new(),
-        };
+        let leaves_whole = self.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let question = leaves_whole.then(|| last_question(records, 0, records.len()).0);
+        let question = question.unwrap_or_default();
         let (extras, spared) = (&extras, &*question);
         let case = Case { composer: self, snapshot, extras, clearing, spared, temporaries };
         if let Some(limit) = limit {
@@ -518,10 +517,8 @@ impl Case<'_> {
     ) -> Result<Box<Draft>> {
         let composer = self.composer;
         // A processor may decide differently next time, so its copies are not kept.
-        let remembers = match &composer.truncate {
-            Some(truncate) => !truncate.has_processor(),
-            None => composer.clear.is_some(),
-        };
+        let truncate = composer.truncate.as_ref();
+        let remembers = truncate.map_or_else(|| composer.clear.is_some(), |it| !it.has_processor());
         let copies = copies.filter(|_| remembers);
         let (mut draft, matches) = assemble::assemble(self, system, choice, copies)?;
         if let Some(provider) = composer.provider {

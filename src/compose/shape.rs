@@ -58,8 +58,6 @@ struct Shaping<'a> {
     head: Option<Item<'a>>,
     last: Last,
     answer: Option<Item<'a>>,
-    /// True if the provider is to continue after calls of its own tools in the last answer.
-    waits_for_hosted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +95,10 @@ pub(super) fn shape(
         head: None,
         last: Last::Nothing,
         answer: None,
-        waits_for_hosted: false,
     };
     let media = Media::of(&shaping, &pieces, extras.pinned.members())?;
     shaping.draft.report.media_from = media.from;
     let hosted = Hosted::of(&rules, &pieces, records, false);
-    shaping.waits_for_hosted = hosted.waiting().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
     // Once a message follows, the answer is sent unchanged; until then it is not cacheable.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
@@ -125,7 +121,7 @@ pub(super) fn shape(
         shaping.draft.cacheable = shaping.draft.pieces.len();
     }
     shaping.finish(has_system)?;
-    shaping.put_closing()?;
+    shaping.put_closing(&hosted)?;
     mem::take(&mut shaping.gaps).tell(&mut shaping.draft.report.truncated);
     if rules.parallel_calls { Ok(()) } else { shaping.split(records) }
 }

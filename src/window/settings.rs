@@ -75,9 +75,7 @@ impl TryFrom<Shape> for Window {
             (None, None, false, None) => {
                 return Err("window: one of `last`, `turns`, `all`, `stepped` is needed".to_owned());
             }
-            _ => {
-                return Err("window: only one of `last`, `turns`, `all`, `stepped`".to_owned());
-            }
+            _ => return Err("window: only one of `last`, `turns`, `all`, `stepped`".to_owned()),
         };
         Ok(Self { starting_with_user, exactly, ..window })
     }

@@ -104,11 +104,8 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
         // A window that stands alone owes the question nothing.
-        let question = if composer.effective_window().stands_alone() {
-            Vec::new()
-        } else {
-            last_question(records, 0, records.len()).0
-        };
+        let owes = !composer.effective_window().stands_alone();
+        let question = owes.then(|| last_question(records, 0, records.len()).0);
         let mut room = Self {
             limit,
             case,
@@ -117,7 +114,7 @@ impl<'a> TokenRoom<'a> {
             whole,
             left: available.saturating_sub(fixed),
             newest: None,
-            question,
+            question: question.unwrap_or_default(),
             messages: composer.message_room(extras),
             most,
             walk: Walk::default(),

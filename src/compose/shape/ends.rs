@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Last, Shaping, blank, is_temporary, join, split};
+use super::{Hosted, Last, Shaping, blank, is_temporary, join, split};
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
@@ -75,11 +75,11 @@ impl<'a> Shaping<'a> {
     }
 
     /// Adds a user message behind an answer that the provider would refuse as the last message.
-    pub(super) fn put_closing(&mut self) -> Result<()> {
+    pub(super) fn put_closing(&mut self, hosted: &Hosted<'_>) -> Result<()> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer
             || self.rules.ends != Ends::WithoutAnswer
-            || self.waits_for_hosted
+            || hosted.waiting().is_some() // the provider continues calls of its own tools
             || self.goes_on(answer.message())
         {
             return Ok(());
