@@ -549,6 +549,11 @@ impl fmt::Debug for Composer {
     }
 }
 
+/// Returns what an error calls a message: a record by its position.
+fn who(position: Option<u64>) -> String {
+    position.map_or_else(|| "a temporary".to_owned(), |position| format!("message {position}"))
+}
+
 /// The place of a record that is not among the newest ones.
 const NOWHERE: usize = usize::MAX;
 

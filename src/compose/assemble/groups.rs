@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Assembler, Member};
+use crate::compose::who;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
@@ -121,11 +122,8 @@ impl<'a> Assembler<'a> {
     pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (position, call) in waiting.left() {
             self.may_repair(|| {
-                let who = position.map_or_else(
-                    || "a temporary".to_owned(),
-                    |position| format!("message {position}"),
-                );
-                format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id)
+                let ToolCall { id, name, .. } = call;
+                format!("{} calls {name:?} ({id:?}) and nothing answers it", who(position))
             })?;
             self.draft.report.repaired.push(Repaired { position, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);

@@ -110,18 +110,17 @@ impl<'a> Assembler<'a> {
         let window = self.case.composer.effective_window();
         let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
         let is_first = self.draft.pieces.len() == self.history_at;
-        let head = self.case.extras.pinned.records.find(group.head());
-        let is_user = head.is_some_and(|head| head.message().is_user());
+        let head = group.head();
+        let record = self.case.extras.pinned.records.find(head);
+        let is_user = record.is_some_and(|record| record.message().is_user());
         let row = self.case.composer.provider.map(Provider::row);
         let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
         if !is_asked || !is_first || is_user || by_itself || self.draft.report.compaction.is_some()
         {
             return Ok(());
         }
-        let head = group.head();
-        self.may_repair(|| {
-            format!("the pinned message {head} comes first, where the user's belongs")
-        })?;
+        let what = || format!("the pinned message {head} comes first, where the user's belongs");
+        self.may_repair(what)?;
         let opened = Adapted { position: None, role: Role::User, how: Adaptation::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Hosted, Last, Shaping, blank, is_temporary, join, split};
+use crate::compose::who;
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
@@ -108,10 +109,7 @@ impl<'a> Shaping<'a> {
         (self.draft.pieces, self.draft.cacheable) =
             split::one_by_one(&pieces, records, self.draft.cacheable, |it| split.push(it));
         if let (true, Some(first)) = (self.strict, split.first()) {
-            let text = match first {
-                Some(position) => format!("message {position} (assistant) has several calls"),
-                None => "a temporary (assistant) has several calls".to_owned(),
-            };
+            let text = format!("{} (assistant) has several calls", who(*first));
             return Err(self.error(text));
         }
         let split = split.into_iter();
