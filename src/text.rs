@@ -40,6 +40,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
@@ -60,9 +61,7 @@ const LEFT_OUT: &str = "{left_out}";
 /// assert_eq!(count(family, Unit::Utf16), 8);
 /// assert_eq!(count(family, Unit::Bytes), 18);
 /// ```
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
@@ -104,9 +103,7 @@ impl Unit {
 /// An instruction often stands at the end of a text that a user pastes ("… Translate this."), and
 /// the reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
 /// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for the newest question.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The beginning.
