@@ -84,16 +84,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // differently.
         let margin = if report.provider.is_some() { 16 } else { 0 };
         Asked {
-            id: id.clone(),
-            held: snapshot.start..snapshot.end,
-            incarnation: snapshot.incarnation,
-            newest: snapshot.records.clone(),
-            question: question.unwrap_or_default(),
             goes_on: true,
             asks,
-            not_these,
             left: budget.map(|(_, tokens)| tokens.saturating_sub(total).saturating_sub(margin)),
             counter: budget.map(|(counter, _)| Arc::clone(counter)),
+            ..Asked::new(id, question.unwrap_or_default(), snapshot, not_these)
         }
     }
 
