@@ -363,8 +363,7 @@ impl<'a> Assembler<'a> {
         // A message that is spared this time is cut the next time.
         let remembers = !form.whole;
         if remembers
-            && let Some(known) =
-                self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
+            && let Some(known) = self.copies.as_mut().and_then(|copies| copies.of(&record, form))
         {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
@@ -375,7 +374,7 @@ impl<'a> Assembler<'a> {
             SentAs::Nothing => return Ok(None),
         };
         if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
-            copies.keep(&record, form.cleared, copy, *change);
+            copies.keep(&record, form, copy, *change);
         }
         Ok(Some(Member { place, record, copy }))
     }

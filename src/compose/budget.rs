@@ -278,9 +278,8 @@ impl CountedBudget {
 fn named(pinned: &Pinned) -> String {
     let heads = pinned.groups.iter().map(PinnedGroup::head);
     let mut names: Vec<String> = heads.take(NAMED).map(|head| head.to_string()).collect();
-    match pinned.groups.len().saturating_sub(NAMED) {
-        0 => {}
-        more => names.push(format!("{more} more")),
+    if pinned.groups.len() > NAMED {
+        names.push(format!("{} more", pinned.groups.len() - NAMED));
     }
     if names.is_empty() {
         return String::new();

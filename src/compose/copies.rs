@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::form::ClearedPart;
+use super::form::{ClearedPart, Form};
 use crate::message::Message;
 use crate::prompt::{Cleared, Truncated};
 use crate::record::{Record, RecordIdentity};
@@ -44,18 +44,14 @@ impl Copies {
         self.known.iter_mut().for_each(|known| known.asked = false);
     }
 
-    pub(super) fn of(
-        &mut self,
-        record: &Record<'_>,
-        cleared: Option<ClearedPart>,
-    ) -> Option<&KnownCopy> {
+    pub(super) fn of(&mut self, record: &Record<'_>, form: Form) -> Option<&KnownCopy> {
         let position = record.position();
         let here = |known: &KnownCopy| known.position == position;
         if !self.known.get(self.next).is_some_and(here) {
             self.next = self.known.partition_point(|known| known.position < position);
         }
         // Once the boundary has passed it, it is cleared otherwise.
-        let is_it = |known: &&mut KnownCopy| record.is(&known.record) && known.cleared == cleared;
+        let is_it = |it: &&mut KnownCopy| record.is(&it.record) && it.cleared == form.cleared;
         let known = self.known.get_mut(self.next).filter(is_it)?;
         known.asked = true;
         self.next += 1;
@@ -65,12 +61,12 @@ impl Copies {
     pub(super) fn keep(
         &mut self,
         record: &Record<'_>,
-        cleared: Option<ClearedPart>,
+        form: Form,
         copy: &Arc<Message>,
         change: Change,
     ) {
         let (position, record) = (record.position(), record.identity());
-        let copy = Arc::clone(copy);
+        let (copy, cleared) = (Arc::clone(copy), form.cleared);
         self.added.push(KnownCopy { position, record, copy, change, cleared, asked: true });
     }
 

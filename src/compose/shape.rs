@@ -269,17 +269,16 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without blank text, or `None` if nothing is left.
     fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
+        let refused = || Err(self.error(format!("{} is blank", self.describe(&item))));
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
-            Checked::Nothing if self.strict || is_temporary(&item) => {
-                return Err(self.error(format!("{} is blank", self.describe(&item))));
-            }
+            Checked::Nothing if self.strict || is_temporary(&item) => return refused(),
             Checked::Nothing => {
                 self.leave_out(&item, Reason::Blank);
                 return Ok(None);
             }
             Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
-                return Err(self.error(format!("{} is blank", self.describe(&item))));
+                return refused();
             }
             // It would be joined to the user message before it.
             Checked::Placeholder(_)

@@ -37,13 +37,9 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
 
 /// Returns whether an answer says nothing, and is left out.
 pub(in crate::compose) fn says_nothing(message: &Message, rules: &Row) -> bool {
+    let is_nothing = |message: &Message| matches!(checked(message, rules), Checked::Nothing);
     let owned = message.as_ai().and_then(|ai| without_foreign_parts(ai, rules));
-    match owned {
-        None => matches!(checked(message, rules), Checked::Nothing),
-        Some(owned) => {
-            is_empty(&owned) || matches!(checked(&owned.into(), rules), Checked::Nothing)
-        }
-    }
+    owned.map_or_else(|| is_nothing(message), |it| is_empty(&it) || is_nothing(&it.into()))
 }
 
 /// Returns whether an answer has neither content nor calls.
