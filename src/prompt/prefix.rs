@@ -157,10 +157,9 @@ impl Prompt {
             Some(Break::Provider)
         } else if now.tools != then.tools {
             Some(Break::Tools)
-        } else if now.options != 0 && then.options != 0 && now.options != then.options {
-            Some(Break::Options)
         } else {
-            None
+            let are_known = now.options != 0 && then.options != 0;
+            (are_known && now.options != then.options).then_some(Break::Options)
         }
     }
 }
