@@ -49,7 +49,7 @@ use crate::window::{NotReady, ToolGroups, Window, last_question};
 pub use budget::Budget;
 use budget::CountedBudget;
 pub(crate) use cache::ComposerCache;
-use choose::{Choice, MessageRoom};
+use choose::Choice;
 pub use clear::Clear;
 use clear::Clearing;
 use copies::Copies;
@@ -479,13 +479,6 @@ impl Composer {
         let choice = case.choose(&mut self.message_room(extras))?;
         let system = self.system_message(snapshot, temporaries.messages);
         Ok(case.drafted(system, choice, cache.map(|cache| &mut cache.copies))?)
-    }
-
-    /// Returns the bound on the number of messages. With a summary there is none, since the window
-    /// then reaches back to the summary.
-    fn message_room(&self, extras: &Extras) -> MessageRoom {
-        let window = self.effective_window();
-        MessageRoom::new(window.most().filter(|_| extras.summary.is_none()), window.half())
     }
 
     pub(crate) fn own_tools(&self) -> Option<&Arc<[Tool]>> {

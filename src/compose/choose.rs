@@ -92,10 +92,6 @@ pub(super) struct MessageRoom {
 }
 
 impl MessageRoom {
-    pub(super) fn new(most: Option<usize>, half: usize) -> Self {
-        Self { most, half, taken: 0 }
-    }
-
     /// Returns the room of a unit that was taken, since it is left out for another reason.
     pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
         self.taken -= unit.members(matches);
@@ -191,6 +187,14 @@ impl<'a> Case<'a> {
 }
 
 impl Composer {
+    /// Returns the bound on the number of messages. With a summary there is none, since the window
+    /// then reaches back to the summary.
+    pub(super) fn message_room(&self, extras: &Extras) -> MessageRoom {
+        let window = self.effective_window();
+        let most = window.most().filter(|_| extras.summary.is_none());
+        MessageRoom { most, half: window.half(), taken: 0 }
+    }
+
     /// Returns how many records before the window are searched for the question and for the calls
     /// of late results.
     pub(super) fn search_bound(&self) -> usize {

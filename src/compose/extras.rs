@@ -131,10 +131,7 @@ impl Composer {
     ///
     /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) if another program has written the slot.
     pub fn positions(&self, snapshot: &Snapshot) -> Result<Vec<u64>> {
-        if !self.pins {
-            return Ok(Vec::new());
-        }
-        Ok(Pins::of(snapshot)?.unread(snapshot))
+        if self.pins { Ok(Pins::of(snapshot)?.unread(snapshot)) } else { Ok(Vec::new()) }
     }
 
     pub(super) fn extras(&self, snapshot: &Snapshot) -> Result<Extras> {

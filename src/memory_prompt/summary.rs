@@ -65,9 +65,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     fn undoing(&self, limits: &Limits, seen: &Snapshot) -> Result<Option<Append>> {
         self.must_summarise(limits)?;
         let version = seen.slot(SLOT).map(|slot| Expected::Is(slot.version()));
-        let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
-            return Ok(None);
-        };
+        let Some((summaries, version)) = Summaries::of(seen)?.zip(version) else { return Ok(None) };
         Ok(Some(setting(summaries.undone(limits.slot)?, version)))
     }
 }

@@ -94,10 +94,7 @@ impl Stepped {
 
 impl Serialize for Window {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if *self == Self::all() {
-            return to.serialize_str("all");
-        }
-        Shape::from(self).serialize(to)
+        if *self == Self::all() { to.serialize_str("all") } else { Shape::from(self).serialize(to) }
     }
 }
 

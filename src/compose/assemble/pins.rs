@@ -29,9 +29,8 @@ impl<'a> Assembler<'a> {
 
     /// Returns whether the choice itself sends this pinned group.
     fn is_in_window(&self, group: &PinnedGroup) -> bool {
-        let Some((place, _)) = self.case.snapshot.records.place(group.head()) else {
-            return false;
-        };
+        let place = self.case.snapshot.records.place(group.head());
+        let Some((place, _)) = place else { return false };
         if let Some(group) = self.choice.matches.group_at(place) {
             return self.choice.sends(group);
         }
