@@ -49,7 +49,7 @@ use crate::window::{NotReady, ToolGroups, Window, last_question};
 pub use budget::Budget;
 use budget::CountedBudget;
 pub(crate) use cache::ComposerCache;
-use choose::{Choice, MessageRoom};
+use choose::Choice;
 pub use clear::Clear;
 use clear::Clearing;
 use copies::Copies;
@@ -105,7 +105,7 @@ pub enum Placement {
     AfterSystem,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
     /// The note of a turn about other turns, and the position before which it is sent.
@@ -135,16 +135,8 @@ struct Case<'a> {
 }
 
 impl<'a> Temporaries<'a> {
-    pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self {
-            messages,
-            note: None,
-            before: None,
-            turn: None,
-            kept_free: 0,
-            still_free: 0,
-            tools: None,
-        }
+    pub(crate) fn last(messages: &'a [Arc<Message>]) -> Self {
+        Self { messages, ..Self::default() }
     }
 
     /// Keeps these tokens free in the budget, of which `used` are used already.
@@ -154,7 +146,7 @@ impl<'a> Temporaries<'a> {
 
     /// Returns the temporaries of a turn that begins at this position. They stay where the turn's
     /// first prompt had them: behind the records before `before`.
-    pub(crate) const fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
+    pub(crate) fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
         Self { before: Some(before), turn: Some(turn), ..Self::last(messages) }
     }
 
@@ -461,16 +453,23 @@ impl Composer {
         let extras = self.extras(snapshot)?;
         let limit = self.counted_budget();
         let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
-        let count = &mut |record: Record<'_>| count_whole(counter, record, cache.as_deref_mut());
+        // The tokens of whole messages decide what is cleared.
+        let count = &mut |record: Record<'_>| {
+            let anew = || counter.count(record.message()).map(Some);
+            let tokens = match cache.as_deref_mut() {
+                Some(cache) => cache.whole.record(record, Form::default(), anew)?,
+                None => anew()?,
+            };
+            Ok::<_, Error>(tokens.unwrap_or(0))
+        };
         let clearing = self.clearing(snapshot, &extras, count)?;
         if let Some(cache) = cache.as_deref_mut() {
             cache.whole.forget_unasked();
         }
         let records = &snapshot.records;
-        let question = match &self.truncate {
-            Some(it) if it.spares_question() => last_question(records, 0, records.len()).0,
-            _ => Vec::new(),
-        };
+        let leaves_whole = self.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let question = leaves_whole.then(|| last_question(records, 0, records.len()).0);
+        let question = question.unwrap_or_default();
         let (extras, spared) = (&extras, &*question);
         let case = Case { composer: self, snapshot, extras, clearing, spared, temporaries };
         if let Some(limit) = limit {
@@ -480,13 +479,6 @@ impl Composer {
         let choice = case.choose(&mut self.message_room(extras))?;
         let system = self.system_message(snapshot, temporaries.messages);
         Ok(case.drafted(system, choice, cache.map(|cache| &mut cache.copies))?)
-    }
-
-    /// Returns the bound on the number of messages. With a summary there is none, since the window
-    /// then reaches back to the summary.
-    fn message_room(&self, extras: &Extras) -> MessageRoom {
-        let window = self.effective_window();
-        MessageRoom::new(window.most().filter(|_| extras.summary.is_none()), window.half())
     }
 
     pub(crate) fn own_tools(&self) -> Option<&Arc<[Tool]>> {
@@ -518,10 +510,8 @@ impl Case<'_> {
     ) -> Result<Box<Draft>> {
         let composer = self.composer;
         // A processor may decide differently next time, so its copies are not kept.
-        let remembers = match &composer.truncate {
-            Some(truncate) => !truncate.has_processor(),
-            None => composer.clear.is_some(),
-        };
+        let truncate = composer.truncate.as_ref();
+        let remembers = truncate.map_or_else(|| composer.clear.is_some(), |it| !it.has_processor());
         let copies = copies.filter(|_| remembers);
         let (mut draft, matches) = assemble::assemble(self, system, choice, copies)?;
         if let Some(provider) = composer.provider {
@@ -537,7 +527,7 @@ impl fmt::Debug for Composer {
         f.debug_struct("Composer")
             .field("system_bytes", &self.system.as_ref().map(|system| system.text().len()))
             .field("window", &self.window)
-            .field("limit", &self.limit)
+            .field("limit", &self.limit.as_ref().map(|limit| limit.budget))
             .field("truncate", &self.truncate)
             .field("clear", &self.clear)
             .field("notice", &self.notice)
@@ -552,22 +542,13 @@ impl fmt::Debug for Composer {
     }
 }
 
+/// Returns what an error calls a message: a record by its position.
+fn who(position: Option<u64>) -> String {
+    position.map_or_else(|| "a temporary".to_owned(), |position| format!("message {position}"))
+}
+
 /// The place of a record that is not among the newest ones.
 const NOWHERE: usize = usize::MAX;
 
 /// How many records a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;
-
-/// Returns the tokens of the whole message, which decide whether it is cleared.
-fn count_whole(
-    counter: &dyn TokenCounter,
-    record: Record<'_>,
-    cache: Option<&mut ComposerCache>,
-) -> Result<usize> {
-    let count = || counter.count(record.message()).map(Some);
-    let tokens = match cache {
-        Some(cache) => cache.whole.record(record, Form::default(), count)?,
-        None => count()?,
-    };
-    Ok(tokens.unwrap_or(0))
-}

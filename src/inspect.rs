@@ -25,8 +25,6 @@ mod inspector;
 mod page;
 mod rows;
 mod terminal;
-#[cfg(feature = "inspect")]
-mod text;
 
 #[cfg(feature = "inspect")]
 pub use inspector::Inspector;

@@ -372,10 +372,7 @@ fn not_built(operation: &'static str, lacks: &str, with: &str) -> Error {
 }
 
 fn must_keep_slots(operation: &'static str, limits: &Limits) -> Result<()> {
-    if limits.has_slots() {
-        return Ok(());
-    }
-    Err(unsupported(operation, "slots", "append_with"))
+    if limits.has_slots() { Ok(()) } else { Err(unsupported(operation, "slots", "append_with")) }
 }
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]

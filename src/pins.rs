@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{ToolCall, ToolMessage};
+use crate::message::ToolCall;
 use crate::record::{Record, Records, Snapshot};
 use crate::window::{Fate, Matches};
 
@@ -170,8 +170,7 @@ impl Pins {
     /// Unpins the message at this position, with its whole tool group; returns false if it was not
     /// pinned.
     pub(crate) fn remove(&mut self, position: u64, snapshot: &Snapshot) -> bool {
-        let head =
-            Pin::at(position, snapshot.picked(), snapshot.end).map_or(position, |pin| pin.at);
+        let head = head_of(position, snapshot);
         let before = self.list.len();
         self.list.retain(|pin| pin.at != head && !pin.with.contains(&position));
         let is_removed = self.list.len() < before;
@@ -216,17 +215,13 @@ impl Pin {
         let (Some(group), Some(head)) = (group, head) else {
             return refuse(format!("the result at position {position} answers no call"));
         };
-        let results = matches.results_of(group);
-        let results: Vec<Record<'_>> = results.iter().filter_map(|it| records.get(*it)).collect();
-        let stands_in =
-            |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
+        let results = matches.results_of(group).into_iter().filter_map(|it| records.get(it));
         Ok(Self {
             at: head.position(),
             // Results are searched within AROUND positions after the call: none can join once the
             // end has passed them.
-            open: end <= head.position().saturating_add(AROUND)
-                && (matches.unanswered(group).next().is_some() || results.iter().any(stands_in)),
-            with: results.iter().map(Record::position).collect(),
+            open: end <= head.position().saturating_add(AROUND) && matches.waits(group),
+            with: results.map(|record| record.position()).collect(),
         })
     }
 
@@ -275,11 +270,6 @@ impl Pinned {
     /// Returns whether the record at this position is pinned.
     pub(crate) fn holds(&self, position: u64) -> bool {
         self.members.binary_search(&position).is_ok()
-    }
-
-    /// Returns whether anything is pinned, even if it is lost.
-    pub(crate) fn is_pinning(&self) -> bool {
-        !(self.groups.is_empty() && self.lost.is_empty())
     }
 
     /// Returns the same pins without groups: each record by itself.

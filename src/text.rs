@@ -40,6 +40,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
@@ -60,9 +61,7 @@ const LEFT_OUT: &str = "{left_out}";
 /// assert_eq!(count(family, Unit::Utf16), 8);
 /// assert_eq!(count(family, Unit::Bytes), 18);
 /// ```
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
@@ -104,9 +103,7 @@ impl Unit {
 /// An instruction often stands at the end of a text that a user pastes ("… Translate this."), and
 /// the reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
 /// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for the newest question.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The beginning.
@@ -322,11 +319,9 @@ impl Cut {
 
     /// Returns the text that replaces a text of which nothing fits.
     fn alone(&self, total: usize) -> String {
-        let limit = self.limit.get();
-        [self.rendered(total), "…".to_owned()]
-            .into_iter()
-            .find(|marker| !marker.is_empty() && fits(marker, limit, self.unit))
-            .unwrap_or_else(|| ".".to_owned())
+        let mut markers = [self.rendered(total), "…".to_owned()].into_iter();
+        let fitting = markers.find(|it| !it.is_empty() && fits(it, self.limit.get(), self.unit));
+        fitting.unwrap_or_else(|| ".".to_owned())
     }
 
     fn rendered(&self, left_out: usize) -> String {
@@ -423,18 +418,16 @@ impl Cut {
             "" if kept.head.piece == kept.tail.piece => back,
             marker => marker,
         };
-        while half_flag_at(front, after) {
-            let Some(cluster) = front.graphemes(true).next_back() else {
-                break;
-            };
+        while half_flag_at(front, after)
+            && let Some(cluster) = front.graphemes(true).next_back()
+        {
             front = &front[..front.len() - cluster.len()];
             kept.head.byte = front.len();
             kept.measure -= self.unit.of_cluster(cluster);
         }
-        while half_flag_at(marker, back) {
-            let Some(cluster) = back.graphemes(true).next() else {
-                break;
-            };
+        while half_flag_at(marker, back)
+            && let Some(cluster) = back.graphemes(true).next()
+        {
             back = &back[cluster.len()..];
             kept.tail.byte += cluster.len();
             kept.measure -= self.unit.of_cluster(cluster);

@@ -274,23 +274,16 @@ impl Truncate {
             Some((copy, cutting)) => (Verdict::Replace(copy), Some(cutting)),
         };
         let Some(processor) = &self.processor else { return Ok(cut()) };
-        let context = TruncateContext {
-            limit: self.cut.limit().get(),
-            unit: self.cut.unit(),
-            role: message.role(),
-            position,
+        let (role, unit) = (message.role(), self.cut.unit());
+        let context = TruncateContext { limit: self.limit(), unit, role, position };
+        let error = |what: &str| {
+            let text = format!("the processor {what} message {position} ({role})");
+            Error::new(ErrorKind::Truncate, "truncate", text)
         };
-        let verdict = processor.process(message, &context).map_err(|source| {
-            let text = format!("the processor failed on message {position} ({})", message.role());
-            Error::new(ErrorKind::Truncate, "truncate", text).with_source(source)
-        })?;
-        match verdict {
+        let verdict = processor.process(message, &context);
+        match verdict.map_err(|source| error("failed on").with_source(source))? {
             Verdict::Replace(new) if !same_shape(message, &new) => {
-                let text = format!(
-                    "the processor changed the role or the call ids of message {position} ({})",
-                    message.role()
-                );
-                Err(Error::new(ErrorKind::Truncate, "truncate", text))
+                Err(error("changed the role or the call ids of"))
             }
             Verdict::Replace(new) if self.bounded && !whole => {
                 Ok((Verdict::Replace(self.shorten(&new).unwrap_or(new)), None))

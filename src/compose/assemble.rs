@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::choose::Choice;
 use super::copies::Change;
+use super::extras::SentSummary;
 use super::sent_as::SentAs;
 use super::system::System;
 use super::{Case, Composer, Copies};
@@ -25,11 +26,12 @@ pub(super) use groups::no_result;
 /// A draft to which the parts of a prompt are added in order.
 struct Assembler<'a> {
     case: Case<'a>,
-    /// True once the summary is sent, or if there is none.
-    has_summed: bool,
-    /// The position of the provider's own compaction that begins the history.
-    compacted: Option<u64>,
+    /// The summary, until it is sent.
+    summary: Option<&'a SentSummary>,
+    /// The positions of the pins that are sent before the window, and the groups still to send,
+    /// oldest last.
     passed: Vec<u64>,
+    pins: Vec<&'a PinnedGroup>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,
     draft: Box<Draft>,
@@ -38,8 +40,9 @@ struct Assembler<'a> {
     last_user: Option<usize>,
     /// True if a pinned user message is sent before the window.
     has_pinned_user: bool,
-    /// For a turn that has gone on behind its temporaries: their fixed places.
-    temporaries_at: Option<TemporariesAt>,
+    /// For a turn that has gone on behind its temporaries: what were the end and `last_user` in its
+    /// first prompt. They keep these places, though later rounds follow.
+    temporaries_at: Option<(usize, Option<usize>)>,
     noted_at: Option<usize>,
     /// The number of records before the window that are sent or dropped.
     earlier: u64,
@@ -49,14 +52,6 @@ struct Assembler<'a> {
     /// The next group to send, and the groups that were sent with a compaction before it.
     next_group: usize,
     with_compaction: Range<usize>,
-}
-
-/// The places of a turn's temporaries: they stay where its first prompt had them, though later
-/// rounds follow.
-#[derive(Clone, Copy)]
-struct TemporariesAt {
-    end: usize,
-    last_user: Option<usize>,
 }
 
 struct Member<'a> {
@@ -69,9 +64,31 @@ pub(super) fn assemble<'a>(
     case: Case<'a>,
     system: System,
     choice: Choice<'a>,
-    copies: Option<&'a mut Copies>,
+    mut copies: Option<&'a mut Copies>,
 ) -> Result<(Box<Draft>, Matches<'a>)> {
-    let mut assembler = Assembler::new(case, system, choice, copies);
+    if let Some(copies) = &mut copies {
+        copies.begin();
+    }
+    let draft = Draft::begin(case.snapshot, system);
+    let history_at = draft.pieces.len();
+    let mut assembler = Assembler {
+        case,
+        summary: case.extras.summary.as_ref(),
+        passed: Vec::new(),
+        pins: Vec::new(),
+        choice,
+        copies,
+        draft,
+        history_at,
+        last_user: None,
+        has_pinned_user: false,
+        temporaries_at: None,
+        noted_at: None,
+        earlier: 0,
+        last_group: None,
+        next_group: 0,
+        with_compaction: 0..0,
+    };
     assembler.history()?;
     assembler.temporaries(case.temporaries.messages)?;
     if let Some(copies) = assembler.copies {
@@ -81,37 +98,6 @@ pub(super) fn assemble<'a>(
 }
 
 impl<'a> Assembler<'a> {
-    fn new(
-        case: Case<'a>,
-        system: System,
-        choice: Choice<'a>,
-        mut copies: Option<&'a mut Copies>,
-    ) -> Self {
-        if let Some(copies) = &mut copies {
-            copies.begin();
-        }
-        let draft = Draft::begin(case.snapshot, system);
-        let history_at = draft.pieces.len();
-        Self {
-            case,
-            has_summed: case.extras.summary.is_none(),
-            compacted: None,
-            passed: Vec::new(),
-            choice,
-            copies,
-            draft,
-            history_at,
-            last_user: None,
-            has_pinned_user: false,
-            temporaries_at: None,
-            noted_at: None,
-            earlier: 0,
-            last_group: None,
-            next_group: 0,
-            with_compaction: 0..0,
-        }
-    }
-
     /// Adds the records of the window, and what is sent before them. Temporaries with a position,
     /// and the note of a turn, are sent before the record at that position.
     fn history(&mut self) -> Result<()> {
@@ -119,9 +105,9 @@ impl<'a> Assembler<'a> {
         let records = &snapshot.records;
         let Choice { window_from, start, is_compacted, .. } = self.choice;
         let first = self.first_position();
-        let mut pins = self.passed_pins();
+        self.pass_pins();
         let start = if is_compacted { self.compaction(start)? } else { start };
-        self.front(&mut pins, first)?;
+        self.front(first)?;
         self.report_unsent(first);
         let mut rest = records.cursor(if is_compacted { start } else { window_from });
         // Tool results between the two, whose call is older.
@@ -148,8 +134,7 @@ impl<'a> Assembler<'a> {
             }
             if temporaries_from.is_some_and(|place| rest.at() >= place) {
                 self.close_before(&rest)?;
-                let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                self.temporaries_at = Some(TemporariesAt { end, last_user });
+                self.temporaries_at = Some((self.draft.pieces.len(), self.last_user));
                 temporaries_from = None;
                 continue;
             }
@@ -182,15 +167,15 @@ impl<'a> Assembler<'a> {
 
     /// Adds what is sent before the window: pins, the summary, a notice, questions, and groups with
     /// a late result.
-    fn front(&mut self, pins: &mut Vec<&'a PinnedGroup>, first: u64) -> Result<()> {
+    fn front(&mut self, first: u64) -> Result<()> {
         let records = &self.case.snapshot.records;
         let front = mem::take(&mut self.choice.front);
         let opening = front.first().and_then(|place| records.get(*place));
-        self.extras_before(pins, opening.map_or(u64::MAX, |record| record.position()))?;
+        self.extras_before(opening.map_or(u64::MAX, |record| record.position()))?;
         self.notice(first, &front)?;
         for place in front {
             let Some(record) = records.get(place) else { continue };
-            self.extras_before(pins, record.position())?;
+            self.extras_before(record.position())?;
             if let Some(group) = self.choice.matches.group_at(place) {
                 self.group(group)?;
             } else {
@@ -200,7 +185,7 @@ impl<'a> Assembler<'a> {
                 }
             }
         }
-        self.extras_before(pins, u64::MAX)
+        self.extras_before(u64::MAX)
     }
 
     /// Reports the records that are not sent: those before the position `first`, and unreadable
@@ -232,8 +217,7 @@ impl<'a> Assembler<'a> {
         let group = self.choice.matches.group_at(place);
         if group.is_some_and(|group| self.waits(group)) {
             // Its results may be among the temporaries: nothing may come between.
-            self.compacted = Some(record.position());
-            self.draft.report.compaction = self.compacted;
+            self.draft.report.compaction = Some(record.position());
             return Ok(place);
         }
         match group {
@@ -246,8 +230,7 @@ impl<'a> Assembler<'a> {
         self.close_calls()?;
         let is_sent = self.draft.pieces.len() > self.history_at;
         // If the processor dropped it, it stands for nothing.
-        self.compacted = is_sent.then_some(record.position());
-        self.draft.report.compaction = self.compacted;
+        self.draft.report.compaction = is_sent.then_some(record.position());
         self.history_at = self.draft.pieces.len();
         Ok(place + 1)
     }
@@ -327,6 +310,7 @@ impl<'a> Assembler<'a> {
             }
             Message::System(_) => self.late_system(place, record),
             Message::Tool(tool) if self.checks_groups() => {
+                let id = tool.call_id();
                 match (self.choice.matches.fate(place), unless_sent) {
                     (Fate::Sent { group, .. }, _) if self.choice.sends(group) => {}
                     (_, Some(why)) => self.leave_out(record, why),
@@ -336,12 +320,8 @@ impl<'a> Assembler<'a> {
                         self.leave_out(record, why.unwrap_or(Reason::NoCall));
                     }
                     (Fate::Replaced, None) => self.leave_out(record, Reason::Replaced),
-                    (Fate::Answered, None) => {
-                        self.orphan(record, tool.call_id(), Reason::Answered)?;
-                    }
-                    (Fate::NoCall, None) => {
-                        self.orphan(record, tool.call_id(), Reason::NoCall)?;
-                    }
+                    (Fate::Answered, None) => self.orphan(record, id, Reason::Answered)?,
+                    (Fate::NoCall, None) => self.orphan(record, id, Reason::NoCall)?,
                 }
                 Ok(())
             }
@@ -383,19 +363,18 @@ impl<'a> Assembler<'a> {
         // A message that is spared this time is cut the next time.
         let remembers = !form.whole;
         if remembers
-            && let Some(known) =
-                self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
+            && let Some(known) = self.copies.as_mut().and_then(|copies| copies.of(&record, form))
         {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match self.case.composer.sent_as(&self.case.clearing, &record, form)? {
+        let copy = match self.case.sent_as(&record, form)? {
             SentAs::AsItIs => None,
             SentAs::Copy(copy, change) => Some((copy, change)),
             SentAs::Nothing => return Ok(None),
         };
         if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
-            copies.keep(&record, form.cleared, copy, *change);
+            copies.keep(&record, form, copy, *change);
         }
         Ok(Some(Member { place, record, copy }))
     }
@@ -415,9 +394,9 @@ impl<'a> Assembler<'a> {
 
     /// Leaves out a chosen record, since the processor dropped it or a part of its group. A record
     /// before the window is counted in `earlier`, so that the report does not count it as `older`
-    /// too.
+    /// too; a pinned one is among the `passed`.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Reason) {
-        self.earlier += u64::from(place < self.choice.window_from);
+        self.earlier += u64::from(place < self.choice.window_from && !self.is_passed(record));
         self.leave_out(record, why);
     }
 

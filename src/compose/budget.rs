@@ -3,10 +3,10 @@
 mod room;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::cache::ComposerCache;
+use super::counts::Counts;
 use super::{Case, Composer, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
@@ -45,7 +45,8 @@ use room::TokenRoom;
 /// assert_eq!(prompt.build()?.report().tokens.as_ref().map(|t| t.budget), Some(6_500));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(into = "settings::Shape")]
 pub struct Budget {
     tokens: usize,
     reserve: usize,
@@ -140,12 +141,6 @@ impl From<usize> for Budget {
     }
 }
 
-impl fmt::Debug for CountedBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.budget.fmt(f)
-    }
-}
-
 impl CountedBudget {
     /// Drafts the largest prompt that fits.
     pub(super) fn fit(
@@ -172,7 +167,7 @@ impl CountedBudget {
         {
             least -= 1;
         }
-        Err(self.exceeded(least, case, cache)?)
+        Err(self.exceeded(least, case, &mut cache.counts)?)
     }
 
     /// Drafts the prompt, with texts cut shorter only if needed.
@@ -237,16 +232,22 @@ impl CountedBudget {
         cache: &mut ComposerCache,
         mut most: usize,
     ) -> Result<Tried, NotReady> {
+        let Case { composer, snapshot, temporaries, .. } = case;
         let budget = self.budget.available();
         let mut least = usize::MAX;
         loop {
-            let Attempt { draft, tokens, units } = self.attempt(case, cache, most)?;
-            let needed = tokens.saturating_add(case.temporaries.still_free);
+            let system = composer.system_message(snapshot, temporaries.messages);
+            let mut room = TokenRoom::new(self, case, &system, &mut cache.counts, most)?;
+            let choice = case.choose(&mut room)?;
+            let units = room.taken();
+            let mut draft = case.drafted(system, choice, Some(&mut cache.copies))?;
+            let total = room.tokens(&mut draft)?;
+            let needed = total.saturating_add(temporaries.still_free);
             let is_least = most <= 1;
-            if needed <= budget || (is_least && tokens <= budget) {
+            if needed <= budget || (is_least && total <= budget) {
                 return Ok(Tried::Fits(draft));
             }
-            least = least.min(tokens);
+            least = least.min(total);
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
@@ -258,37 +259,9 @@ impl CountedBudget {
         }
     }
 
-    /// Drafts a prompt with at most `most` units of the history, and counts it.
-    fn attempt(
-        &self,
-        case: Case<'_>,
-        cache: &mut ComposerCache,
-        most: usize,
-    ) -> Result<Attempt, NotReady> {
-        let Case { composer, snapshot, temporaries, .. } = case;
-        let system = composer.system_message(snapshot, temporaries.messages);
-        let ComposerCache { counts, copies, .. } = cache;
-        let mut room = TokenRoom::new(self, case, &system, counts, most)?;
-        let choice = case.choose(&mut room)?;
-        let units = room.taken();
-        let budget = self.budget.available();
-        let mut draft = case.drafted(system, choice, Some(copies))?;
-        let items = draft.pieces.items(&snapshot.records);
-        let (tokens, message_tokens) = room.tokens(items, budget)?;
-        let total = tokens.total;
-        draft.report.tokens = Some(tokens);
-        draft.report.message_tokens = message_tokens;
-        Ok(Attempt { draft, tokens: total, units })
-    }
-
-    fn exceeded(
-        &self,
-        needed: usize,
-        case: Case<'_>,
-        cache: &mut ComposerCache,
-    ) -> Result<NotReady> {
+    fn exceeded(&self, needed: usize, case: Case<'_>, counts: &mut Counts) -> Result<NotReady> {
         let Case { composer, extras, temporaries, .. } = case;
-        let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
+        let count = |it| counts.tools(it, composer.provider, &*self.counter);
         let tools = composer.tools_of(temporaries).map_or(Ok(0), count)?;
         let budget = self.budget.available();
         let pins = named(&extras.pinned);
@@ -305,9 +278,8 @@ impl CountedBudget {
 fn named(pinned: &Pinned) -> String {
     let heads = pinned.groups.iter().map(PinnedGroup::head);
     let mut names: Vec<String> = heads.take(NAMED).map(|head| head.to_string()).collect();
-    match pinned.groups.len().saturating_sub(NAMED) {
-        0 => {}
-        more => names.push(format!("{more} more")),
+    if pinned.groups.len() > NAMED {
+        names.push(format!("{} more", pinned.groups.len() - NAMED));
     }
     if names.is_empty() {
         return String::new();
@@ -336,11 +308,4 @@ impl Tried {
             fits @ Self::Fits(_) => fits,
         })
     }
-}
-
-/// A draft with its tokens, and the number of units of the history in it.
-struct Attempt {
-    draft: Box<Draft>,
-    tokens: usize,
-    units: usize,
 }

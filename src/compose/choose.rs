@@ -7,9 +7,10 @@ use super::shape::says_nothing;
 use super::{Case, Composer};
 use crate::error::Result;
 use crate::message::Message;
+use crate::pins::Pinned;
 use crate::prompt::Reason;
 use crate::provider::{Opens, Provider};
-use crate::record::{Records, Snapshot, places};
+use crate::record::{Record, Records, Snapshot, places};
 use crate::window::{
     Fate, Matches, NotReady, ToolGroups, WindowStart, last_question, more, whole_groups,
 };
@@ -63,16 +64,10 @@ pub(super) enum Fit {
 pub(super) trait Room {
     /// Begins a walk from the newest unit back, and keeps room for the units that must be sent: the
     /// newest unit, which comes first in `owed`, and questions.
-    fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
+    fn begin(&mut self, owed: &[Unit], matches: &Matches<'_>) -> Result<()>;
 
     /// Decides on the next older unit. Owed units are always taken.
-    fn fit(
-        &mut self,
-        records: &Records,
-        unit: &Unit,
-        is_owed: bool,
-        matches: &Matches<'_>,
-    ) -> Result<Fit>;
+    fn fit(&mut self, unit: &Unit, is_owed: bool, matches: &Matches<'_>) -> Result<Fit>;
 
     /// Returns the place where the history begins, if the budget is full and no unit that ends
     /// before `end` fits.
@@ -83,7 +78,7 @@ pub(super) trait Room {
     /// Returns how many messages of a question in several pieces are sent besides the newest unit
     /// and the questions `owed`. If there are none of those, the question itself is owed a place,
     /// with at least one message.
-    fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize>;
+    fn pieces(&mut self, question: &[usize], owed: &[usize]) -> Result<usize>;
 
     /// Returns whether the room is a token budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
@@ -97,10 +92,6 @@ pub(super) struct MessageRoom {
 }
 
 impl MessageRoom {
-    pub(super) fn new(most: Option<usize>, half: usize) -> Self {
-        Self { most, half, taken: 0 }
-    }
-
     /// Returns the room of a unit that was taken, since it is left out for another reason.
     pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
         self.taken -= unit.members(matches);
@@ -108,18 +99,12 @@ impl MessageRoom {
 }
 
 impl Room for MessageRoom {
-    fn begin(&mut self, _: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
+    fn begin(&mut self, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
         self.taken = owed.iter().map(|unit| unit.members(matches)).sum();
         Ok(())
     }
 
-    fn fit(
-        &mut self,
-        _: &Records,
-        unit: &Unit,
-        is_owed: bool,
-        matches: &Matches<'_>,
-    ) -> Result<Fit> {
+    fn fit(&mut self, unit: &Unit, is_owed: bool, matches: &Matches<'_>) -> Result<Fit> {
         if is_owed {
             return Ok(Fit::Taken);
         }
@@ -128,7 +113,7 @@ impl Room for MessageRoom {
         Ok(if is_full { Fit::WindowEnds } else { Fit::Taken })
     }
 
-    fn pieces(&mut self, _: &Records, question: &[usize], _: &[usize]) -> Result<usize> {
+    fn pieces(&mut self, question: &[usize], _: &[usize]) -> Result<usize> {
         Ok(question.len().min(self.half))
     }
 
@@ -164,9 +149,8 @@ struct Choosing<'a, 'r> {
 impl<'a> Case<'a> {
     pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
         let Case { composer, snapshot, extras, temporaries, .. } = self;
-        let bound = composer.search_bound();
         let have = snapshot.records.len();
-        let (window, unread) = match composer.window_start(snapshot, extras, bound) {
+        let (window, unread) = match composer.window_start(snapshot, extras) {
             Ok(window) => (window, None),
             // The window starts before what was read or, if it counts turns, perhaps at the first
             // turn that was read. Only a budget that is full by then settles it.
@@ -194,7 +178,7 @@ impl<'a> Case<'a> {
             turn: temporaries.turn.filter(|position| *position >= snapshot.start),
             window,
             unread,
-            bound,
+            bound: composer.search_bound(),
             base,
             matched: None,
         }
@@ -203,6 +187,14 @@ impl<'a> Case<'a> {
 }
 
 impl Composer {
+    /// Returns the bound on the number of messages. With a summary there is none, since the window
+    /// then reaches back to the summary.
+    pub(super) fn message_room(&self, extras: &Extras) -> MessageRoom {
+        let window = self.effective_window();
+        let most = window.most().filter(|_| extras.summary.is_none());
+        MessageRoom { most, half: window.half(), taken: 0 }
+    }
+
     /// Returns how many records before the window are searched for the question and for the calls
     /// of late results.
     pub(super) fn search_bound(&self) -> usize {
@@ -213,12 +205,11 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         extras: &Extras,
-        bound: usize,
     ) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
         let by_itself = match &extras.summary {
-            Some(summary) => self.start_behind(snapshot, summary, bound),
-            None => window.start(snapshot, bound).map(|start| (start, true)),
+            Some(summary) => self.start_behind(snapshot, summary),
+            None => window.start(snapshot, self.search_bound()).map(|start| (start, true)),
         };
         if let Some(compacted) = self.compacted(&snapshot.records, &by_itself) {
             return Ok(compacted);
@@ -369,10 +360,10 @@ impl<'a> Choosing<'a, '_> {
         let (records, matches) = (&self.snapshot.records, &self.choice.matches);
         let mut room = self.composer.message_room(self.extras);
         let mut units = units(self.composer, records, matches, self.window.start);
-        room.begin(records, units.next().as_slice(), matches)?;
+        room.begin(units.next().as_slice(), matches)?;
         let mut start = self.window.start;
         for unit in units.take_while(|unit| unit.newest >= first) {
-            if room.fit(records, &unit, false, matches)? == Fit::WindowEnds {
+            if room.fit(&unit, false, matches)? == Fit::WindowEnds {
                 start = unit.newest + 1;
                 break;
             }
@@ -430,7 +421,7 @@ impl<'a> Choosing<'a, '_> {
             self.search_before()?;
         }
         let others = [asked, &self.owed].concat();
-        let pieces = self.room.pieces(records, &question, &others)?;
+        let pieces = self.room.pieces(&question, &others)?;
         Ok(question.split_off(question.len() - pieces))
     }
 
@@ -445,12 +436,11 @@ impl<'a> Choosing<'a, '_> {
         };
         let asked = first(Message::begins_turn);
         let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
-        let is_pinned = |unit: &Unit| {
-            records.get(unit.head).is_some_and(|head| self.extras.pinned.holds(head.position()))
-        };
+        let pinned = &self.extras.pinned;
         // A group whose late result came behind the first question belongs to that turn's news.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
-        let rest = self.sent_units().filter(|unit| is_older(unit) && !is_pinned(unit));
+        let rest =
+            self.sent_units().filter(|unit| is_older(unit) && !unit.is_pinned(records, pinned));
         let rest: Vec<_> = rest.map(|unit| (unit.head, Reason::RestOfTurn)).collect();
         self.choice.omitted.extend(rest);
     }
@@ -482,12 +472,12 @@ impl<'a> Choosing<'a, '_> {
             let asked = questions.iter().filter(|place| newest.is_none_or(|it| it.head != **place));
             let asked = asked.map(|place| Unit { head: *place, newest: *place, group: None });
             let owed: Vec<Unit> = newest.into_iter().chain(asked).collect();
-            self.room.begin(records, &owed, matches)?;
+            self.room.begin(&owed, matches)?;
             let mut end = records.len();
             for unit in units() {
                 let is_owed = newest.is_some_and(|it| it.head == unit.head)
                     || questions.binary_search(&unit.head).is_ok();
-                match self.room.fit(records, &unit, is_owed, matches)? {
+                match self.room.fit(&unit, is_owed, matches)? {
                     Fit::Taken => {}
                     // Without the compaction, nothing would stand for what is before it.
                     Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
@@ -615,6 +605,11 @@ fn units<'a>(
 }
 
 impl Unit {
+    pub(super) fn is_pinned(&self, records: &Records, pinned: &Pinned) -> bool {
+        let holds = |head: Record<'_>| pinned.holds(head.position());
+        !pinned.members().is_empty() && records.get(self.head).is_some_and(holds)
+    }
+
     fn members(&self, matches: &Matches<'_>) -> usize {
         1 + self.group.map_or(0, |group| matches.answered(group))
     }
@@ -630,10 +625,8 @@ impl Unit {
 impl Choice<'_> {
     /// Returns whether a group is sent: it has a member in the window and is not left out.
     pub(super) fn sends(&self, group: usize) -> bool {
-        self.matches
-            .groups()
-            .get(group)
-            .is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
+        let group = self.matches.groups().get(group);
+        group.is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
     }
 
     /// Returns why a message in the window, or the group of this call, is left out.

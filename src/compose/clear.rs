@@ -219,7 +219,7 @@ fn has_others(content: &Content) -> bool {
     content.parts().iter().any(|part| !matches!(part, Part::Text(_)))
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Clearing<'a> {
     clear: Option<&'a Clear>,
     results: u64,
@@ -228,10 +228,6 @@ pub(super) struct Clearing<'a> {
 }
 
 impl Clearing<'_> {
-    pub(super) const fn none() -> Self {
-        Self { clear: None, results: 0, media: 0, pinned: &[] }
-    }
-
     /// Returns which part of this record is cleared.
     pub(super) fn of(&self, record: &Record<'_>) -> Option<ClearedPart> {
         let (clear, position) = (self.clear?, record.position());
@@ -274,7 +270,7 @@ impl Composer {
         extras: &'a Extras,
         count: &mut dyn FnMut(Record<'_>) -> Result<usize, Error>,
     ) -> Result<Clearing<'a>, NotReady> {
-        let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
+        let Some(clear) = &self.clear else { return Ok(Clearing::default()) };
         let mut before = |what| self.boundary(clear, snapshot, extras, what, count);
         let results = before(ClearedPart::Result)?;
         let media = before(ClearedPart::Media)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::form::ClearedPart;
+use super::form::{ClearedPart, Form};
 use crate::message::Message;
 use crate::prompt::{Cleared, Truncated};
 use crate::record::{Record, RecordIdentity};
@@ -19,6 +19,7 @@ pub(super) struct Copies {
 }
 
 pub(super) struct KnownCopy {
+    position: u64,
     /// The very record, not its position: a deleted conversation begins again at 0, with other
     /// messages.
     record: RecordIdentity,
@@ -36,15 +37,6 @@ pub(super) enum Change {
     Cleared(Cleared),
 }
 
-impl Change {
-    const fn position(self) -> u64 {
-        match self {
-            Self::Cut(cut) => cut.position,
-            Self::Cleared(cleared) => cleared.position,
-        }
-    }
-}
-
 impl Copies {
     pub(super) fn begin(&mut self) {
         self.next = 0;
@@ -52,20 +44,15 @@ impl Copies {
         self.known.iter_mut().for_each(|known| known.asked = false);
     }
 
-    pub(super) fn of(
-        &mut self,
-        record: &Record<'_>,
-        cleared: Option<ClearedPart>,
-    ) -> Option<&KnownCopy> {
+    pub(super) fn of(&mut self, record: &Record<'_>, form: Form) -> Option<&KnownCopy> {
         let position = record.position();
-        let here = |known: &KnownCopy| known.change.position() == position;
+        let here = |known: &KnownCopy| known.position == position;
         if !self.known.get(self.next).is_some_and(here) {
-            self.next = self.known.partition_point(|known| known.change.position() < position);
+            self.next = self.known.partition_point(|known| known.position < position);
         }
-        let known = self.known.get_mut(self.next).filter(|known| record.is(&known.record))?;
-        if known.cleared != cleared {
-            return None; // the boundary has passed it
-        }
+        // Once the boundary has passed it, it is cleared otherwise.
+        let is_it = |it: &&mut KnownCopy| record.is(&it.record) && it.cleared == form.cleared;
+        let known = self.known.get_mut(self.next).filter(is_it)?;
         known.asked = true;
         self.next += 1;
         Some(known)
@@ -74,18 +61,19 @@ impl Copies {
     pub(super) fn keep(
         &mut self,
         record: &Record<'_>,
-        cleared: Option<ClearedPart>,
+        form: Form,
         copy: &Arc<Message>,
         change: Change,
     ) {
-        let (record, copy) = (record.identity(), Arc::clone(copy));
-        self.added.push(KnownCopy { record, copy, change, cleared, asked: true });
+        let (position, record) = (record.position(), record.identity());
+        let (copy, cleared) = (Arc::clone(copy), form.cleared);
+        self.added.push(KnownCopy { position, record, copy, change, cleared, asked: true });
     }
 
     /// Drops the copies that this prompt did not use.
     pub(super) fn end(&mut self) {
         self.known.retain(|known| known.asked);
         self.known.append(&mut self.added);
-        self.known.sort_by_key(|known| known.change.position());
+        self.known.sort_by_key(|known| known.position);
     }
 }

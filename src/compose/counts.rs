@@ -19,11 +19,13 @@ pub(super) struct Counts {
     /// The counts of the records from position `first` on, in the form in which they are sent.
     records: VecDeque<Option<Counted>>,
     first: u64,
-    /// The counts of pinned records far before them, by position, and whether they were used.
-    pinned: BTreeMap<u64, (Counted, bool)>,
+    /// The hashes and counts of pinned records far before them, by position, and whether they were
+    /// used since [`forget_unasked`](Self::forget_unasked).
+    pinned: BTreeMap<u64, (u64, Option<usize>, bool)>,
     /// The count of the summary, by a hash of it.
     summary: Option<(u64, usize)>,
-    shared: Vec<Shared>,
+    /// The counts of messages that are shared, and whether they were used since.
+    shared: Vec<(Arc<Message>, usize, bool)>,
     repairs: BTreeMap<String, usize>,
     tools: Option<(Arc<[Tool]>, Option<Provider>, usize)>,
     /// The oldest position used since [`forget_unasked`](Self::forget_unasked).
@@ -40,13 +42,6 @@ struct Counted {
     form: Form,
     /// `None` if it is not sent.
     tokens: Option<usize>,
-}
-
-struct Shared {
-    message: Arc<Message>,
-    tokens: usize,
-    /// True if it was used since [`Counts::forget_unasked`].
-    asked: bool,
 }
 
 impl Counts {
@@ -78,15 +73,14 @@ impl Counts {
         count: impl FnOnce() -> Result<Option<usize>>,
     ) -> Result<Option<usize>> {
         let hash = self.key.hash_one(record.message());
-        if let Some((known, asked)) = self.pinned.get_mut(&record.position())
-            && known.hash == hash
+        if let Some((known, tokens, asked)) = self.pinned.get_mut(&record.position())
+            && *known == hash
         {
             *asked = true;
-            return Ok(known.tokens);
+            return Ok(*tokens);
         }
         let tokens = count()?;
-        self.pinned
-            .insert(record.position(), (Counted { hash, form: Form::default(), tokens }, true));
+        self.pinned.insert(record.position(), (hash, tokens, true));
         Ok(tokens)
     }
 
@@ -110,13 +104,13 @@ impl Counts {
         message: &Arc<Message>,
         counter: &dyn TokenCounter,
     ) -> Result<usize> {
-        let known = self.shared.iter_mut().find(|held| Arc::ptr_eq(&held.message, message));
-        if let Some(known) = known {
-            known.asked = true;
-            return Ok(known.tokens);
+        let known = self.shared.iter_mut().find(|(held, ..)| Arc::ptr_eq(held, message));
+        if let Some((_, tokens, asked)) = known {
+            *asked = true;
+            return Ok(*tokens);
         }
         let tokens = counter.count(message)?;
-        self.shared.push(Shared { message: Arc::clone(message), tokens, asked: true });
+        self.shared.push((Arc::clone(message), tokens, true));
         Ok(tokens)
     }
 
@@ -159,8 +153,8 @@ impl Counts {
         while self.first < asked && self.records.pop_front().is_some() {
             self.first += 1;
         }
-        self.shared.retain_mut(|held| std::mem::take(&mut held.asked));
-        self.pinned.retain(|_, (_, asked)| std::mem::take(asked));
+        self.shared.retain_mut(|(_, _, asked)| std::mem::take(asked));
+        self.pinned.retain(|_, (_, _, asked)| std::mem::take(asked));
         if self.repairs.len() > TOOLS {
             self.repairs.clear();
         }
@@ -180,9 +174,7 @@ impl Counts {
         }
         self.first = self.first.min(position);
         let index = usize::try_from(after).ok()?;
-        while self.records.len() <= index {
-            self.records.push_back(None);
-        }
+        self.records.resize(self.records.len().max(index + 1), None);
         self.records.get_mut(index)
     }
 }

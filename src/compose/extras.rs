@@ -131,10 +131,7 @@ impl Composer {
     ///
     /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) if another program has written the slot.
     pub fn positions(&self, snapshot: &Snapshot) -> Result<Vec<u64>> {
-        if !self.pins {
-            return Ok(Vec::new());
-        }
-        Ok(Pins::of(snapshot)?.unread(snapshot))
+        if self.pins { Ok(Pins::of(snapshot)?.unread(snapshot)) } else { Ok(Vec::new()) }
     }
 
     pub(super) fn extras(&self, snapshot: &Snapshot) -> Result<Extras> {
@@ -186,17 +183,16 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         summary: &SentSummary,
-        bound: usize,
     ) -> Result<(WindowStart, bool), NotReady> {
         let window = self.effective_window();
         let (mut start, from);
         if window.stands_alone() {
-            start = window.start(snapshot, bound)?;
+            start = window.start(snapshot, self.search_bound())?;
             from = summary.covers.max(snapshot.position(start.start));
         } else {
             // Never less than without a summary: at least the window over what is not covered.
             let uncovered = uncovered(snapshot, summary.covers);
-            start = window.start(&uncovered, bound)?;
+            start = window.start(&uncovered, self.search_bound())?;
             from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
             start.ended &= from < summary.from;
             start.takes_all |= from == summary.covers;

@@ -1,7 +1,6 @@
 //! A line that says how much of the conversation a prompt does not show.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
-use serde::ser::{Serialize, Serializer};
 
 use super::Composer;
 use crate::message::Message;
@@ -31,7 +30,7 @@ use crate::message::Message;
 /// assert_eq!(sent.report().notice, Some(20));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Notice {
     text: String,
     step: u64,
@@ -57,15 +56,6 @@ impl Notice {
         self.step = messages.max(1);
         self
     }
-
-    /// Returns the rounded number of messages that are not shown; `None` if all are.
-    pub(super) fn count(&self, not_shown: u64) -> Option<u64> {
-        (not_shown > 0).then(|| (not_shown / self.step * self.step).max(1))
-    }
-
-    pub(super) fn message(&self, count: u64) -> Message {
-        Message::user(self.text.replace("{count}", &count.to_string()))
-    }
 }
 
 impl Default for Notice {
@@ -90,11 +80,12 @@ impl Composer {
         self
     }
 
-    /// Returns the notice for this many unshown messages, with its rounded number.
+    /// Returns the notice for this many unshown messages, with its rounded number; `None` if all
+    /// are shown.
     pub(super) fn notice_of(&self, not_shown: u64) -> Option<(u64, Message)> {
-        let notice = self.notice.as_ref()?;
-        let count = notice.count(not_shown)?;
-        Some((count, notice.message(count)))
+        let Notice { text, step } = self.notice.as_ref().filter(|_| not_shown > 0)?;
+        let count = (not_shown / step * step).max(1);
+        Some((count, Message::user(text.replace("{count}", &count.to_string()))))
     }
 }
 
@@ -102,7 +93,7 @@ const TEXT: &str = "[Earlier messages that are not shown: about {count}.]";
 const STEP: u64 = 64;
 
 /// The serialised form of a notice: `{"step": 64, "text": "…"}`.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(
     remote = "Notice",
     deny_unknown_fields,
@@ -112,12 +103,6 @@ const STEP: u64 = 64;
 struct Shape {
     text: String,
     step: u64,
-}
-
-impl Serialize for Notice {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Shape::serialize(self, to)
-    }
 }
 
 impl<'de> Deserialize<'de> for Notice {

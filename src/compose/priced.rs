@@ -45,10 +45,7 @@ impl TokenCounter for Priced {
             Part::Image(image) => image
                 .picture()
                 .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref())),
-            part => match text_of_file(part, &self.row) {
-                Some(text) => Some(self.count_text(&text)?),
-                None => None,
-            },
+            part => text_of_file(part, &self.row).map(|it| self.count_text(&it)).transpose()?,
         };
         Ok(priced.unwrap_or(own))
     }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Composer;
-use super::clear::Clearing;
+use super::Case;
 use super::copies::Change;
 use super::form::{ClearedPart, Form};
 use crate::error::Result;
@@ -20,14 +19,10 @@ pub(super) enum SentAs {
     Nothing,
 }
 
-impl Composer {
-    pub(super) fn sent_as(
-        &self,
-        clearing: &Clearing<'_>,
-        record: &Record<'_>,
-        form: Form,
-    ) -> Result<SentAs> {
-        let judge = |message: &Message| match &self.truncate {
+impl Case<'_> {
+    pub(super) fn sent_as(&self, record: &Record<'_>, form: Form) -> Result<SentAs> {
+        let truncate = &self.composer.truncate;
+        let judge = |message: &Message| match truncate {
             Some(truncate) => truncate.judge(message, record.position(), form.whole),
             None => Ok((Verdict::Keep, None)),
         };
@@ -38,11 +33,11 @@ impl Composer {
                 (Verdict::Drop, _) => SentAs::Nothing,
             });
         };
-        let copy = clearing.copy(record, what);
+        let copy = self.clearing.copy(record, what);
         if what == ClearedPart::Result {
             // Nothing is left to be cut. But if the processor drops the message, it is not sent in
             // another form.
-            let drops = self.truncate.as_ref().is_some_and(Truncate::has_processor)
+            let drops = truncate.as_ref().is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;
             return Ok(if drops { SentAs::Nothing } else { cleared(record, copy) });
         }

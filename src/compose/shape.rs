@@ -58,8 +58,6 @@ struct Shaping<'a> {
     head: Option<Item<'a>>,
     last: Last,
     answer: Option<Item<'a>>,
-    /// True if the provider is to continue after calls of its own tools in the last answer.
-    waits_for_hosted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +95,10 @@ pub(super) fn shape(
         head: None,
         last: Last::Nothing,
         answer: None,
-        waits_for_hosted: false,
     };
     let media = Media::of(&shaping, &pieces, extras.pinned.members())?;
     shaping.draft.report.media_from = media.from;
     let hosted = Hosted::of(&rules, &pieces, records, false);
-    shaping.waits_for_hosted = hosted.waiting().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
     // Once a message follows, the answer is sent unchanged; until then it is not cacheable.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
@@ -125,7 +121,7 @@ pub(super) fn shape(
         shaping.draft.cacheable = shaping.draft.pieces.len();
     }
     shaping.finish(has_system)?;
-    shaping.put_closing()?;
+    shaping.put_closing(&hosted)?;
     mem::take(&mut shaping.gaps).tell(&mut shaping.draft.report.truncated);
     if rules.parallel_calls { Ok(()) } else { shaping.split(records) }
 }
@@ -157,8 +153,11 @@ impl<'a> Shaping<'a> {
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
         let item = self.with_ids(item)?;
-        let item = self.with_names(item)?;
-        let item = self.with_arguments(item)?;
+        let other = names::renamed(item.message(), self.rules.tool_names);
+        let item = self.replaced(item, other, Adaptation::ToolNames)?;
+        let other = item.message().as_ai().filter(|_| self.rules.parses_arguments);
+        let other = other.and_then(arguments::readable).map(Message::Ai);
+        let item = self.replaced(item, other, Adaptation::Arguments)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
             Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
@@ -270,17 +269,16 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without blank text, or `None` if nothing is left.
     fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
+        let refused = || Err(self.error(format!("{} is blank", self.describe(&item))));
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
-            Checked::Nothing if self.strict || is_temporary(&item) => {
-                return Err(self.error(format!("{} is blank", self.describe(&item))));
-            }
+            Checked::Nothing if self.strict || is_temporary(&item) => return refused(),
             Checked::Nothing => {
                 self.leave_out(&item, Reason::Blank);
                 return Ok(None);
             }
             Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
-                return Err(self.error(format!("{} is blank", self.describe(&item))));
+                return refused();
             }
             // It would be joined to the user message before it.
             Checked::Placeholder(_)
@@ -357,14 +355,16 @@ impl<'a> Shaping<'a> {
         changed(item, copy)
     }
 
-    fn with_arguments(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        if !self.rules.parses_arguments {
-            return Ok(item);
-        }
-        let copy = item.message().as_ai().and_then(arguments::readable);
+    /// Returns the copy that the provider needs, and reports it; else the message as it is.
+    fn replaced(
+        &mut self,
+        item: Item<'a>,
+        copy: Option<Message>,
+        how: Adaptation,
+    ) -> Result<Item<'a>> {
         let Some(copy) = copy else { return Ok(item) };
-        self.adapt(&item, Adaptation::Arguments)?;
-        Ok(changed(&item, copy.into()))
+        self.adapt(&item, how)?;
+        Ok(changed(&item, copy))
     }
 
     fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
@@ -372,29 +372,15 @@ impl<'a> Shaping<'a> {
             return Ok(item);
         }
         let known = self.known_calls(&item);
-        let Some(copy) = self.ids.renamed(item.message(), known) else { return Ok(item) };
-        self.adapt(&item, Adaptation::CallIds)?;
-        Ok(changed(&item, copy))
+        let other = self.ids.renamed(item.message(), known);
+        self.replaced(item, other, Adaptation::CallIds)
     }
 
     /// Returns the numbers of the calls of a record, or of the call that it answers.
     fn known_calls(&self, item: &Item<'_>) -> Option<Range<usize>> {
         let (place, _) = self.records.place(item.origin().position()?)?;
-        match item.message() {
-            Message::Tool(_) => self.matches.call_of(place).map(|call| call..call + 1),
-            message => {
-                let calls = self.matches.calls_at(place)?;
-                (calls.len() == message.tool_calls().count()).then_some(calls)
-            }
-        }
-    }
-
-    fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
-            return Ok(item);
-        };
-        self.adapt(&item, Adaptation::ToolNames)?;
-        Ok(changed(&item, copy))
+        let (calls, message) = (self.matches.calls_of(place)?, item.message());
+        (message.is_tool() || calls.len() == message.tool_calls().count()).then_some(calls)
     }
 
     /// Reports a repair, or returns an error if repairs are not allowed.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::rows::{Line, OriginKind, Piece, Row, pieces, rows, told};
-use super::text::{escaped, push};
 use crate::message::Message;
 use crate::prompt::{Break, Gap, Prompt, Tokens};
 use crate::text::Grouped;
@@ -69,8 +68,25 @@ impl Page {
         let _ = self.html.write_fmt(html); // writing to a string does not fail
     }
 
+    /// Adds a text from outside, inside an element or a quoted attribute. It is escaped, so that it
+    /// can't end the element that contains it.
     fn text(&mut self, text: &str) {
-        push(&mut self.html, text);
+        let page = &mut self.html;
+        for c in text.chars() {
+            match c {
+                '&' => page.push_str("&amp;"),
+                '<' => page.push_str("&lt;"),
+                '>' => page.push_str("&gt;"),
+                '"' => page.push_str("&quot;"),
+                '\'' => page.push_str("&#39;"),
+                '\n' | '\t' => page.push(c),
+                // HTML forbids control characters or reads them as something else: their symbols
+                // are shown.
+                '\0'..='\x1f' => page.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or(' ')),
+                '\x7f'..='\u{9f}' => page.push('\u{fffd}'),
+                c => page.push(c),
+            }
+        }
     }
 
     /// Adds a text from outside between two pieces of HTML.
@@ -94,13 +110,13 @@ impl Page {
                  <span class=\"cached\" style=\"flex:{}\"></span>\
                  <span class=\"new\" style=\"flex:{new}\"></span>\
                  <span style=\"flex:{}\"></span></span>\
-                 prompt {n}: {} tokens cached, {} new{}</a></li>\n",
+                 prompt {n}: {} tokens cached, {} new",
                 it.cached,
                 most - it.all,
                 Grouped(it.cached),
                 Grouped(new),
-                escaped(&broken),
             ));
+            self.between("", &broken, "</a></li>\n");
         }
         self.html.push_str("</ol></nav>\n");
     }
@@ -141,14 +157,14 @@ impl Page {
             let told =
                 |(name, count): (_, Option<u64>)| Some(format!("{name} {}", Grouped(count?)));
             let told: Vec<_> = counts.into_iter().filter_map(told).collect();
-            self.add(format_args!("<p>The provider counted: {}.</p>\n", escaped(&told.join(", "))));
+            self.between("<p>The provider counted: ", &told.join(", "), ".</p>\n");
         }
         if let Some(by) = compared.broken_by {
             self.add(format_args!(
-                "<p class=\"broken\">The prefix of the prompt before broke behind message {}: {}.</p>\n",
-                compared.same,
-                escaped(&by.to_string())
+                "<p class=\"broken\">The prefix of the prompt before broke behind message {}: ",
+                compared.same
             ));
+            self.between("", &by.to_string(), ".</p>\n");
         }
         self.html.push_str("<ol class=\"rows\">\n");
         let results = results(&rows);
@@ -269,10 +285,8 @@ impl Page {
         let start = shown.trim_start().lines().next().unwrap_or_default();
         self.text(&start.chars().take(100).collect::<String>());
         self.html.push_str(" … ");
-        if let Some(left_out) =
-            cut.gaps.iter().map(|(_, _, left_out)| *left_out).reduce(|a, b| a + b)
-        {
-            self.mark("", left_out);
+        if !cut.gaps.is_empty() {
+            self.mark("", cut.gaps.iter().map(|(_, _, left_out)| left_out).sum());
             let last = cut.tail.trim_end().lines().next_back().unwrap_or_default();
             let skip = last.chars().count().saturating_sub(100);
             self.html.push_str(if last.is_empty() { " " } else { " … " });

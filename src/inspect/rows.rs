@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::message::{AiPart, Content, Message, Part, Source, ToolCall, in_words};
-use crate::prompt::{Gap, Origin, Prompt, Report};
+use crate::prompt::{Gap, LeftOut, Origin, Prompt, Report};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 
@@ -121,9 +121,8 @@ fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
         if line.origin == Origin::Temporary {
             line.kind = OriginKind::Recall;
         }
-        let mut positions: Vec<u64> = report.recalled.iter().map(|it| it.position).collect();
-        positions.sort_unstable();
-        let positions: Vec<String> = positions.iter().map(u64::to_string).collect();
+        let positions = report.recalled.iter().map(|it| it.position.to_string());
+        let positions: Vec<String> = positions.collect();
         line.notes.push(format!("recalled: quotes {}", positions.join(", ")));
     }
 }
@@ -135,11 +134,8 @@ fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>
         if let Row::Message(line) = row
             && let Some(position) = line.origin.position()
         {
-            let lines = if matches!(line.origin, Origin::Joined(_)) {
-                &mut lines.joined
-            } else {
-                &mut lines.alone
-            };
+            let is_joined = matches!(line.origin, Origin::Joined(_));
+            let lines = if is_joined { &mut lines.joined } else { &mut lines.alone };
             // If an answer was split, the first piece has its texts.
             lines.entry(position).or_insert(line);
         }
@@ -223,11 +219,8 @@ fn gaps(prompt: &Prompt) -> BTreeMap<u64, Vec<String>> {
     if report.private > 0 {
         gap(0, format!("{} of the application, which nobody is sent", report.private));
     }
-    for left_out in &report.left_out {
-        gap(
-            left_out.position,
-            format!("{}: {}, {}", left_out.position, left_out.role, left_out.why),
-        );
+    for LeftOut { position, role, why } in &report.left_out {
+        gap(*position, format!("{position}: {role}, {why}"));
     }
     for position in &report.unreadable {
         gap(*position, format!("{position}: the memory can't read it"));

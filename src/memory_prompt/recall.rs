@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
-use crate::prompt::{Adaptation, Prompt, Reason};
+use crate::prompt::{Prompt, Reason};
 use crate::recall::{Asked, Found, GROUP, Recall, Search};
 use crate::record::Snapshot;
 use crate::window::Matches;
@@ -56,17 +56,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ) -> Asked {
         let report = prompt.report();
         let sent = prompt.with_origins().filter_map(|(origin, _)| origin.position());
-        let joined = report.adapted.iter().filter(|it| it.how == Adaptation::Joined);
         // A message that was left out for lack of room can be quoted; one that a rule has dropped
         // can't.
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
-        let mut not_these: HashSet<u64> = sent
-            .chain(joined.filter_map(|it| it.position))
-            .chain(report.question.iter().copied())
-            .chain(dropped)
-            .collect();
+        let sent = sent.chain(prompt.joined_positions()).chain(report.question.iter().copied());
+        let mut not_these: HashSet<u64> = sent.chain(dropped).collect();
         if self.recall.as_ref().is_some_and(|recall| recall.tool_results) {
             for position in cleared_groups(prompt, snapshot) {
                 not_these.remove(&position);
@@ -88,16 +84,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // differently.
         let margin = if report.provider.is_some() { 16 } else { 0 };
         Asked {
-            id: id.clone(),
-            held: snapshot.start..snapshot.end,
-            incarnation: snapshot.incarnation,
-            newest: snapshot.records.clone(),
-            question: question.unwrap_or_default(),
             goes_on: true,
             asks,
-            not_these,
             left: budget.map(|(_, tokens)| tokens.saturating_sub(total).saturating_sub(margin)),
             counter: budget.map(|(counter, _)| Arc::clone(counter)),
+            ..Asked::new(id, question.unwrap_or_default(), snapshot, not_these)
         }
     }
 
@@ -122,15 +113,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         found: Option<Found>,
     ) -> Result<Prompt> {
         let Some(Found { message, recalled }) = found else { return Ok(prompt) };
-        let used = match self.composer.budget() {
-            Some((counter, _)) => counter.count(&message)?,
-            None => 0,
-        };
+        let used = self.composer.budget().map_or(Ok(0), |(counter, _)| counter.count(&message))?;
         let mut temporaries = self.temporaries.clone();
         temporaries.push(Arc::new(message));
         let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
-        let with = self.compose_with(&mut snapshot, temporaries);
-        match with {
+        match self.compose_with(&mut snapshot, temporaries) {
             Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
                 Ok(with.with_recalled(recalled))
             }
@@ -192,9 +179,8 @@ macro_rules! over {
                 let Some(mut $search) = search else { return Ok(prompt) };
                 let found = $run$($now)*?;
                 let outcome = $search.outcome();
-                Ok(self
-                    .with_found(prompt, *snapshot, found)?
-                    .with_recall_outcome(outcome.nothing, outcome.failed))
+                let prompt = self.with_found(prompt, *snapshot, found)?;
+                Ok(prompt.with_recall_outcome(outcome.nothing, outcome.failed))
             }
         }
     };

@@ -58,19 +58,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let id = format!("summary:{}:{}", due.id, nine(&summary.text, 0));
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
         let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
-        if limits.recognises_ids() {
-            return Ok(append.with_id(id).since(&due.seen));
-        }
-        Ok(append)
+        Ok(if limits.recognises_ids() { append.with_id(id).since(&due.seen) } else { append })
     }
 
     /// Returns the append that undoes the newest summary; `None` if there is none.
     fn undoing(&self, limits: &Limits, seen: &Snapshot) -> Result<Option<Append>> {
         self.must_summarise(limits)?;
         let version = seen.slot(SLOT).map(|slot| Expected::Is(slot.version()));
-        let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
-            return Ok(None);
-        };
+        let Some((summaries, version)) = Summaries::of(seen)?.zip(version) else { return Ok(None) };
         Ok(Some(setting(summaries.undone(limits.slot)?, version)))
     }
 }

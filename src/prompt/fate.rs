@@ -119,7 +119,7 @@ impl Prompt {
         sent.chain(self.joined_positions()).chain(self.draft.system_record)
     }
 
-    pub(super) fn joined_positions(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn joined_positions(&self) -> impl Iterator<Item = u64> {
         let joined = self.report().adapted.iter().filter(|it| it.how == Adaptation::Joined);
         joined.filter_map(|it| it.position)
     }

@@ -119,7 +119,8 @@ impl Pieces {
     fn free_runs(&mut self, records: &mut Records) {
         let mut gone: Vec<Range<usize>> = records.runs().collect();
         let mut sent = vec![false; gone.len()];
-        for places in self.list.iter().filter_map(Piece::places) {
+        for piece in &self.list {
+            let Piece::Records(places) = piece else { continue };
             let from = gone.partition_point(|run| run.end <= places.start);
             let to = gone.partition_point(|run| run.start < places.end);
             sent[from..to].fill(true);
@@ -268,9 +269,5 @@ impl Piece {
             Self::Records(places) => places.len(),
             Self::One(..) => 1,
         }
-    }
-
-    fn places(&self) -> Option<&Range<usize>> {
-        if let Self::Records(places) = self { Some(places) } else { None }
     }
 }

@@ -157,21 +157,17 @@ impl Prompt {
             Some(Break::Provider)
         } else if now.tools != then.tools {
             Some(Break::Tools)
-        } else if now.options != 0 && then.options != 0 && now.options != then.options {
-            Some(Break::Options)
         } else {
-            None
+            let are_known = now.options != 0 && then.options != 0;
+            (are_known && now.options != then.options).then_some(Break::Options)
         }
     }
 }
 
 impl fmt::Display for SharedPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { messages, tokens, cacheable, broken_by } = self;
-        write!(
-            f,
-            "{messages} of {cacheable} messages, about {tokens} tokens, are the prompt before's"
-        )?;
+        let Self { messages: same, cacheable: all, tokens, broken_by } = self;
+        write!(f, "{same} of {all} messages, about {tokens} tokens, are the prompt before's")?;
         match broken_by {
             None => Ok(()),
             Some(reason) => write!(f, "; {reason}"),

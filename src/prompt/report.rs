@@ -470,28 +470,21 @@ impl Report {
             let lost = Folded(&self.lost_pins);
             writeln!(f, "  pinned     {lost}: not held by the memory any more")?;
         }
-        let covered = Grouped(self.covered);
+        // The later of the two stands for everything before it.
+        let covered = format!("in place of {}", Grouped(self.covered));
         if let Some(position) = self.summary {
-            // The later of the two stands for everything before it.
-            if self.compaction.is_some_and(|compaction| compaction >= position) {
-                writeln!(f, "  summary    before {position}")?;
-            } else {
-                writeln!(f, "  summary    in place of {covered} before {position}")?;
-            }
+            let is_later = self.compaction.is_none_or(|compaction| compaction < position);
+            let stands = if is_later { format!("{covered} ") } else { String::new() };
+            writeln!(f, "  summary    {stands}before {position}")?;
             if self.summary_cut > 0 {
-                writeln!(
-                    f,
-                    "  also       {} characters of it were cut",
-                    Grouped(self.summary_cut)
-                )?;
+                let cut = Grouped(self.summary_cut);
+                writeln!(f, "  also       {cut} characters of it were cut")?;
             }
         }
         if let Some(position) = self.compaction {
-            if self.summary.is_some_and(|summary| summary > position) {
-                writeln!(f, "  compacted  {position}: the provider's own")?;
-            } else {
-                writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
-            }
+            let is_later = self.summary.is_none_or(|summary| summary <= position);
+            let stands = if is_later { format!(", {covered}") } else { String::new() };
+            writeln!(f, "  compacted  {position}: the provider's own{stands}")?;
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use super::endings::Endings;
 use super::found::Line;
 use super::question::Question;
 use super::words::each_word;
-use crate::message::{AiPart, Message};
 use crate::record::{Record, escape, heading, write_name, write_speaker};
 use crate::text::first;
 
@@ -46,18 +45,15 @@ pub(super) fn line(
         }
         line.push_str(if end < text.len() { " …\"" } else { "\"" });
     }
-    if with_calls && let Message::Ai(ai) = message {
-        for part in ai.parts() {
-            let AiPart::ToolCall(call) = part else { continue };
-            line.push_str(" calls ");
-            write_name(&call.name, &mut line);
-            line.push_str(" \"");
-            let arguments = first(&call.arguments, size.whole);
-            let is_cut = arguments.len() < call.arguments.len();
-            escape(arguments, &mut line);
-            line.push_str(if is_cut { " …\"" } else { "\"" });
-            is_whole &= !is_cut;
-        }
+    for call in message.tool_calls().filter(|_| with_calls) {
+        line.push_str(" calls ");
+        write_name(&call.name, &mut line);
+        line.push_str(" \"");
+        let arguments = first(&call.arguments, size.whole);
+        let is_cut = arguments.len() < call.arguments.len();
+        escape(arguments, &mut line);
+        line.push_str(if is_cut { " …\"" } else { "\"" });
+        is_whole &= !is_cut;
     }
     (line, is_whole)
 }

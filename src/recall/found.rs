@@ -7,14 +7,15 @@ use std::sync::Arc;
 use crate::memory::MemoryId;
 use crate::message::Message;
 use crate::prompt::{NothingRecalled, Recalled};
-use crate::record::{Incarnation, Records};
+use crate::record::{Incarnation, Records, Snapshot};
 use crate::token::TokenCounter;
 
 pub(crate) struct Asked {
     pub(crate) id: MemoryId,
     pub(crate) held: Range<u64>,
     pub(crate) incarnation: Option<Incarnation>,
-    /// The newest records that were read.
+    /// The newest records that were read. They show whether an index is of this conversation or of
+    /// an earlier one.
     pub(crate) newest: Records,
     /// The question, if no query was given.
     pub(crate) question: String,
@@ -30,6 +31,27 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Returns what a search asks of a snapshot whose conversation its question does not continue.
+    pub(crate) fn new(
+        id: &MemoryId,
+        question: String,
+        snapshot: &Snapshot,
+        not_these: HashSet<u64>,
+    ) -> Self {
+        Self {
+            id: id.clone(),
+            held: snapshot.start..snapshot.end,
+            incarnation: snapshot.incarnation,
+            newest: snapshot.records.clone(),
+            question,
+            goes_on: false,
+            asks: None,
+            not_these,
+            left: None,
+            counter: None,
+        }
+    }
+
     pub(super) fn may_send(&self, position: u64) -> bool {
         self.held.contains(&position) && !self.not_these.contains(&position)
     }

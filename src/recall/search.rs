@@ -86,9 +86,8 @@ impl<'a> Search<'a> {
                     let mut positions = BTreeSet::new();
                     let around = if self.recall.tool_results { GROUP } else { 0 };
                     for Hit { position, .. } in hits.iter().take(CHUNK) {
-                        positions.extend(
-                            position.saturating_sub(around)..=position.saturating_add(around),
-                        );
+                        let first = position.saturating_sub(around);
+                        positions.extend(first..=position.saturating_add(around));
                     }
                     return Ok(Some(Read::newest(0).positions(positions)));
                 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::{Content, ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{
-    Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
+    Record, Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
 };
 use crate::text::first;
 use crate::window::{Matches, last_question};
@@ -181,7 +181,7 @@ pub(crate) fn stretch(
 
 /// Returns the number of records that are likely to show what is due.
 fn likely(policy: &CompactionPolicy) -> usize {
-    let unit = if policy.counts_messages() { 1 } else { 32 };
+    let unit = if policy.counter.is_none() { 1 } else { 32 };
     let steps = policy.keep.saturating_add(policy.step.saturating_mul(STEPS)) / unit;
     steps.saturating_add(OPEN)
 }
@@ -206,10 +206,8 @@ pub(crate) fn look(
     let is_all = stretch.end >= seen.end;
     let n = usize::try_from(stretch.end - stretch.start).unwrap_or(usize::MAX);
     // A question after these records shows that the question among them is not the newest.
-    let asked_later = seen
-        .records
-        .iter()
-        .any(|record| record.position() >= stretch.end && record.message().begins_turn());
+    let asks_later = |it: Record<'_>| it.position() >= stretch.end && it.message().begins_turn();
+    let asked_later = seen.records.iter().any(asks_later);
     let place = match boundary(policy, &records, is_all, asked_later)? {
         Boundary::At(place) => place,
         _ if is_all => return Ok(Looked::Nothing),
@@ -232,7 +230,7 @@ pub(crate) fn look(
         records: Records::from_rows(
             told.map(|record| (record.position(), record.appended_at(), record.message().clone())),
         ),
-        most: policy.most(),
+        most: policy.most,
         too_long: None,
         version: seen.slot(super::SLOT).map(Slot::version),
         seen,
@@ -257,19 +255,8 @@ fn boundary(
     let (question, _) = last_question(records, 0, records.len());
     let question = question.first().copied().filter(|_| !asked_later).unwrap_or(records.len());
     let matches = Matches::among(records, 0);
-    let stands_in = |place: usize| {
-        let result = records.get(place).and_then(|record| record.message().as_tool());
-        result.is_some_and(ToolMessage::is_stand_in)
-    };
-    let waits = |group: usize| {
-        matches.unanswered(group).next().is_some()
-            || matches.results_of(group).into_iter().any(stands_in)
-    };
-    let open = matches
-        .groups()
-        .iter()
-        .enumerate()
-        .find(|(group, it)| waits(*group) && records.len() - it.head <= OPEN);
+    let mut groups = matches.groups().iter().enumerate();
+    let open = groups.find(|(group, it)| matches.waits(*group) && records.len() - it.head <= OPEN);
     let last = question.min(open.map_or(records.len(), |(_, it)| it.head));
     // No boundary separates a call from its result.
     let mut parted = vec![false; records.len() + 1];

@@ -15,8 +15,9 @@ use crate::token::TokenCounter;
 pub struct CompactionPolicy {
     pub(super) keep: usize,
     pub(super) step: usize,
-    counter: Option<Arc<dyn TokenCounter>>,
-    most: usize,
+    /// If there is none, messages are counted, and not tokens.
+    pub(super) counter: Option<Arc<dyn TokenCounter>>,
+    pub(super) most: usize,
 }
 
 impl CompactionPolicy {
@@ -55,20 +56,11 @@ impl CompactionPolicy {
         self
     }
 
-    pub(super) fn most(&self) -> usize {
-        self.most
-    }
-
     pub(super) fn weigh(&self, message: &Message) -> Result<usize> {
         if message.is_private() || message.is_system() {
             return Ok(0);
         }
         self.counter.as_ref().map_or(Ok(1), |counter| counter.count(message))
-    }
-
-    /// Returns whether messages are counted, and not tokens.
-    pub(super) fn counts_messages(&self) -> bool {
-        self.counter.is_none()
     }
 }
 

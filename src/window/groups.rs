@@ -64,11 +64,10 @@ pub(crate) fn whole_groups(
     let records = &snapshot.records;
     let mut from = records.cursor(window.start);
     from.pass(Message::is_private);
-    if !from.peek().is_some_and(|record| record.message().is_tool()) {
+    let may_cut = from.peek().is_some_and(|record| record.message().is_tool());
+    // If nothing was cut, no group was split.
+    if !may_cut || (window.start == 0 && snapshot.is_complete()) {
         return Ok(window);
-    }
-    if window.start == 0 && snapshot.is_complete() {
-        return Ok(window); // nothing was cut, so no group was split
     }
     from.pass(|message| message.is_tool() || message.is_private());
     if from.at() < records.len() && !stable {

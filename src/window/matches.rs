@@ -142,16 +142,14 @@ impl<'a> Matches<'a> {
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    pub(crate) fn calls_at(&self, head: usize) -> Option<Range<usize>> {
-        let group = self.groups.get(self.group_at(head)?)?;
-        Some(group.first_call..group.end_call)
-    }
-
-    pub(crate) fn call_of(&self, place: usize) -> Option<usize> {
-        match self.fate(place) {
-            Fate::Sent { call, .. } => Some(call),
-            _ => None,
+    /// Returns the numbers of the calls that the message at this place makes, or of the one that it
+    /// answers.
+    pub(crate) fn calls_of(&self, place: usize) -> Option<Range<usize>> {
+        if let Fate::Sent { call, .. } = self.fate(place) {
+            return Some(call..call + 1);
         }
+        let group = self.groups.get(self.group_at(place)?)?;
+        Some(group.first_call..group.end_call)
     }
 
     /// Returns whether a result at or after the place `from` does not stand directly behind its
@@ -192,6 +190,11 @@ impl<'a> Matches<'a> {
         group: usize,
     ) -> impl Iterator<Item = &'a ToolCall> + use<'a, '_> {
         self.calls(group).iter().filter(|call| call.answer.is_none()).map(|call| call.call)
+    }
+
+    /// Returns whether a call of a group has no result yet, or only a stand-in.
+    pub(crate) fn waits(&self, group: usize) -> bool {
+        self.calls(group).iter().any(|call| call.answer.is_none_or(|answer| answer.stand_in))
     }
 
     fn calls(&self, group: usize) -> &[Call<'a>] {

@@ -75,9 +75,7 @@ impl TryFrom<Shape> for Window {
             (None, None, false, None) => {
                 return Err("window: one of `last`, `turns`, `all`, `stepped` is needed".to_owned());
             }
-            _ => {
-                return Err("window: only one of `last`, `turns`, `all`, `stepped`".to_owned());
-            }
+            _ => return Err("window: only one of `last`, `turns`, `all`, `stepped`".to_owned()),
         };
         Ok(Self { starting_with_user, exactly, ..window })
     }
@@ -96,10 +94,7 @@ impl Stepped {
 
 impl Serialize for Window {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if *self == Self::all() {
-            return to.serialize_str("all");
-        }
-        Shape::from(self).serialize(to)
+        if *self == Self::all() { to.serialize_str("all") } else { Shape::from(self).serialize(to) }
     }
 }
 

@@ -80,13 +80,11 @@ fn nth_newest_unit(records: &Records, n: usize) -> Option<usize> {
     let matches = Matches::among(records, 0);
     let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();
     let places = (0..records.len()).rev().zip(records.messages().rev());
-    let mut units: Vec<usize> = places
-        .filter(is_unit)
-        .map(|(place, _)| {
-            let group = matches.group_at(place).and_then(|group| matches.groups().get(group));
-            group.map_or(place, |group| group.newest)
-        })
-        .collect();
+    let newest_of = |(place, _): (usize, &Message)| {
+        let group = matches.group_at(place).and_then(|group| matches.groups().get(group));
+        group.map_or(place, |group| group.newest)
+    };
+    let mut units: Vec<usize> = places.filter(is_unit).map(newest_of).collect();
     units.sort_unstable_by(|a, b| b.cmp(a));
     let newest = units.get(n - 1).copied()?;
     // The window starts at the first member of that unit; late members bring along the rest.

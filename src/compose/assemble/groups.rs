@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Assembler, Member};
+use crate::compose::who;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, OpenCalls, ToolCall, ToolMessage};
 use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
@@ -32,7 +33,10 @@ impl<'a> Assembler<'a> {
         self.next_group = self.neighbours(group);
         let mut whole = Vec::new();
         for group in group..self.next_group {
-            if let Some(members) = self.members(group)? {
+            let head = self.choice.matches.groups().get(group).map(|it| it.head);
+            let places = head.into_iter().chain(self.choice.matches.results_of(group));
+            let records = places.filter_map(|it| Some((it, self.case.snapshot.records.get(it)?)));
+            if let Some(members) = self.members(records.collect())? {
                 whole.push((group, members));
             }
         }
@@ -46,10 +50,8 @@ impl<'a> Assembler<'a> {
             for result in members.iter().skip(1) {
                 self.send(result);
                 if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
-                    self.draft
-                        .report
-                        .moved
-                        .push(Moved { position: result.record.position(), call });
+                    let position = result.record.position();
+                    self.draft.report.moved.push(Moved { position, call });
                 }
             }
             for unanswered in self.choice.matches.unanswered(*group) {
@@ -62,13 +64,12 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the members of a group as they are sent, calls first; `None` if the processor
-    /// dropped one of them, since then all are left out.
-    fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
-        let head = self.choice.matches.groups().get(group).map(|it| it.head);
-        let places = head.into_iter().chain(self.choice.matches.results_of(group));
-        let records = places.filter_map(|it| Some((it, self.case.snapshot.records.get(it)?)));
-        let records: Vec<_> = records.collect();
+    /// Returns the members of a group as they are sent; `None` if the processor dropped one of
+    /// them, since then all are left out.
+    pub(super) fn members(
+        &mut self,
+        records: Vec<(usize, Record<'a>)>,
+    ) -> Result<Option<Vec<Member<'a>>>> {
         let mut members = Vec::with_capacity(records.len());
         for (place, record) in &records {
             members.push(self.judge(*place, *record)?);
@@ -121,11 +122,8 @@ impl<'a> Assembler<'a> {
     pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (position, call) in waiting.left() {
             self.may_repair(|| {
-                let who = position.map_or_else(
-                    || "a temporary".to_owned(),
-                    |position| format!("message {position}"),
-                );
-                format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id)
+                let ToolCall { id, name, .. } = call;
+                format!("{} calls {name:?} ({id:?}) and nothing answers it", who(position))
             })?;
             self.draft.report.repaired.push(Repaired { position, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);

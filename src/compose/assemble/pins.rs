@@ -10,13 +10,13 @@ use crate::compose::shape::ends::OPENING;
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
-use crate::prompt::{Adaptation, Adapted, Origin, Reason};
+use crate::prompt::{Adaptation, Adapted, Origin};
 use crate::provider::{Opens, Provider};
 use crate::record::Record;
 
 impl<'a> Assembler<'a> {
-    /// Returns the pinned groups that are sent before the window, oldest last.
-    pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
+    /// Notes the pinned groups that are sent before the window.
+    pub(super) fn pass_pins(&mut self) {
         let pinned = &self.case.extras.pinned;
         self.draft.report.lost_pins.clone_from(&pinned.lost);
         let groups = pinned.groups.iter();
@@ -24,14 +24,13 @@ impl<'a> Assembler<'a> {
         self.passed = passed.iter().flat_map(|group| group.members.iter().copied()).collect();
         self.passed.sort_unstable();
         passed.reverse();
-        passed
+        self.pins = passed;
     }
 
     /// Returns whether the choice itself sends this pinned group.
     fn is_in_window(&self, group: &PinnedGroup) -> bool {
-        let Some((place, _)) = self.case.snapshot.records.place(group.head()) else {
-            return false;
-        };
+        let place = self.case.snapshot.records.place(group.head());
+        let Some((place, _)) = place else { return false };
         if let Some(group) = self.choice.matches.group_at(place) {
             return self.choice.sends(group);
         }
@@ -44,22 +43,15 @@ impl<'a> Assembler<'a> {
     }
 
     /// Sends the summary and the pinned groups that belong before this position.
-    pub(super) fn extras_before(
-        &mut self,
-        pins: &mut Vec<&'a PinnedGroup>,
-        position: u64,
-    ) -> Result<()> {
-        if let Some(summary) = self.case.extras.summary.as_ref().filter(|it| it.covers <= position)
-            && !self.has_summed
-        {
-            self.has_summed = true;
-            self.extras_before(pins, summary.covers)?;
+    pub(super) fn extras_before(&mut self, position: u64) -> Result<()> {
+        if let Some(summary) = self.summary.take_if(|it| it.covers <= position) {
+            self.extras_before(summary.covers)?;
             self.close_calls()?;
             self.draft.report.summary = Some(summary.covers);
             self.draft.report.summary_cut = summary.cut;
             self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
         }
-        while let Some(group) = pins.pop_if(|group| group.head() < position) {
+        while let Some(group) = self.pins.pop_if(|group| group.head() < position) {
             self.pin(group)?;
         }
         Ok(())
@@ -69,7 +61,7 @@ impl<'a> Assembler<'a> {
     /// there is none.
     pub(super) fn covered(&self) -> u64 {
         let summed = self.case.extras.summary.as_ref().map_or(0, |summary| summary.covers);
-        self.compacted.map_or(summed, |position| position.max(summed))
+        self.draft.report.compaction.map_or(summed, |position| position.max(summed))
     }
 
     /// Returns how many records before this position are sent, or were chosen and then dropped.
@@ -89,21 +81,15 @@ impl<'a> Assembler<'a> {
     /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
     fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
         self.close_calls()?;
-        let records: Vec<Record<'a>> = self.case.extras.pinned.records_of(group).collect();
-        let mut members = Vec::with_capacity(records.len());
-        for record in &records {
+        let records = self.case.extras.pinned.records_of(group);
+        let placed = records.map(|record| {
             let place = self.case.snapshot.records.place(record.position());
-            members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
-        }
-        if members.iter().any(Option::is_none) {
-            for (record, member) in records.into_iter().zip(members) {
-                self.leave_out(record, member.map_or(Reason::Dropped, |_| Reason::GroupDropped));
-            }
-            return Ok(());
-        }
+            (place.map_or(NOWHERE, |(place, _)| place), record)
+        });
+        let Some(members) = self.members(placed.collect())? else { return Ok(()) };
         self.open_before(group)?;
         let results_at = self.draft.pieces.len() + 1;
-        for member in members.into_iter().flatten() {
+        for member in members {
             self.draft.report.pinned_before.push(member.record.position());
             self.send_pin(&member);
         }
@@ -123,17 +109,17 @@ impl<'a> Assembler<'a> {
         let window = self.case.composer.effective_window();
         let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
         let is_first = self.draft.pieces.len() == self.history_at;
-        let head = self.case.extras.pinned.records.find(group.head());
-        let is_user = head.is_some_and(|head| head.message().is_user());
+        let head = group.head();
+        let record = self.case.extras.pinned.records.find(head);
+        let is_user = record.is_some_and(|record| record.message().is_user());
         let row = self.case.composer.provider.map(Provider::row);
         let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
-        if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
+        if !is_asked || !is_first || is_user || by_itself || self.draft.report.compaction.is_some()
+        {
             return Ok(());
         }
-        let head = group.head();
-        self.may_repair(|| {
-            format!("the pinned message {head} comes first, where the user's belongs")
-        })?;
+        let what = || format!("the pinned message {head} comes first, where the user's belongs");
+        self.may_repair(what)?;
         let opened = Adapted { position: None, role: Role::User, how: Adaptation::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);

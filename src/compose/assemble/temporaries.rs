@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::Assembler;
 use super::groups::Waiting;
-use super::{Assembler, TemporariesAt};
 use crate::compose::Placement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolMessage};
@@ -37,13 +37,10 @@ impl<'a> Assembler<'a> {
             match temporary.as_ref() {
                 Message::System(_) => continue,
                 Message::Tool(tool) if self.checks_groups() => {
+                    let last = self.last_group.as_mut().map(|group| &mut group.waiting);
                     if asked.answer(tool).is_some() {
                         // It stays in its place behind its call.
-                    } else if self
-                        .last_group
-                        .as_mut()
-                        .is_some_and(|group| group.waiting.answer(tool).is_some())
-                    {
+                    } else if last.is_some_and(|waiting| waiting.answer(tool).is_some()) {
                         self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
                     } else {
@@ -65,8 +62,8 @@ impl<'a> Assembler<'a> {
         self.close(asked, &mut together)?;
         self.close_calls()?;
         if together.len() > 0 {
-            let now = TemporariesAt { end: self.draft.pieces.len(), last_user: self.last_user };
-            let TemporariesAt { end, last_user } = self.temporaries_at.unwrap_or(now);
+            let now = (self.draft.pieces.len(), self.last_user);
+            let (end, last_user) = self.temporaries_at.unwrap_or(now);
             let at = match self.case.composer.placement {
                 Placement::AfterSystem => self.history_at,
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
@@ -96,14 +93,12 @@ impl<'a> Assembler<'a> {
         let mut moved: Vec<u64> = self.draft.report.moved.iter().map(|it| it.position).collect();
         moved.sort_unstable();
         let late = newest.map_while(|(_, record)| {
-            let tool = record
-                .message()
-                .as_tool()
-                .filter(|_| moved.binary_search(&record.position()).is_ok());
-            tool.map(|tool| (record.position(), tool))
+            let tool = record.message().as_tool()?;
+            let is_moved = moved.binary_search(&record.position()).is_ok();
+            is_moved.then_some((record.position(), tool))
         });
-        let mut late = late.peekable();
-        if late.peek().is_none() {
+        let mut late: Vec<_> = late.collect();
+        if late.is_empty() {
             return;
         }
         let sent = self.draft.pieces.iter(records);
@@ -111,7 +106,6 @@ impl<'a> Assembler<'a> {
         if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
             return;
         }
-        let mut late: Vec<_> = late.collect();
         late.reverse();
         let names: Vec<String> = late.iter().map(|(_, tool)| called(tool)).collect();
         let text = match names.as_slice() {

@@ -13,8 +13,8 @@ use crate::compose::{Case, NOWHERE, Temporaries};
 use crate::error::Result;
 use crate::message::{Message, ToolCall};
 use crate::pins::PinnedGroup;
-use crate::prompt::{Item, Origin, Tokens};
-use crate::record::{Record, Records};
+use crate::prompt::{Draft, Item, Origin, Tokens};
+use crate::record::Record;
 use crate::window::{Matches, last_question};
 
 pub(super) struct TokenRoom<'a> {
@@ -104,11 +104,8 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
         // A window that stands alone owes the question nothing.
-        let question = if composer.effective_window().stands_alone() {
-            Vec::new()
-        } else {
-            last_question(records, 0, records.len()).0
-        };
+        let owes = !composer.effective_window().stands_alone();
+        let question = owes.then(|| last_question(records, 0, records.len()).0);
         let mut room = Self {
             limit,
             case,
@@ -117,25 +114,19 @@ impl<'a> TokenRoom<'a> {
             whole,
             left: available.saturating_sub(fixed),
             newest: None,
-            question,
+            question: question.unwrap_or_default(),
             messages: composer.message_room(extras),
             most,
             walk: Walk::default(),
         };
         let summary = extras.summary.as_ref();
-        let summary = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
-        let extras = room.pins()?.saturating_add(summary);
-        room.whole = room.whole.saturating_sub(extras);
-        room.left = room.left.saturating_sub(extras);
-        Ok(room)
-    }
-
-    fn pins(&mut self) -> Result<usize> {
-        let mut sum = 0_usize;
-        for group in &self.case.extras.pinned.groups {
-            sum = sum.saturating_add(self.pin(group)?);
+        let mut beside = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
+        for group in &extras.pinned.groups {
+            beside = beside.saturating_add(room.pin(group)?);
         }
-        Ok(sum)
+        room.whole = room.whole.saturating_sub(beside);
+        room.left = room.left.saturating_sub(beside);
+        Ok(room)
     }
 
     /// Returns the tokens of a pinned group: 0 if the processor drops a part of it.
@@ -173,18 +164,14 @@ impl<'a> TokenRoom<'a> {
         self.walk.units
     }
 
-    /// Counts the whole prompt, and each of its messages.
-    pub(super) fn tokens<'p>(
-        &mut self,
-        items: impl Iterator<Item = Item<'p, &'p Arc<Message>>>,
-        budget: usize,
-    ) -> Result<(Tokens, Vec<usize>)> {
+    /// Counts the whole prompt, and each of its messages, and reports it. Returns the sum.
+    pub(super) fn tokens(&mut self, draft: &mut Draft) -> Result<usize> {
         let counter = &*self.limit.counter;
         let records = &self.case.snapshot.records;
         let reply = counter.overhead().reply;
         let mut total = reply.saturating_add(self.tools);
         let mut messages = Vec::new();
-        for item in items {
+        for item in draft.pieces.items(records) {
             let count = || counter.count(item.borrowed()).map(Some);
             let tokens = match item {
                 Item::Record(place, record) => {
@@ -223,20 +210,23 @@ impl<'a> TokenRoom<'a> {
             total = total.saturating_add(tokens);
             messages.push(tokens);
         }
-        let (tools, reserve) = (self.tools, self.limit.budget.reserve);
-        Ok((Tokens { total, tools, reply, budget, reserve, cut_to: None }, messages))
+        let (tools, budget) = (self.tools, self.limit.budget.available());
+        let reserve = self.limit.budget.reserve;
+        draft.report.tokens = Some(Tokens { total, tools, reply, budget, reserve, cut_to: None });
+        draft.report.message_tokens = messages;
+        Ok(total)
     }
 
     /// Returns the tokens of a unit, including repairs for missing results: 0 if the processor
     /// drops a part of it.
-    fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
-        if self.pins_unit(records, unit) {
+    fn weigh(&mut self, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
+        if self.pins_unit(unit) {
             return Ok(0); // already counted
         }
         let results = unit.group.map_or_else(Vec::new, |group| matches.results_of(group));
         let mut sum = 0_usize;
         for place in [unit.head].into_iter().chain(results) {
-            let Some(tokens) = self.record(records, place)? else { return Ok(0) };
+            let Some(tokens) = self.record(place)? else { return Ok(0) };
             sum = sum.saturating_add(tokens);
         }
         let Some(group) = unit.group else { return Ok(sum) };
@@ -251,8 +241,8 @@ impl<'a> TokenRoom<'a> {
     }
 
     /// Returns the tokens of a record as it is sent; `None` if the processor drops it.
-    fn record(&mut self, records: &Records, place: usize) -> Result<Option<usize>> {
-        let Some(record) = records.get(place) else { return Ok(None) };
+    fn record(&mut self, place: usize) -> Result<Option<usize>> {
+        let Some(record) = self.case.snapshot.records.get(place) else { return Ok(None) };
         if self.case.extras.pinned.holds(record.position()) {
             return Ok(Some(0)); // already counted
         }
@@ -270,19 +260,16 @@ impl<'a> TokenRoom<'a> {
     where
         'a: 'r,
     {
-        let (Case { composer, clearing, .. }, counter) = (self.case, &*self.limit.counter);
-        move || match composer.sent_as(&clearing, &record, form)? {
+        let (case, counter) = (self.case, &*self.limit.counter);
+        move || match case.sent_as(&record, form)? {
             SentAs::AsItIs => counter.count(record.message()).map(Some),
             SentAs::Copy(copy, _) => counter.count(&copy).map(Some),
             SentAs::Nothing => Ok(None),
         }
     }
 
-    fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
-        self.case.extras.pinned.is_pinning()
-            && records
-                .get(unit.head)
-                .is_some_and(|head| self.case.extras.pinned.holds(head.position()))
+    fn pins_unit(&self, unit: &Unit) -> bool {
+        unit.is_pinned(&self.case.snapshot.records, &self.case.extras.pinned)
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of the
@@ -301,15 +288,15 @@ impl<'a> TokenRoom<'a> {
 }
 
 impl Room for TokenRoom<'_> {
-    fn begin(&mut self, records: &Records, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
-        self.messages.begin(records, owed, matches)?;
+    fn begin(&mut self, owed: &[Unit], matches: &Matches<'_>) -> Result<()> {
+        self.messages.begin(owed, matches)?;
         // The same number, whether the question is owed its place or is met during the walk.
         let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
         let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
         self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
-            let tokens = self.weigh(records, unit, matches)?;
+            let tokens = self.weigh(unit, matches)?;
             self.walk.owed = self.walk.owed.saturating_add(tokens);
             if let Some((head, of_it)) = &mut self.newest
                 && *head == unit.head
@@ -320,14 +307,8 @@ impl Room for TokenRoom<'_> {
         Ok(())
     }
 
-    fn fit(
-        &mut self,
-        records: &Records,
-        unit: &Unit,
-        is_owed: bool,
-        matches: &Matches<'_>,
-    ) -> Result<Fit> {
-        let tokens = self.weigh(records, unit, matches)?;
+    fn fit(&mut self, unit: &Unit, is_owed: bool, matches: &Matches<'_>) -> Result<Fit> {
+        let tokens = self.weigh(unit, matches)?;
         let (low, high) = self.limit.budget.range.unwrap_or((usize::MAX, usize::MAX));
         let start = unit.start(matches);
         let position = self.case.snapshot.position(start);
@@ -339,14 +320,14 @@ impl Room for TokenRoom<'_> {
         }
         let is_counted_out = !is_owed && self.walk.units >= self.most;
         self.walk.is_counted_out |= is_counted_out;
-        if self.messages.fit(records, unit, is_owed, matches)? == Fit::WindowEnds {
+        if self.messages.fit(unit, is_owed, matches)? == Fit::WindowEnds {
             return Ok(Fit::WindowEnds);
         }
         if is_counted_out {
             self.messages.put_back(unit, matches);
             return Ok(Fit::Ends);
         }
-        if !is_owed && !self.pins_unit(records, unit) {
+        if !is_owed && !self.pins_unit(unit) {
             let most = self.left.saturating_sub(self.walk.owed).min(high);
             if self.is_out(tokens, sum <= most) {
                 self.messages.put_back(unit, matches);
@@ -370,16 +351,16 @@ impl Room for TokenRoom<'_> {
         best.map_or(end, |best| best.place)
     }
 
-    fn pieces(&mut self, records: &Records, question: &[usize], owed: &[usize]) -> Result<usize> {
-        let most = self.messages.pieces(records, question, owed)?;
+    fn pieces(&mut self, question: &[usize], owed: &[usize]) -> Result<usize> {
+        let most = self.messages.pieces(question, owed)?;
         let newest = self.newest.filter(|(head, _)| !owed.contains(head));
         let mut others = newest.map_or(0, |(_, tokens)| tokens);
         for place in owed {
-            others = others.saturating_add(self.record(records, *place)?.unwrap_or(0));
+            others = others.saturating_add(self.record(*place)?.unwrap_or(0));
         }
         let mut sum = 0_usize;
         for (i, place) in question.iter().rev().take(most).enumerate() {
-            sum = sum.saturating_add(self.record(records, *place)?.unwrap_or(0));
+            sum = sum.saturating_add(self.record(*place)?.unwrap_or(0));
             let units = if owed.is_empty() { i.max(1) } else { 1 };
             let fits = self.most > units
                 && sum.saturating_add(others) <= self.left

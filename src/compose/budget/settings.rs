@@ -10,14 +10,13 @@ use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Unexpected, Visitor};
-use serde::ser::{Serialize, Serializer};
 
 use super::Budget;
 
 /// The serialised form of a budget.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shape {
+pub(super) struct Shape {
     tokens: usize,
     #[serde(default, skip_serializing_if = "is_zero")]
     reserve: usize,
@@ -39,9 +38,9 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl From<&Budget> for Shape {
-    fn from(budget: &Budget) -> Self {
-        let Budget { tokens, reserve, range, cut_first } = *budget;
+impl From<Budget> for Shape {
+    fn from(budget: Budget) -> Self {
+        let Budget { tokens, reserve, range, cut_first } = budget;
         let stepped = range.map(|(low, high)| Range { low, high });
         Self { tokens, reserve, stepped, cut_before_drop: cut_first }
     }
@@ -69,12 +68,6 @@ impl TryFrom<Shape> for Budget {
     }
 }
 
-impl Serialize for Budget {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Shape::from(self).serialize(to)
-    }
-}
-
 impl<'de> Deserialize<'de> for Budget {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(BudgetVisitor)
@@ -97,10 +90,9 @@ impl<'de> Visitor<'de> for BudgetVisitor {
     }
     /// TOML has only signed integers.
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Budget, E> {
-        match u64::try_from(number) {
-            Ok(number) => self.visit_u64(number),
-            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
-        }
+        let tokens = u64::try_from(number)
+            .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))?;
+        self.visit_u64(tokens)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Budget, A::Error> {
         let shape = Shape::deserialize(MapAccessDeserializer::new(map))?;

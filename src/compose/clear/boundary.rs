@@ -64,7 +64,7 @@ impl Composer {
         let extras = self.summary_as_of(extras, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (window_from, is_whole) = match self.window_start(past, &extras, self.search_bound()) {
+        let (window_from, is_whole) = match self.window_start(past, &extras) {
             Ok(window) => (window.window_from, true),
             // A budget does not wait until everything that a window covers is read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
@@ -129,17 +129,14 @@ impl<'a> Found<'a> {
         let mut found = Self { clear, items: Vec::new(), kept: 0, most, position: None };
         let mut group = Group::default();
         for record in records.iter().rev() {
-            if found.is_enough(record.position()) {
+            let position = record.position();
+            if found.is_enough(position) {
                 return found;
             }
             if what == ClearedPart::Result {
                 group.add(record, &mut found);
             } else if clear.clears(record.message(), ClearedPart::Media) {
-                found.add(Clearable {
-                    head: record.position(),
-                    newest: record.position(),
-                    results: 1,
-                });
+                found.add(Clearable { head: position, newest: position, results: 1 });
             }
         }
         group.end(&mut found);

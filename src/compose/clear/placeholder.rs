@@ -32,12 +32,8 @@ pub(in crate::compose) fn without_parts(
     let parts = || content.parts().iter().enumerate();
     let gone = parts().filter(|(i, part)| is_gone(*i, part)).map(|(_, part)| part);
     let mut placeholder = Some(Part::text(text(0, gone, position, template)));
-    let left =
-        parts().filter_map(
-            |(i, part)| {
-                if is_gone(i, part) { placeholder.take() } else { Some(part.clone()) }
-            },
-        );
+    let kept = |i, part: &Part| (!is_gone(i, part)).then(|| part.clone());
+    let left = parts().filter_map(|(i, part)| kept(i, part).or_else(|| placeholder.take()));
     Content::from(left.collect::<Vec<_>>())
 }
 

@@ -3,46 +3,37 @@
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Clear, KEEP, LONGER_THAN, STEP};
+use super::Clear;
 
 /// The serialised form of a clearing.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(
     remote = "Clear",
     deny_unknown_fields,
+    default = "nothing",
     expecting = "a clearing: an object with `results` or `media`"
 )]
 struct Shape {
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     results: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     media: bool,
-    #[serde(default = "keep")]
     keep: usize,
-    #[serde(default = "step")]
     step: u64,
-    #[serde(default = "longer_than")]
     longer_than: usize,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     except: Vec<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     read_back: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     placeholder: Option<String>,
 }
 
-const fn keep() -> usize {
-    KEEP
-}
-
-const fn step() -> u64 {
-    STEP
-}
-
-const fn longer_than() -> usize {
-    LONGER_THAN
+/// What a file that names neither results nor media would clear.
+fn nothing() -> Clear {
+    Clear { results: false, ..Clear::tool_results() }
 }
 
 impl Serialize for Clear {

@@ -2,7 +2,6 @@
 
 use crate::message::{
     AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
-    ToolMessage, UserMessage,
 };
 use crate::prompt::{Adaptation, Item, Origin};
 use crate::provider::{Blank, Row, without_foreign_parts};
@@ -23,14 +22,10 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
     let blank = rules.blank;
     match message {
         Message::User(user) if blank != Blank::Never => {
-            checked_content(&user.content, blank, EMPTY_MESSAGE, |content| {
-                Message::User(UserMessage { content, details: user.details.clone() })
-            })
+            checked_content(message, &user.content, blank, EMPTY_MESSAGE)
         }
         Message::Tool(tool) if blank != Blank::Never => {
-            checked_content(&tool.content, blank, NO_OUTPUT, |content| {
-                Message::Tool(ToolMessage { content, answer: tool.answer.clone() })
-            })
+            checked_content(message, &tool.content, blank, NO_OUTPUT)
         }
         Message::Ai(ai) => checked_answer(ai, rules),
         Message::System(late) if blank.is(late.text()) && late.attributes().is_empty() => {
@@ -42,13 +37,9 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
 
 /// Returns whether an answer says nothing, and is left out.
 pub(in crate::compose) fn says_nothing(message: &Message, rules: &Row) -> bool {
+    let is_nothing = |message: &Message| matches!(checked(message, rules), Checked::Nothing);
     let owned = message.as_ai().and_then(|ai| without_foreign_parts(ai, rules));
-    match owned {
-        None => matches!(checked(message, rules), Checked::Nothing),
-        Some(owned) => {
-            is_empty(&owned) || matches!(checked(&owned.into(), rules), Checked::Nothing)
-        }
-    }
+    owned.map_or_else(|| is_nothing(message), |it| is_empty(&it) || is_nothing(&it.into()))
 }
 
 /// Returns whether an answer has neither content nor calls.
@@ -95,12 +86,7 @@ pub(super) fn trimmed(message: &Message) -> Option<Message> {
     Some(AiMessage { body, details: ai.details.clone() }.into())
 }
 
-fn checked_content(
-    content: &Content,
-    blank: Blank,
-    placeholder: &str,
-    message: impl FnOnce(Content) -> Message,
-) -> Checked {
+fn checked_content(message: &Message, content: &Content, blank: Blank, instead: &str) -> Checked {
     let kept: Vec<&Part> = match content {
         Content::Text(text) if blank.is(text) => Vec::new(),
         Content::Text(_) => return Checked::Fine,
@@ -113,10 +99,10 @@ fn checked_content(
         }
     };
     if kept.is_empty() {
-        return Checked::Placeholder(message(Content::Text(placeholder.to_owned())));
+        return Checked::Placeholder(message.with_content(Content::Text(instead.to_owned())));
     }
     let kept = Content::Parts(kept.into_iter().cloned().collect());
-    Checked::Without(message(kept), Adaptation::Blank)
+    Checked::Without(message.with_content(kept), Adaptation::Blank)
 }
 
 fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {

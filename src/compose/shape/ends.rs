@@ -3,7 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Last, Shaping, blank, is_temporary, join, split};
+use super::{Hosted, Last, Shaping, blank, is_temporary, join, split};
+use crate::compose::who;
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
@@ -75,11 +76,11 @@ impl<'a> Shaping<'a> {
     }
 
     /// Adds a user message behind an answer that the provider would refuse as the last message.
-    pub(super) fn put_closing(&mut self) -> Result<()> {
+    pub(super) fn put_closing(&mut self, hosted: &Hosted<'_>) -> Result<()> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer
             || self.rules.ends != Ends::WithoutAnswer
-            || self.waits_for_hosted
+            || hosted.waiting().is_some() // the provider continues calls of its own tools
             || self.goes_on(answer.message())
         {
             return Ok(());
@@ -105,22 +106,15 @@ impl<'a> Shaping<'a> {
     pub(super) fn split(self, records: &Records) -> Result<()> {
         let pieces = mem::take(&mut self.draft.pieces);
         let mut split = Vec::new();
-        let (pieces, cacheable) =
-            split::one_by_one(&pieces, records, self.draft.cacheable, |position| {
-                split.push(position);
-            });
-        (self.draft.pieces, self.draft.cacheable) = (pieces, cacheable);
+        (self.draft.pieces, self.draft.cacheable) =
+            split::one_by_one(&pieces, records, self.draft.cacheable, |it| split.push(it));
         if let (true, Some(first)) = (self.strict, split.first()) {
-            let text = match first {
-                Some(position) => format!("message {position} (assistant) has several calls"),
-                None => "a temporary (assistant) has several calls".to_owned(),
-            };
+            let text = format!("{} (assistant) has several calls", who(*first));
             return Err(self.error(text));
         }
-        let adapted = split.into_iter();
-        let adapted =
-            adapted.map(|position| Adapted { position, role: Role::Ai, how: Adaptation::Split });
-        self.draft.report.adapted.extend(adapted);
+        let split = split.into_iter();
+        let adapted = |position| Adapted { position, role: Role::Ai, how: Adaptation::Split };
+        self.draft.report.adapted.extend(split.map(adapted));
         Ok(())
     }
 }

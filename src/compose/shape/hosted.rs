@@ -92,9 +92,8 @@ impl<'a> Hosted<'a> {
                 self.need(id);
             }
         }
-        ai.tool_calls()
-            .filter_map(|call| hosted_caller(call, ai, rules))
-            .for_each(|id| self.need(id));
+        let callers = ai.tool_calls().filter_map(|call| hosted_caller(call, ai, rules));
+        callers.for_each(|id| self.need(id));
         self.ends_in_answer = true;
     }
 
@@ -121,12 +120,9 @@ impl<'a> Shaping<'a> {
         hosted: &Hosted<'_>,
     ) -> Result<Option<Item<'a>>> {
         let gone: Vec<_> = hosted.gone.iter().map(|call| call.1).collect();
-        match self.without(item, &gone, Adaptation::Unanswered, Reason::Unanswered)? {
-            Some(item) => {
-                self.without(item, &hosted.missing, Adaptation::Uncalled, Reason::Uncalled)
-            }
-            None => Ok(None),
-        }
+        let item = self.without(item, &gone, Adaptation::Unanswered, Reason::Unanswered)?;
+        let Some(item) = item else { return Ok(None) };
+        self.without(item, &hosted.missing, Adaptation::Uncalled, Reason::Uncalled)
     }
 
     fn without(

@@ -40,9 +40,8 @@ impl CallIds {
     ) -> Option<Message> {
         let calls = std::mem::replace(&mut self.calls, message.has_tool_calls());
         if let Message::Tool(tool) = message {
-            let is_known = |open: &(String, Option<usize>)| {
-                known.as_ref().is_some_and(|known| open.1 == Some(known.start))
-            };
+            let call = known.map(|known| known.start);
+            let is_known = |open: &(String, Option<usize>)| call.is_some() && open.1 == call;
             let (new, _) = self.open.answer_known(tool, is_known)?;
             let mut copy = (new != tool.call_id()).then(|| tool.clone())?;
             copy.answer.call_id = new;

@@ -18,7 +18,7 @@ pub(super) fn one_by_one(
 ) -> (Pieces, usize) {
     let mut out = Pieces::default();
     let mut settled = None;
-    let mut unsent = Unsent::default();
+    let mut unsent = Unsent { answers: VecDeque::new(), origin: Origin::Added };
     for (i, item) in pieces.items(records).enumerate() {
         let item = item.shared();
         if !item.message().is_tool() && !item.message().is_private() {
@@ -32,7 +32,7 @@ pub(super) fn one_by_one(
                 let origin = item.origin();
                 told(origin.position());
                 let origin = origin.position().map_or(origin, Origin::Adapted);
-                unsent = Unsent { answers: alone(ai), origin: Some(origin) };
+                unsent = Unsent { answers: alone(ai), origin };
             }
             Message::Tool(tool) => {
                 unsent.send(tool.call_id(), &mut out);
@@ -47,25 +47,22 @@ pub(super) fn one_by_one(
 }
 
 /// Answers with one call each whose results are not sent yet.
-#[derive(Default)]
 struct Unsent {
     answers: VecDeque<(String, AiMessage)>,
-    origin: Option<Origin>,
+    origin: Origin,
 }
 
 impl Unsent {
     fn send(&mut self, id: &str, out: &mut Pieces) {
         let at = self.answers.iter().position(|(of, _)| of == id);
-        if let (Some((_, answer)), Some(origin)) =
-            (at.and_then(|at| self.answers.remove(at)), self.origin)
-        {
-            out.push(Arc::new(answer.into()), origin);
+        if let Some((_, answer)) = at.and_then(|at| self.answers.remove(at)) {
+            out.push(Arc::new(answer.into()), self.origin);
         }
     }
 
     fn flush(&mut self, out: &mut Pieces) {
         for (_, answer) in self.answers.drain(..) {
-            out.push(Arc::new(answer.into()), self.origin.unwrap_or(Origin::Added));
+            out.push(Arc::new(answer.into()), self.origin);
         }
     }
 }

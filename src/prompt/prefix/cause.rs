@@ -235,11 +235,8 @@ impl<'a> Side<'a> {
         // The place of a summary or a notice may depend on what follows it.
         let is_put =
             matches!(origin, Some(Origin::Summary | Origin::Notice | Origin::Joined(None)));
-        let first = if is_put {
-            rest.find_map(Origin::position)
-        } else {
-            origin.and_then(Origin::position)
-        };
+        let own = origin.and_then(Origin::position);
+        let first = if is_put { rest.find_map(Origin::position) } else { own };
         let (mut records, mut behind) = (Vec::from_iter(first), None);
         if let (Some(Origin::Joined(_)), Some(first)) = (origin, first) {
             behind = rest.find_map(Origin::position);

@@ -85,16 +85,13 @@ impl ReadBack {
     /// Returns what to read from the memory; else (as `Err`) the answer that needs no read.
     fn asked(&self, staged: &Records, arguments: &str) -> Result<Asked, String> {
         let arguments = read_arguments(arguments);
-        let Some(message) = number(&arguments["message"]) else {
-            return Err("arguments: `message` is the number of a message.".to_owned());
-        };
+        let message = number(&arguments["message"])
+            .ok_or("arguments: `message` is the number of a message.")?;
         let from = match &arguments["from"] {
             nothing if nothing.is_null() => Some(0),
             from => number(from).and_then(|from| usize::try_from(from).ok()),
         };
-        let Some(from) = from else {
-            return Err("arguments: `from` is the number of a character.".to_owned());
-        };
+        let from = from.ok_or("arguments: `from` is the number of a character.")?;
         let asked = Asked { message, from };
         staged.find(message).map_or(Ok(asked), |record| Err(self.shown(asked, record.message())))
     }
@@ -105,11 +102,9 @@ impl ReadBack {
             return self.shown(asked, record.message());
         }
         let end = staged.last().map_or(snapshot.end, |record| record.position() + 1);
-        let first = if snapshot.start < snapshot.end {
-            snapshot.start
-        } else {
-            staged.first().map_or(end, |record| record.position())
-        };
+        let oldest_staged = staged.first().map_or(end, |record| record.position());
+        let is_empty = snapshot.start >= snapshot.end;
+        let first = if is_empty { oldest_staged } else { snapshot.start };
         match end.checked_sub(1).filter(|last| first <= *last) {
             None => "There is no message in this conversation.".to_owned(),
             Some(last) if (first..=last).contains(&message) => {

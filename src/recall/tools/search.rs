@@ -89,7 +89,8 @@ impl SearchHistory {
         let all = all.with_picked(staged.clone(), Vec::new());
         // The arguments of the call that runs this search contain its words; it would find itself.
         let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
-        let asked = asked(id, query, &all, asks.map(|record| record.position()));
+        let asks = asks.map(|record| record.position()).into_iter().collect();
+        let asked = Asked::new(id, query.to_owned(), &all, asks);
         let mut recall = self.recall.clone();
         recall.candidates = None;
         recall.forget_indexes();
@@ -100,7 +101,7 @@ impl SearchHistory {
         // Other writers may have appended at the staged positions; one position must not mean two
         // messages.
         let others = staged.first().map_or(seen.end, |record| record.position())..seen.end;
-        Search::new(&self.recall, asked(id, query, seen, others))
+        Search::new(&self.recall, Asked::new(id, query.to_owned(), seen, others.collect()))
     }
 }
 
@@ -109,27 +110,6 @@ const NO_WORDS: &str = "arguments: `query` is a text with the words to search.";
 fn query(arguments: &str) -> Option<String> {
     let arguments = read_arguments(arguments);
     arguments["query"].as_str().filter(|query| !query.trim().is_empty()).map(str::to_owned)
-}
-
-fn asked(
-    id: &MemoryId,
-    query: &str,
-    snapshot: &Snapshot,
-    not_these: impl IntoIterator<Item = u64>,
-) -> Asked {
-    Asked {
-        id: id.clone(),
-        held: snapshot.start..snapshot.end,
-        incarnation: snapshot.incarnation,
-        // Shows whether an index is of this conversation or of an earlier one.
-        newest: snapshot.records.clone(),
-        question: query.to_owned(),
-        goes_on: false,
-        asks: None,
-        not_these: not_these.into_iter().collect(),
-        left: None,
-        counter: None,
-    }
 }
 
 fn text(found: [Option<Found>; 2]) -> String {
