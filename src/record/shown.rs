@@ -51,7 +51,8 @@ pub(crate) fn moment(text: &str) -> Option<SystemTime> {
     // If seconds were written as milliseconds, the year has five digits.
     let (year, rest) = text.split_once('-')?;
     let number = |from: usize, to: usize| rest.get(from..to)?.parse::<u64>().ok();
-    let (year, month, day) = (year.parse::<u64>().ok()?, number(0, 2)?, number(3, 5)?);
+    let year = year.parse::<u64>().ok().filter(|year| *year < 1_000_000)?;
+    let (month, day) = (number(0, 2)?, number(3, 5)?);
     let (hour, minute, second, millis) =
         (number(6, 8)?, number(9, 11)?, number(12, 14)?, number(15, 18)?);
     // From the first of March of the year 0, as in the other direction.

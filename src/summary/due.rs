@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{CompactionPolicy, Summaries, Summary};
 use crate::error::{Error, Result};
-use crate::message::{Content, ToolMessage, in_words};
+use crate::message::{ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{
     Record, Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
@@ -84,7 +84,7 @@ impl Compaction {
                 text.push(' ');
                 write_quoted(&shortened(&said), &mut text);
             }
-            let media = in_words(0, message.content().map_or(&[][..], Content::parts));
+            let media = in_words(0, message.content_parts().map(|(_, part)| part));
             if !media.is_empty() {
                 let _ = write!(text, " [{media}]");
             }

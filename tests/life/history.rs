@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use memory_prompt::conversation::{Action, Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
+use memory_prompt::memory::{Append, Expected};
 use memory_prompt::message::AiMessage;
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
@@ -534,6 +535,42 @@ fn who_goes_to_and_fro_leaves_nothing_behind() {
             assert!(memory.slots().unwrap().len() < 5, "{:?}", memory.slots());
             prompt.unpin(0).unwrap();
         }
+    }
+}
+
+/// A slot of branches from a damaged export named a branch that is not there: what was said from
+/// then on was stored, and nobody ever saw it.
+#[test]
+fn a_slot_that_names_branches_that_are_not_there_is_refused() {
+    let line = r#""id":null,"parent":0,"at":0,"ranges":[[0,9]]"#;
+    for (slot, is_sound) in [
+        (format!(r#"{{"version":1,"current":0,"lines":[{{{line}}}],"undo":[],"redo":[]}}"#), true),
+        (format!(r#"{{"version":1,"current":9,"lines":[{{{line}}}],"undo":[],"redo":[]}}"#), false),
+        (r#"{"version":1,"current":0,"lines":[],"undo":[],"redo":[]}"#.to_owned(), false),
+        (
+            format!(
+                r#"{{"version":1,"current":0,"lines":[{{{line}}}],"undo":[{{"line":1}}],"redo":[]}}"#
+            ),
+            false,
+        ),
+        (
+            format!(
+                r#"{{"version":1,"current":0,"lines":[{{"keep":{},{line}}}],"undo":[],"redo":[]}}"#,
+                u64::MAX
+            ),
+            false,
+        ),
+    ] {
+        let (memory, prompt) = shared();
+        let append = Append::default().set_slot("prompt:branches", slot.clone(), Expected::Absent);
+        memory.append_with(&mut append.clone()).unwrap();
+        let added = prompt.add(Message::user("q"));
+        assert_eq!(
+            added.map_err(|error| error.kind()).err(),
+            (!is_sound).then_some(ErrorKind::Codec),
+            "{slot}"
+        );
+        assert_eq!(memory.next_position().unwrap(), u64::from(is_sound), "{slot}");
     }
 }
 

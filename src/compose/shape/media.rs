@@ -44,22 +44,30 @@ impl Media {
         if rules.media == MediaLimits::NONE {
             return Ok(Self::default());
         }
-        let (mut all, mut answered) = (Vec::new(), 0);
+        let (mut all, mut answered, mut asked) = (Vec::new(), 0, 0);
         for (place, item) in pieces.items(shaping.records).enumerate() {
             let message = item.borrowed();
             if message.as_ai().is_some() {
                 answered = place + 1;
+            } else if message.is_user() && item.origin() != Origin::Temporary {
+                asked = place;
             }
             let position = item.origin().position().filter(|it| pins.binary_search(it).is_err());
             let sent = |(part, load)| Sent { item, position, place, part, load };
             all.extend(loads(message, rules).into_iter().map(sent));
         }
-        Self::giving_way(shaping, all, answered)
+        Self::giving_way(shaping, all, (answered, asked))
     }
 
-    /// Decides which do. What stands from the place `answered` on no answer has seen: a question
-    /// that is too large is an error, since its user can ask another one.
-    fn giving_way(shaping: &Shaping<'_>, all: Vec<Sent<'_>>, answered: usize) -> Result<Self> {
+    /// Decides which do. What stands from the place `answered` on no answer has seen, and the
+    /// newest question stands at `asked`: one that is too large is an error there, since its user
+    /// can ask something else.
+    fn giving_way(
+        shaping: &Shaping<'_>,
+        all: Vec<Sent<'_>>,
+        (answered, asked): (usize, usize),
+    ) -> Result<Self> {
+        let newest = answered.max(asked);
         let limits = &shaping.rules.media;
         let refused = |it: &Sent<'_>, why: &str| {
             shaping.error(format_args!("{} has {why}", shaping.describe(&it.item.shared())))
@@ -69,7 +77,7 @@ impl Media {
         for it in all {
             let stays = it.position.is_none();
             match it.load.excess(limits) {
-                Some(why) if stays || (it.place >= answered && !it.item.message().is_tool()) => {
+                Some(why) if stays || (it.place >= newest && !it.item.message().is_tool()) => {
                     return Err(refused(&it, &why));
                 }
                 // To refuse it for good would end the conversation.

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use memory_prompt::export::{ExportAs, read_line};
 use memory_prompt::memory::{Append, Expected};
-use memory_prompt::message::{Media, Part};
+use memory_prompt::message::{CustomMessage, Media, Part};
 use memory_prompt::wire::Request;
 use memory_prompt::{ChatMemoryStore, InMemoryStore, Provider};
 
@@ -293,6 +293,10 @@ fn a_line_of_something_else_is_refused() {
             "the record at 7 has no time that can be read",
         ),
         (
+            r#"{"position":7,"at":"99999999999999999-01-01T00:00:00.000Z","message":{"role":"user","content":"hi"}}"#,
+            "the record at 7 has no time that can be read",
+        ),
+        (
             r#"{"position":7,"unreadable":"read: ..."}"#,
             "the record at 7 could not be read when it was exported",
         ),
@@ -355,6 +359,9 @@ fn a_branch_on_which_nothing_is_left_has_no_request() {
     let form = ExportAs::Request(Provider::OpenAi);
     assert_eq!(exported(&prompt, form, true).lines().count(), 1);
     assert_eq!(exported(&prompt, form, false), "");
+    // Nor does one on which only the application has noted something: all of it failed there.
+    prompt.add(CustomMessage::new([("seen".to_owned(), true.into())])).unwrap();
+    assert_eq!(exported(&prompt, form, true).lines().count(), 1);
 }
 
 /// A time in milliseconds that was taken for seconds has a year of five digits.

@@ -100,3 +100,18 @@ fn a_view_reads_no_more_than_it_needs() {
     let reads = std::mem::take(&mut *memory.reads.lock().unwrap());
     assert!(reads.iter().all(|read| read.positions.is_empty()), "{reads:?}");
 }
+
+/// The first new answer of a conversation read its newest 256 messages several times, each with the
+/// bytes of its pictures.
+#[test]
+fn a_first_branch_reads_the_media_of_no_other_message() {
+    for is_edit in [false, true] {
+        let (memory, _) = waiting();
+        let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all()).with_branches();
+        let chat = Conversation::new(prompt, Scripted::new().says("Rainy."));
+        memory.reads.lock().unwrap().clear();
+        if is_edit { chat.edit(4, "And in Rome?") } else { chat.regenerate() }.unwrap();
+        let reads = std::mem::take(&mut *memory.reads.lock().unwrap());
+        assert!(reads.iter().all(|read| read.references || read.n < 2), "{reads:?}");
+    }
+}
