@@ -3,7 +3,6 @@
 
 use super::borrowed::{BorrowedValue, Object};
 use super::common::placeholder;
-use super::losses::Losses;
 use super::terms::Sent;
 use crate::message::{Content, Part};
 
@@ -46,14 +45,13 @@ pub(super) fn written<'a>(
     block: impl Fn(&'a Part) -> Option<Block<'a>>,
     (kind, joins): (&'static str, Joins),
     sent: &Sent<'_>,
-    losses: &mut Losses,
 ) -> BorrowedValue<'a> {
     if let Content::Text(text) = content {
         return text.into();
     }
     let one = |(i, part)| {
         block(part).unwrap_or_else(|| {
-            sent.refuse(i, part, losses);
+            sent.refuse(i, part);
             let text = placeholder(part);
             Block::Text(text, Object::block(kind, "text", text))
         })

@@ -585,11 +585,11 @@ impl<'a> Request<'a> {
         }
         let extra = self.sent_extra();
         let mut body = Body::new(&extra);
-        let mut losses = Losses::default();
+        let losses = Losses::default();
         viewed!(self, view => {
             view.messages.must_hold_media()?;
-            let sent = view.sent(&mut losses);
-            let messages = MessageFormat::messages(&view, &sent, &mut losses);
+            let sent = view.sent(&losses);
+            let messages = MessageFormat::messages(&view, &sent);
             match self.format() {
                 Format::OpenAi => chat::write(self, &mut body, messages),
                 Format::Responses => responses::write(self, &mut body, messages),

@@ -14,7 +14,7 @@ use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     NO_SIGNATURE, as_other_part, inline, input, kept, kept_object, kept_type,
 };
-use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -22,13 +22,9 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAi;
     const OPERATION: &'static str = "write openai messages";
 
-    fn messages<'s>(
-        view: &Messages<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
+    fn messages<'s>(view: &Messages<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let writer = Writer { row: &view.terms.row };
-        let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent, losses));
+        let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent));
         let mut written: Vec<(usize, Object<'s>)> = sent.iter().map(message).collect();
         view.mark(&mut written, |message, _| {
             message.get_mut("content").is_some_and(|content| blocks::mark(content, "text"))
@@ -45,7 +41,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn message<'s>(&self, sent: &'s Sent<'_>, losses: &mut Losses) -> Object<'s> {
+    fn message<'s>(&self, sent: &'s Sent<'_>) -> Object<'s> {
         match &*sent.message {
             Message::System(m) => {
                 let role = if self.row.developer { "developer" } else { "system" };
@@ -56,19 +52,19 @@ impl Writer<'_> {
             Message::User(m) => {
                 let flat = if self.row.flat_text { Joins::All } else { Joins::Nothing };
                 let block = |part| self.block(part);
-                let content = blocks::written(m.content(), block, ("text", flat), sent, losses);
+                let content = blocks::written(m.content(), block, ("text", flat), sent);
                 let name = self.name(m.name());
                 Object::of([("role", "user".into()), ("content", content), ("name", name)])
                     .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::Tool(m) => {
                 let kind = ("text", self.joins());
-                let content = blocks::written(m.content(), text_block, kind, sent, losses);
+                let content = blocks::written(m.content(), text_block, kind, sent);
                 let id = m.call_id().into();
                 Object::of([("role", "tool".into()), ("tool_call_id", id), ("content", content)])
                     .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
-            Message::Ai(m) => self.answer(m, sent, losses),
+            Message::Ai(m) => self.answer(m, sent),
             // Already left out by `Terms::sent`.
             Message::Custom(_) => Object::default(),
         }
@@ -96,7 +92,7 @@ impl Writer<'_> {
         }
     }
 
-    fn answer<'s>(&self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) -> Object<'s> {
+    fn answer<'s>(&self, m: &'s AiMessage, sent: &Sent<'_>) -> Object<'s> {
         let role = ("role", "assistant".into());
         let name = self.name(m.name());
         let kept = kept(ATTRIBUTE, m.attributes());
@@ -118,12 +114,12 @@ impl Writer<'_> {
                     (Some(id), _) => audio = Some(Object::of([("id", id.into())])),
                     (None, Some(_)) if alone => {
                         if part.as_text().is_some_and(|text| !text.is_empty()) {
-                            sent.lose(i, "text beside calls", Weight::Noted, losses);
+                            sent.lose(i, "text beside calls", Weight::Noted);
                         }
                     }
                     (None, Some(block)) => said.push(block),
                     // A placeholder would look like the model's own words.
-                    (None, None) => sent.refuse(i, part, losses),
+                    (None, None) => sent.refuse(i, part),
                 },
                 AiPart::Reasoning(thought) if is_block(thought) && !alone => {
                     said.push(Block::Other(thinking(thought)));
@@ -131,7 +127,7 @@ impl Writer<'_> {
                 AiPart::Reasoning(thought) if self.goes_back(thought) => thoughts.push(thought),
                 AiPart::Reasoning(thought) => {
                     if says_something(thought) {
-                        sent.lose(i, REASONING, Weight::Noted, losses);
+                        sent.lose(i, REASONING, Weight::Noted);
                     }
                 }
             }

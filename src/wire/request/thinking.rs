@@ -35,9 +35,9 @@ impl Request<'_> {
         let (first, of_loop) = open_loop(self.prompt)?;
         let mut view = self.on_terms(anthropic::messages(self.prompt));
         view.messages = Sequence::of(of_loop);
-        let mut losses = Losses::default();
-        let sent = view.sent(&mut losses);
-        let written = anthropic::Options::messages(&view, &sent, &mut losses);
+        let losses = Losses::default();
+        let sent = view.sent(&losses);
+        let written = anthropic::Options::messages(&view, &sent);
         let text = |value: &BorrowedValue<'_>, key| value.get(key)?.as_text().map(str::to_owned);
         let answer =
             written.iter().find(|it| text(it, "role").is_some_and(|it| it == "assistant"))?;

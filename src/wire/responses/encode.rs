@@ -9,7 +9,7 @@ use crate::provider::Provider;
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{as_other_part, inline, input, kept, kept_type};
-use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -17,11 +17,7 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAiResponses;
     const OPERATION: &'static str = "write responses input";
 
-    fn messages<'s>(
-        view: &Input<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
+    fn messages<'s>(view: &Input<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let developer = view.terms.row.developer;
         let unstored = view.options.unstored && !view.terms.verbatim;
         // The beginning of an unfinished tool loop.
@@ -36,13 +32,11 @@ impl MessageFormat for Options {
                     let role = if developer { "developer" } else { "system" };
                     message(role, m.text().into(), m.attributes())
                 }
-                Message::User(m) => {
-                    message("user", content(m.content(), one, losses), m.attributes())
-                }
+                Message::User(m) => message("user", content(m.content(), one), m.attributes()),
                 Message::Tool(m) => {
                     let mut calls = asked.into_iter().flat_map(AiMessage::tool_calls);
                     let call = calls.find(|call| call.id == m.call_id());
-                    output(m, call, one, losses)
+                    output(m, call, one)
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
@@ -52,7 +46,7 @@ impl MessageFormat for Options {
                     let functions = as_functions(m, sent.get(i + 1..).unwrap_or_default());
                     let mut answer =
                         Answer { unstored, runs, functions, id: Id::Sent, items: Vec::new() };
-                    answer.write(m, one, losses);
+                    answer.write(m, one);
                     items.extend(answer.items.into_iter().map(|item| (one.index, item)));
                     continue;
                 }
@@ -105,12 +99,7 @@ fn as_functions<'s>(asking: &'s AiMessage, behind: &'s [Sent<'_>]) -> Vec<&'s st
 }
 
 /// Returns a tool's result, with the call that it answers, if that is known.
-fn output<'s>(
-    result: &'s ToolMessage,
-    call: Option<&'s ToolCall>,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Object<'s> {
+fn output<'s>(result: &'s ToolMessage, call: Option<&'s ToolCall>, sent: &Sent<'_>) -> Object<'s> {
     let kind = call.and_then(kinds::of);
     if let Some(output) = kind.and_then(|(kind, _)| kinds::output(kind, result)) {
         return output;
@@ -122,7 +111,7 @@ fn output<'s>(
     let own = [
         ("type", name.into()),
         ("call_id", result.call_id().into()),
-        ("output", content(result.content(), sent, losses)),
+        ("output", content(result.content(), sent)),
     ];
     let object = Object::of(own).kept(kept_beside, &["custom"]);
     let caller = call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
@@ -132,8 +121,8 @@ fn output<'s>(
     }
 }
 
-fn content<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> BorrowedValue<'s> {
-    blocks::written(content, block, ("input_text", Joins::Nothing), sent, losses)
+fn content<'s>(content: &'s Content, sent: &Sent<'_>) -> BorrowedValue<'s> {
+    blocks::written(content, block, ("input_text", Joins::Nothing), sent)
 }
 
 /// Returns an input block; `None` if there is no place for the part.
@@ -228,7 +217,7 @@ struct Answer<'s> {
 }
 
 impl<'s> Answer<'s> {
-    fn write(&mut self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) {
+    fn write(&mut self, m: &'s AiMessage, sent: &Sent<'_>) {
         self.items.extend(m.as_text().map(plain));
         let (mut i, parts) = (0, m.parts());
         while let Some(part) = parts.get(i) {
@@ -236,15 +225,13 @@ impl<'s> Answer<'s> {
             match part {
                 AiPart::ToolCall(call) => {
                     if self.functions.contains(&call.id.as_str()) {
-                        sent.lose(i, "a call of another kind", Weight::Noted, losses);
+                        sent.lose(i, "a call of another kind", Weight::Noted);
                     }
                     self.items.push(self.call(call));
                 }
                 AiPart::Reasoning(reasoning) => match self.reasoning(reasoning) {
                     Some(item) => self.items.push(item),
-                    None if says_something(reasoning) => {
-                        sent.lose(i, REASONING, Weight::Noted, losses);
-                    }
+                    None if says_something(reasoning) => sent.lose(i, REASONING, Weight::Noted),
                     None => {}
                 },
                 AiPart::Content(part) => match (fields(part), part) {
@@ -259,7 +246,7 @@ impl<'s> Answer<'s> {
                     }
                     (None, Part::Text(text)) => self.items.push(plain(&text.text)),
                     // A placeholder would look like the model's own words.
-                    (None, part) => sent.refuse(i, part, losses),
+                    (None, part) => sent.refuse(i, part),
                 },
             }
             i = next;
