@@ -252,21 +252,6 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
 /// Google's placeholder for a signature that never existed.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Returns the content of a user message, an answer or a system message: a single text, parts of
-/// content, or parts of an answer. At most one of the three is not empty.
-pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
-    match message {
-        Message::System(system) => (Some(system.text()), &[], &[]),
-        Message::User(user) => match user.content() {
-            Content::Text(text) => (Some(text), &[], &[]),
-            Content::Parts(parts) => (None, parts, &[]),
-        },
-        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
-        Message::Ai(ai) => (None, &[], ai.parts()),
-        Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
-    }
-}
-
 /// The messages that a view writes: a prompt's, or any others.
 #[derive(Clone)]
 pub(super) enum Sequence<'a> {

@@ -12,7 +12,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder, said,
+    DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder,
 };
 use crate::wire::losses::Weight;
 use crate::wire::terms::Sent;
@@ -68,7 +68,7 @@ impl<'s> Said<'s> {
     fn of(sent: &'s Sent<'_>) -> Self {
         let message = &*sent.message;
         let mut blocks = Vec::new();
-        let mut plain = said(message).0.filter(|text| !is_blank(text));
+        let mut plain = plain_text(message).filter(|text| !is_blank(text));
         blocks.extend(plain.map(|text| (Object::block("text", "text", text), true)));
         let role = match message {
             Message::Ai(m) => {
@@ -84,7 +84,7 @@ impl<'s> Said<'s> {
                 blocks.extend(content_blocks(m.content().parts(), sent));
                 if blocks.is_empty() {
                     sent.refuse_all("an empty message");
-                    plain = said(message).0.map(|_| EMPTY_MESSAGE);
+                    plain = m.content().as_text().map(|_| EMPTY_MESSAGE);
                     blocks.push((Object::block("text", "text", EMPTY_MESSAGE), true));
                 }
                 "user"
@@ -104,6 +104,16 @@ impl<'s> Said<'s> {
             Message::Custom(_) => "system",
         };
         Self { role, is_result: message.is_tool(), plain, blocks }
+    }
+}
+
+/// Returns the text of a message that is nothing else; that of a result is a block in any case.
+fn plain_text(message: &Message) -> Option<&str> {
+    match message {
+        Message::System(m) => Some(m.text()),
+        Message::User(m) => m.content().as_text(),
+        Message::Ai(m) => m.as_text(),
+        Message::Tool(_) | Message::Custom(_) => None,
     }
 }
 
