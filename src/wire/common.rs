@@ -13,7 +13,7 @@ use crate::message::{
 pub(super) use crate::message::{
     At, DataUrl, Fields, TextOrList, each, expected, inline, known_type, list, sniff, text_or_list,
 };
-use crate::prompt::{self, Prompt};
+use crate::prompt::Prompt;
 
 impl At {
     /// Parses JSON, which must not be nested deeper than a message may be.
@@ -254,21 +254,24 @@ pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The messages that a view writes: a prompt's, or any others.
 #[derive(Clone)]
-pub(super) enum Sequence<'a> {
-    Prompt(&'a Prompt),
-    List(Vec<&'a Message>),
+pub(super) struct Sequence<'a> {
+    messages: Vec<&'a Message>,
+    /// How many of the first will be sent again; all of them if there is no prompt.
+    pub(super) cacheable: usize,
 }
 
 impl<'a> Sequence<'a> {
     pub(super) fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self::List(messages.into_iter().collect())
+        let messages: Vec<_> = messages.into_iter().collect();
+        Self { cacheable: messages.len(), messages }
     }
 
-    pub(super) fn iter(&self) -> Iter<'a, '_> {
-        match self {
-            Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
-            Self::List(list) => Iter::List(list.iter()),
-        }
+    pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
+        Self { cacheable: prompt.cacheable(), ..Self::of(prompt.iter()) }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'a Message> {
+        self.messages.iter().copied()
     }
 
     /// Refuses a message whose media are stored separately and were not read.
@@ -278,46 +281,16 @@ impl<'a> Sequence<'a> {
             Some(i) => Err(format!("message {i} has a reference where the bytes of media belong")),
         }
     }
-
-    pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
-        self.iter().filter_map(system_text)
-    }
-
-    /// Returns how many of the first messages will be sent again; all of them if there is no
-    /// prompt.
-    pub(super) fn cacheable(&self) -> usize {
-        match self {
-            Self::Prompt(prompt) => prompt.cacheable(),
-            Self::List(list) => list.len(),
-        }
-    }
 }
 
 pub(super) fn system_text(message: &Message) -> Option<&str> {
     if let Message::System(system) = message { Some(system.text()) } else { None }
 }
 
-#[derive(Clone)]
-pub(super) enum Iter<'a, 'b> {
-    Prompt(prompt::Iter<'a>),
-    List(std::slice::Iter<'b, &'a Message>),
-}
-
-impl<'a> Iterator for Iter<'a, '_> {
-    type Item = &'a Message;
-
-    fn next(&mut self) -> Option<&'a Message> {
-        match self {
-            Self::Prompt(prompt) => prompt.next(),
-            Self::List(list) => list.next().copied(),
-        }
-    }
-}
-
 impl fmt::Debug for Sequence<'_> {
     /// Shows their number, not their content, which is for the provider alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} messages", self.iter().count())
+        write!(f, "{} messages", self.messages.len())
     }
 }
 

@@ -81,7 +81,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
     }
 
     pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
-        Self::new(Sequence::Prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
+        Self::new(Sequence::of_prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
     }
 
     fn new(messages: Sequence<'a>, terms: Terms) -> Self {
@@ -227,7 +227,7 @@ impl<F: Marks> View<'_, F> {
         mut mark: impl FnMut(&mut T, Cache) -> bool,
     ) {
         let Some(cache) = self.cache else { return };
-        let cacheable = self.messages.cacheable();
+        let cacheable = self.messages.cacheable;
         let mut before = written.iter_mut().rev().filter(|(i, _)| *i < cacheable);
         before.any(|(_, value)| mark(value, cache));
     }
