@@ -584,18 +584,18 @@ impl<'a> Request<'a> {
             return renamed.with_body(then);
         }
         let extra = self.sent_extra();
-        let mut body = Body::new(&extra);
+        let mut body = Body::new(self, &extra);
         let losses = Losses::default();
         viewed!(self, view => {
             view.messages.must_hold_media()?;
             let sent = view.sent(&losses);
             let messages = MessageFormat::messages(&view, &sent);
             match self.format() {
-                Format::OpenAi => chat::write(self, &mut body, messages),
-                Format::Responses => responses::write(self, &mut body, messages),
-                Format::Anthropic => anthropic::write(self, &mut body, messages),
-                Format::Gemini => gemini::write(self, &mut body, messages),
-                Format::Ollama => ollama::write(self, &mut body, messages),
+                Format::OpenAi => chat::write(&mut body, messages),
+                Format::Responses => responses::write(&mut body, messages),
+                Format::Anthropic => anthropic::write(&mut body, messages),
+                Format::Gemini => gemini::write(&mut body, messages),
+                Format::Ollama => ollama::write(&mut body, messages),
             }?;
             Ok(then(body.end()))
         })

@@ -1,14 +1,11 @@
 //! Requests of OpenAI Chat Completions, and of the servers that speak it.
 
+use super::ToolChoice;
 use super::body::{Body, Written};
-use super::{Request, ToolChoice};
 use crate::wire::borrowed::{BorrowedValue, Object};
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    messages: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     body.field("model", request.model.as_deref())?;
     let row = request.row();
     body.field("messages", messages)?;

@@ -7,11 +7,8 @@ use super::{Request, ToolChoice};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::responses;
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    input: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, input: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     body.field("model", request.model.as_deref())?;
     if !request.row().developer {
         body.field("instructions", responses::instructions(request.prompt))?;
