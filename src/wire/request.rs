@@ -378,11 +378,6 @@ impl<'a> Request<'a> {
         checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
-    /// Returns the name of the provider for errors.
-    fn addressee(&self) -> String {
-        self.provider().unwrap_or(Provider::OpenAi).row().name().to_owned()
-    }
-
     /// Returns everything that would be left out or replaced because the format has no place for
     /// it.
     ///
@@ -542,17 +537,13 @@ impl<'a> Request<'a> {
         let any_root = self.provider().is_none() || self.row().any_root;
         let refused: &[&str] = if any_root { &[] } else { &CHOICES };
         for (i, tool) in self.tools.iter().enumerate() {
-            let what = if tool.name().is_empty() {
-                "has no name".to_owned()
-            } else if let Some(choice) = refused.iter().find(|it| tool.schema().get(**it).is_some())
-            {
-                format!("the provider refuses parameters that are `{choice}`")
-            } else if let Some(first) =
-                self.tools[..i].iter().position(|it| it.name() == tool.name())
-            {
-                format!("has the name of tools[{first}]")
-            } else {
-                continue;
+            let choice = refused.iter().find(|it| tool.schema().get(**it).is_some());
+            let first = self.tools[..i].iter().position(|it| it.name() == tool.name());
+            let what = match (choice, first) {
+                _ if tool.name().is_empty() => "has no name".to_owned(),
+                (Some(choice), _) => format!("the provider refuses parameters that are `{choice}`"),
+                (None, Some(first)) => format!("has the name of tools[{first}]"),
+                (None, None) => continue,
             };
             return Err(format!("tools[{i}]: {what}"));
         }
@@ -573,8 +564,9 @@ impl<'a> Request<'a> {
         self.tools.iter().try_for_each(check).map_err(|error| error.to_string())
     }
 
+    /// Returns why it is refused, with the name of the provider.
     fn refused(&self, reason: &str) -> String {
-        format!("for {}: {reason}", self.addressee())
+        format!("for {}: {reason}", self.provider().unwrap_or(Provider::OpenAi).row().name())
     }
 
     /// Builds the body, and calls `then` with it.
