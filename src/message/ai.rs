@@ -331,27 +331,9 @@ impl ToolCall {
     }
 }
 
-impl From<Part> for AiPart {
-    fn from(part: Part) -> Self {
-        Self::Content(part)
-    }
-}
-
 impl From<&str> for AiPart {
     fn from(text: &str) -> Self {
         Self::Content(Part::text(text))
-    }
-}
-
-impl From<Reasoning> for AiPart {
-    fn from(reasoning: Reasoning) -> Self {
-        Self::Reasoning(reasoning)
-    }
-}
-
-impl From<ToolCall> for AiPart {
-    fn from(call: ToolCall) -> Self {
-        Self::ToolCall(call)
     }
 }
 
