@@ -72,6 +72,11 @@ impl<'a> BorrowedValue<'a> {
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         if let Self::Object(object) = self { object.get(key) } else { None }
     }
+
+    /// Returns the text of a field; an empty one if there is none.
+    pub(super) fn text(&self, key: &str) -> &str {
+        if let Self::Object(object) = self { object.text(key) } else { "" }
+    }
 }
 
 impl<'a> From<&'a str> for BorrowedValue<'a> {
