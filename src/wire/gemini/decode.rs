@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, FORMAT, SHAPE, SIGNATURE, VALUE, WHOLE};
 use crate::error::{Error, Result};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
-    ToolMessage, UserMessage,
+    ToolMessage, UserMessage, fnv1a,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
@@ -199,13 +199,6 @@ impl Calls {
         self.0.rename([]);
         id
     }
-}
-
-/// Fowler–Noll–Vo hash: the same on every machine, for ever.
-fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[derive(Default)]
