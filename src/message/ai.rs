@@ -206,10 +206,7 @@ impl AiMessage {
 
     /// Returns the tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
-        self.parts().iter().filter_map(|part| match part {
-            AiPart::ToolCall(call) => Some(call),
-            _ => None,
-        })
+        self.parts().iter().filter_map(AiPart::as_call)
     }
 
     /// Returns whether the model asks for a tool.
@@ -257,6 +254,11 @@ impl AiPart {
     /// Returns the part, where it is neither reasoning nor a call.
     pub(crate) fn as_content(&self) -> Option<&Part> {
         if let Self::Content(part) = self { Some(part) } else { None }
+    }
+
+    /// Returns the call, where this part is one.
+    pub(crate) fn as_call(&self) -> Option<&ToolCall> {
+        if let Self::ToolCall(call) = self { Some(call) } else { None }
     }
 
     /// Returns the text, where this part is one.

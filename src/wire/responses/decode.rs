@@ -207,10 +207,7 @@ impl History {
 
     /// Returns the calls of the answer that is being read, and those of the last one before it.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        let open = self.open.iter().filter_map(|part| match part {
-            AiPart::ToolCall(call) => Some(call),
-            _ => None,
-        });
+        let open = self.open.iter().filter_map(AiPart::as_call);
         open.chain(self.asked().into_iter().flat_map(AiMessage::tool_calls))
     }
 
