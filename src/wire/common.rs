@@ -162,19 +162,13 @@ pub(super) fn from_url(url: String) -> (Source, Option<String>) {
 /// A conversation may outlive its first model, and one provider's fields (a signature, a cache
 /// mark) are a 400 at another, so each format writes only the fields under its own name again.
 pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
-    let mut extra = Attributes::new();
-    if !fields.is_empty() {
-        extra.insert(format.to_owned(), Value::Object(fields));
-    }
-    extra
+    if fields.is_empty() { fields } else { keep_signed(format, fields) }
 }
 
 /// Like [`keep`], and marks the holder as this format's even if there is nothing else to keep: for
 /// holders of a signature.
 pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
-    let mut extra = Attributes::new();
-    extra.insert(format.to_owned(), Value::Object(fields));
-    extra
+    Attributes::from_iter([(format.to_owned(), Value::Object(fields))])
 }
 
 /// Returns what [`keep`] kept for this format.

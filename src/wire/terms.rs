@@ -35,10 +35,9 @@ impl Terms {
     /// Returns the terms of the provider that a prompt is for, if it has this format.
     pub(super) fn for_prompt(prompt: &Prompt, format: Provider) -> Self {
         let named = prompt.report().provider.map(Provider::row);
-        match named.filter(|row| row.format == format.format()) {
-            Some(row) => Self { row, ..Self::of(format) },
-            None => Self::of(format),
-        }
+        let named = named.filter(|row| row.format == format.format());
+        let own = Self::of(format);
+        Self { row: named.unwrap_or(own.row), ..own }
     }
 
     /// Returns the messages as they are sent, without those that become empty, and notes these
