@@ -59,6 +59,19 @@ impl Fields {
         let text = self.required_text("text")?;
         Ok(Part::Text(TextPart { text, extra: keep(format, self.rest()) }))
     }
+
+    /// Returns the rest without those of these lists that are empty: some write them always.
+    pub(super) fn rest_but_empty(self, lists: &[&str]) -> Attributes {
+        let mut rest = self.rest();
+        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        rest.retain(|key, value| !lists.contains(&key.as_str()) || !is_empty(value));
+        rest
+    }
+}
+
+/// Returns the texts of those of these blocks that have one.
+pub(super) fn texts(blocks: &[Value]) -> impl Iterator<Item = &str> {
+    blocks.iter().filter_map(|block| block.get("text")?.as_str())
 }
 
 /// Returns the objects of a list, or of the list in this field of a body.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields, Ids};
+use crate::wire::common::{At, Fields, Ids, texts};
 use crate::wire::event::Events;
 use crate::wire::refused::refused;
 use crate::wire::stream::{End, FormatStream, Pieces};
@@ -237,11 +237,7 @@ fn shown(block: &Value, events: &mut Events) {
         (_, "text") => events.text(text("text")),
         (_, "refusal") => events.refusal(text("refusal")),
         (_, "thinking") => match &block["thinking"] {
-            Value::Array(list) => {
-                list.iter()
-                    .filter_map(|one| one.get("text")?.as_str())
-                    .for_each(|t| events.reasoning(t));
-            }
+            Value::Array(list) => texts(list).for_each(|text| events.reasoning(text)),
             _ => events.reasoning(text("thinking")),
         },
         _ => {}

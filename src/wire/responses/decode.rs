@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, from_url, keep, keep_signed, list, other_part, with_one_system, with_rest,
+    At, Fields, from_url, keep, keep_signed, list, other_part, texts, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -388,13 +388,8 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     if key == "text" {
         fields.take("type");
     }
-    let mut kept = fields.rest();
     // The writer adds empty lists again.
-    for list in ["annotations", "logprobs"] {
-        if kept.get(list).and_then(Value::as_array).is_some_and(Vec::is_empty) {
-            kept.remove(list);
-        }
-    }
+    let mut kept = fields.rest_but_empty(&["annotations", "logprobs"]);
     kept.extend(beside.map(|beside| ("message".to_owned(), beside)));
     Ok(Part::Text(TextPart { text, extra: keep_signed(FORMAT, kept) }))
 }
@@ -415,9 +410,7 @@ fn reasoning(mut fields: Fields) -> Result<Reasoning> {
         _ => {
             let content = fields.list("content")?;
             let all = if summary.is_empty() { &content } else { &summary };
-            let texts: Vec<&str> =
-                all.iter().filter_map(|block| block.get("text")?.as_str()).collect();
-            let text = texts.join("\n\n");
+            let text = texts(all).collect::<Vec<_>>().join("\n\n");
             if !content.is_empty() {
                 kept.insert("content".to_owned(), Value::Array(content));
             }
