@@ -155,13 +155,10 @@ impl Writer<'_> {
     /// Returns whether reasoning outside the content is sent back.
     fn goes_back(&self, thought: &Reasoning) -> bool {
         let is_read = !thought.text.is_empty() && !is_block(thought);
-        match self.row.reasoning {
-            None => false,
-            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
-                is_read
-            }
-            Some(ReasoningField::Reasoning) => is_read || details(thought).is_some(),
-        }
+        let has_details = || details(thought).is_some();
+        self.row
+            .reasoning
+            .is_some_and(|field| is_read || (field == ReasoningField::Reasoning && has_details()))
     }
 
     fn with_reasoning<'s>(
@@ -170,8 +167,8 @@ impl Writer<'_> {
         thoughts: &[&'s Reasoning],
         calls: bool,
     ) -> Object<'s> {
-        let texts: Vec<&str> = thoughts.iter().map(|it| it.text.as_str()).collect();
-        let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        let texts = thoughts.iter().map(|it| it.text.as_str()).filter(|text| !text.is_empty());
+        let texts: Vec<&str> = texts.collect();
         let is_silent = texts.is_empty();
         match self.row.reasoning {
             Some(ReasoningField::ReasoningContent) if is_silent && !calls => object,
@@ -185,12 +182,10 @@ impl Writer<'_> {
                     [] => BorrowedValue::Nothing,
                     [one] => (*one).into(),
                     // From several joined answers.
-                    all => all
-                        .iter()
-                        .filter_map(|it| it.as_array())
-                        .flatten()
-                        .collect::<Vec<_>>()
-                        .into(),
+                    all => {
+                        let all = all.iter().filter_map(|it| it.as_array()).flatten();
+                        BorrowedValue::List(all.map(BorrowedValue::Kept).collect())
+                    }
                 };
                 object.with("reasoning", said).with("reasoning_details", details)
             }
