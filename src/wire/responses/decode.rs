@@ -1,6 +1,6 @@
 //! Reads the items of Responses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ATTRIBUTE, FORMAT, kinds};
 use crate::error::Result;
@@ -288,10 +288,7 @@ fn file(mut fields: Fields) -> Result<Part> {
             (Source::Url(data), _) => (Source::Base64(data), None),
             from_url => from_url,
         },
-        _ => {
-            let what = "expected one of `file_url`, `file_id` and `file_data`";
-            return Err(fields.at.error(what));
-        }
+        _ => return Err(fields.at.error("expected one of `file_url`, `file_id` and `file_data`")),
     };
     let detail = fields.text("detail")?.map(Detail::from);
     let extra = keep(FORMAT, fields.rest());
@@ -347,18 +344,13 @@ fn picture(mut fields: Fields) -> Result<Part> {
 fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let at = fields.at.key("content");
     let content = match fields.required("content")? {
-        Value::String(text) => {
-            // Only a text: an answer of another format, or a client's shorthand.
-            if fields.has("id") || fields.has("phase") || fields.has("status") {
-                vec![serde_json::json!({"type": "output_text", "text": text})]
-            } else {
-                parts.push(AiPart::Content(Part::text(text)));
-                return Ok(());
-            }
+        // Only a text: an answer of another format, or a client's shorthand.
+        Value::String(text) if !["id", "phase", "status"].iter().any(|key| fields.has(key)) => {
+            parts.push(AiPart::Content(Part::text(text)));
+            return Ok(());
         }
-        Value::Array(list) if list.is_empty() => {
-            vec![serde_json::json!({"type": "output_text", "text": ""})]
-        }
+        Value::String(text) => vec![json!({"type": "output_text", "text": text})],
+        Value::Array(list) if list.is_empty() => vec![json!({"type": "output_text", "text": ""})],
         other => list(other, at)?,
     };
     fields.take("type");

@@ -115,10 +115,8 @@ fn output<'s>(result: &'s ToolMessage, call: Option<&'s ToolCall>, sent: &Sent<'
     ];
     let object = Object::of(own).kept(kept_beside, &["custom"]);
     let caller = call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
-    match caller.filter(|_| object.get("caller").is_none()) {
-        Some(caller) => object.with("caller", caller),
-        None => object,
-    }
+    let caller = caller.filter(|_| object.get("caller").is_none());
+    object.with("caller", caller)
 }
 
 fn content<'s>(content: &'s Content, sent: &Sent<'_>) -> BorrowedValue<'s> {
@@ -304,12 +302,10 @@ impl<'s> Answer<'s> {
         let content = match parts {
             // The reference has lists only for messages with an id.
             [part] if !is_named && is_bare(part) => part.as_text().unwrap_or_default().into(),
-            parts => parts
-                .iter()
-                .filter_map(AiPart::as_content)
-                .map(answer_block)
-                .collect::<Vec<_>>()
-                .into(),
+            parts => {
+                let blocks = parts.iter().filter_map(AiPart::as_content).map(answer_block);
+                BorrowedValue::List(blocks.map(BorrowedValue::Object).collect())
+            }
         };
         let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
         // A message without an id is an input message, which has no status.
@@ -354,12 +350,10 @@ fn answer_block(part: &Part) -> Object<'_> {
     if kept_type(FORMAT, &part.extra) == Some("refusal") {
         return Object::block("refusal", "refusal", &part.text).kept(Some(kept), &["message"]);
     }
-    let block = Object::block("output_text", "text", &part.text);
+    let mut block = Object::block("output_text", "text", &part.text);
     // The reference requires it.
-    let annotations = (!kept.contains_key("annotations")).then(Vec::<BorrowedValue<'_>>::new);
-    match annotations {
-        Some(none) => block.with("annotations", none),
-        None => block,
+    if !kept.contains_key("annotations") {
+        block.put("annotations", BorrowedValue::List(Vec::new()));
     }
-    .kept(Some(kept), &["message"])
+    block.kept(Some(kept), &["message"])
 }
