@@ -97,11 +97,10 @@ impl AiMessage {
 
     /// Returns the same answer with one part more at its end.
     #[must_use]
-    pub fn with_part(mut self, part: impl Into<AiPart>) -> Self {
+    pub fn with_part(self, part: impl Into<AiPart>) -> Self {
         let mut parts = self.body.into_parts();
         parts.push(part.into());
-        self.body = Body::normal(parts);
-        self
+        Self { body: Body::normal(parts), ..self }
     }
 
     /// Returns the same answer with one tool call more.
@@ -112,11 +111,10 @@ impl AiMessage {
 
     /// Returns the same answer with reasoning before everything else.
     #[must_use]
-    pub fn with_reasoning(mut self, reasoning: Reasoning) -> Self {
+    pub fn with_reasoning(self, reasoning: Reasoning) -> Self {
         let mut parts = self.body.into_parts();
         parts.insert(0, AiPart::Reasoning(reasoning));
-        self.body = Body::normal(parts);
-        self
+        Self { body: Body::normal(parts), ..self }
     }
 
     /// Returns the answer with what came when its model went on with it.
