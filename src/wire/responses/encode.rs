@@ -45,7 +45,7 @@ impl MessageFormat for Options {
                     let runs = i > running;
                     let functions = as_functions(m, sent.get(i + 1..).unwrap_or_default());
                     let mut answer =
-                        Answer { unstored, runs, functions, id: Id::Sent, items: Vec::new() };
+                        Answer { unstored, runs, functions, sends_ids: true, items: Vec::new() };
                     answer.write(m, one);
                     items.extend(answer.items.into_iter().map(|item| (one.index, item)));
                     continue;
@@ -192,15 +192,6 @@ fn file(media: &Media) -> Object<'_> {
     ])
 }
 
-/// What happens to an item's id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Sent,
-    /// "Item .. was provided without its required 'reasoning' item": without an id, there is no
-    /// such check.
-    LeftOut,
-}
-
 struct Answer<'s> {
     /// True if the provider stores nothing, and so can't find reasoning by its id.
     unstored: bool,
@@ -209,8 +200,9 @@ struct Answer<'s> {
     /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
     /// bound to the item that it came with, is left out then.
     functions: Vec<&'s str>,
-    /// What happens to ids after the newest reasoning.
-    id: Id,
+    /// False after reasoning that was left out. "Item .. was provided without its required
+    /// 'reasoning' item": without an id, there is no such check.
+    sends_ids: bool,
     items: Vec<Object<'s>>,
 }
 
@@ -258,10 +250,10 @@ impl<'s> Answer<'s> {
         let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
         // "Items are not persisted when `store` is set to false."
         if !self.functions.is_empty() || (self.unstored && !is_sealed && !is_read) {
-            self.id = Id::LeftOut;
+            self.sends_ids = false;
             return None;
         }
-        self.id = Id::Sent;
+        self.sends_ids = true;
         // Without its id it would be refused.
         let kept = kept?;
         kept.get("id").filter(|id| id.is_string())?;
@@ -289,7 +281,7 @@ impl<'s> Answer<'s> {
             ("name", (&call.name).into()),
             (key, input(call, custom).into()),
         ];
-        let but: &[&str] = if self.id == Id::Sent { &["item"] } else { &["id", "item"] };
+        let but: &[&str] = if self.sends_ids { &["item"] } else { &["id", "item"] };
         Object::of(own).kept(kept(FORMAT, &call.extra), but)
     }
 
@@ -297,8 +289,7 @@ impl<'s> Answer<'s> {
     fn message(&self, parts: &'s [AiPart]) -> Object<'s> {
         let first = parts.first().and_then(AiPart::as_content).and_then(fields);
         let beside = first.and_then(|kept| object(kept, "message"));
-        let is_sent = self.id == Id::Sent;
-        let is_named = is_sent && beside.is_some_and(|beside| beside.contains_key("id"));
+        let is_named = self.sends_ids && beside.is_some_and(|beside| beside.contains_key("id"));
         let content = match parts {
             // The reference has lists only for messages with an id.
             [part] if !is_named && is_bare(part) => part.as_text().unwrap_or_default().into(),
@@ -309,7 +300,7 @@ impl<'s> Answer<'s> {
         };
         let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
         // A message without an id is an input message, which has no status.
-        Object::of(own).kept(beside, if is_sent { &[] } else { &["id", "status"] })
+        Object::of(own).kept(beside, if self.sends_ids { &[] } else { &["id", "status"] })
     }
 }
 
