@@ -3,7 +3,7 @@
 use super::{ATTRIBUTE, FORMAT, MEDIA, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall,
+    ToolCall,
 };
 use crate::provider::{Provider, attributes};
 use crate::wire::borrowed::{BorrowedValue, Object};
@@ -167,9 +167,7 @@ fn element_of<'s>(text: &'s str, kept: Option<&'s Attributes>) -> Object<'s> {
 /// Writes one element of `contents`; `None` if there is no place for the part.
 fn element(part: &Part) -> Option<Object<'_>> {
     let media = match part {
-        Part::Text(TextPart { text, extra }) => {
-            return Some(element_of(text, kept(FORMAT, extra)));
-        }
+        Part::Text(part) => return Some(element_of(&part.text, kept(FORMAT, &part.extra))),
         Part::Other(_) => return as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
         media => media.as_media()?,
     };
@@ -187,12 +185,8 @@ fn element(part: &Part) -> Option<Object<'_>> {
     let kept = kept(FORMAT, &media.extra);
     let data = Object::of([(key, value.into()), ("mimeType", known_type(media).into())]);
     let level = matches!(part, Part::Image(_)).then(|| level(media));
-    Some(
-        Object::of([(field, data.kept(kept_object(kept, field), &[]).into())])
-            .with("detailLevel", level)
-            .kept(kept, &["type"])
-            .with("type", name),
-    )
+    let own = Object::of([(field, data.kept(kept_object(kept, field), &[]).into())]);
+    Some(own.with("detailLevel", level).kept(kept, &["type"]).with("type", name))
 }
 
 /// Returns LangChain4j's level. It reads no other levels, and requires one.

@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
-use crate::provider::{Files, Provider, ReasoningField, Row, audio_format, has_place};
+use crate::provider::{Files, Provider, ReasoningField, Row, attributes, audio_format, has_place};
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
@@ -42,12 +42,11 @@ struct Writer<'w> {
 
 impl Writer<'_> {
     fn message<'s>(&self, sent: &'s Sent<'_>) -> Object<'s> {
-        match &*sent.message {
+        let own = match &*sent.message {
             Message::System(m) => {
                 let role = if self.row.developer { "developer" } else { "system" };
                 let name = self.name(m.name());
                 Object::of([("role", role.into()), ("content", m.text().into()), ("name", name)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::User(m) => {
                 let flat = if self.row.flat_text { Joins::All } else { Joins::Nothing };
@@ -55,19 +54,18 @@ impl Writer<'_> {
                 let content = blocks::written(m.content(), block, ("text", flat), sent);
                 let name = self.name(m.name());
                 Object::of([("role", "user".into()), ("content", content), ("name", name)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::Tool(m) => {
                 let kind = ("text", self.joins());
                 let content = blocks::written(m.content(), text_block, kind, sent);
                 let id = m.call_id().into();
                 Object::of([("role", "tool".into()), ("tool_call_id", id), ("content", content)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
-            Message::Ai(m) => self.answer(m, sent),
+            Message::Ai(m) => return self.answer(m, sent),
             // Already left out by `Terms::sent`.
-            Message::Custom(_) => Object::default(),
-        }
+            Message::Custom(_) => return Object::default(),
+        };
+        own.kept(kept(ATTRIBUTE, attributes(&sent.message)), &[])
     }
 
     /// Returns the name, if the provider takes one, in the letters that OpenAI takes.
