@@ -391,13 +391,9 @@ pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessa
 /// fast check, since nearly no message does, and it runs for each message that is sent.
 #[inline]
 pub(crate) fn may_be_private(message: &Message) -> bool {
-    match message {
-        Message::Ai(ai) => ai.details.is_some() || !ai.parts().iter().all(is_common),
-        Message::User(user) => user.details.is_some() || !user.content.parts().is_empty(),
-        Message::Tool(tool) => tool.answer.details.is_some() || !tool.content.parts().is_empty(),
-        Message::System(system) => system.details.is_some(),
-        Message::Custom(_) => false,
-    }
+    message.details().is_some()
+        || message.content().is_some_and(|content| !content.parts().is_empty())
+        || message.as_ai().is_some_and(|ai| !ai.parts().iter().all(is_common))
 }
 
 /// Returns whether every provider takes a part of an answer: it has nothing private, and is not
