@@ -1,5 +1,7 @@
 //! Assembles a streamed answer.
 
+use std::slice;
+
 use serde_json::{Value, json};
 
 use super::calls::Calls;
@@ -187,19 +189,16 @@ impl Chunks {
                 break;
             }
         }
-        match delta.get("content") {
-            Some(Value::String(piece)) if piece.is_empty() => {}
-            Some(Value::String(piece)) => {
-                self.say_behind_refusal(at)?;
-                events.text(piece);
+        let said = match delta.get("content") {
+            Some(Value::Array(blocks)) => Some(&blocks[..]),
+            Some(text @ Value::String(piece)) if !piece.is_empty() => Some(slice::from_ref(text)),
+            _ => None,
+        };
+        if let Some(said) = said {
+            self.say_behind_refusal(at)?;
+            for block in said {
+                shown(block, events);
             }
-            Some(Value::Array(blocks)) => {
-                self.say_behind_refusal(at)?;
-                for block in blocks {
-                    shown(block, events);
-                }
-            }
-            _ => {}
         }
         events.refusal(delta.peek("refusal").unwrap_or_default());
         for (key, value) in delta.rest() {
