@@ -82,7 +82,7 @@ pub(crate) use data_url::{DataUrl, inline, known_type, sniff};
 pub(crate) use details::{DetailFields, Details};
 pub(crate) use json::fields::{At, Fields, TextOrList, each, expected, list, text_or_list};
 pub(crate) use json::refuse::{refuse, wrong_kind};
-pub(crate) use names::{agree, is_same_tool, nine};
+pub(crate) use names::{agree, fnv1a, is_same_tool, nine};
 pub(crate) use open_calls::OpenCalls;
 pub use other::OtherPart;
 pub use picture::{Picture, PictureType};
@@ -358,22 +358,18 @@ impl std::fmt::Display for Role {
     }
 }
 
-macro_rules! into_message {
-    ($($kind:ident($inner:ty)),*) => {$(
-        impl From<$inner> for Message {
-            fn from(message: $inner) -> Self {
-                Self::$kind(message)
+macro_rules! from_kinds {
+    ($whole:ident: $($kind:ident($inner:ty)),*) => {$(
+        impl From<$inner> for $whole {
+            fn from(inner: $inner) -> Self {
+                Self::$kind(inner)
             }
         }
     )*};
 }
-into_message!(
-    System(SystemMessage),
-    User(UserMessage),
-    Ai(AiMessage),
-    Tool(ToolMessage),
-    Custom(CustomMessage)
-);
+from_kinds!(Message: System(SystemMessage), User(UserMessage), Ai(AiMessage));
+from_kinds!(Message: Tool(ToolMessage), Custom(CustomMessage));
+from_kinds!(AiPart: Content(Part), Reasoning(Reasoning), ToolCall(ToolCall));
 
 /// Returns the messages with one system message at their front, which says what all of theirs say.
 pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {

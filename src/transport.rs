@@ -105,8 +105,7 @@ mod reading;
 use std::env;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -97,11 +97,10 @@ impl AiMessage {
 
     /// Returns the same answer with one part more at its end.
     #[must_use]
-    pub fn with_part(mut self, part: impl Into<AiPart>) -> Self {
+    pub fn with_part(self, part: impl Into<AiPart>) -> Self {
         let mut parts = self.body.into_parts();
         parts.push(part.into());
-        self.body = Body::normal(parts);
-        self
+        Self { body: Body::normal(parts), ..self }
     }
 
     /// Returns the same answer with one tool call more.
@@ -112,11 +111,10 @@ impl AiMessage {
 
     /// Returns the same answer with reasoning before everything else.
     #[must_use]
-    pub fn with_reasoning(mut self, reasoning: Reasoning) -> Self {
+    pub fn with_reasoning(self, reasoning: Reasoning) -> Self {
         let mut parts = self.body.into_parts();
         parts.insert(0, AiPart::Reasoning(reasoning));
-        self.body = Body::normal(parts);
-        self
+        Self { body: Body::normal(parts), ..self }
     }
 
     /// Returns the answer with what came when its model went on with it.
@@ -206,10 +204,7 @@ impl AiMessage {
 
     /// Returns the tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
-        self.parts().iter().filter_map(|part| match part {
-            AiPart::ToolCall(call) => Some(call),
-            _ => None,
-        })
+        self.parts().iter().filter_map(AiPart::as_call)
     }
 
     /// Returns whether the model asks for a tool.
@@ -257,6 +252,11 @@ impl AiPart {
     /// Returns the part, where it is neither reasoning nor a call.
     pub(crate) fn as_content(&self) -> Option<&Part> {
         if let Self::Content(part) = self { Some(part) } else { None }
+    }
+
+    /// Returns the call, where this part is one.
+    pub(crate) fn as_call(&self) -> Option<&ToolCall> {
+        if let Self::ToolCall(call) = self { Some(call) } else { None }
     }
 
     /// Returns the text, where this part is one.
@@ -331,27 +331,9 @@ impl ToolCall {
     }
 }
 
-impl From<Part> for AiPart {
-    fn from(part: Part) -> Self {
-        Self::Content(part)
-    }
-}
-
 impl From<&str> for AiPart {
     fn from(text: &str) -> Self {
         Self::Content(Part::text(text))
-    }
-}
-
-impl From<Reasoning> for AiPart {
-    fn from(reasoning: Reasoning) -> Self {
-        Self::Reasoning(reasoning)
-    }
-}
-
-impl From<ToolCall> for AiPart {
-    fn from(call: ToolCall) -> Self {
-        Self::ToolCall(call)
     }
 }
 

@@ -259,9 +259,7 @@ pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str>
     match texts.next() {
         None => Cow::Borrowed(first),
         Some(second) => {
-            let mut all = String::with_capacity(first.len() + second.len());
-            all.push_str(first);
-            all.push_str(second);
+            let mut all = [first, second].concat();
             all.extend(texts);
             Cow::Owned(all)
         }

@@ -53,13 +53,9 @@ impl CustomBody {
 impl CustomMessage {
     /// Returns a message with these attributes.
     pub fn new(attributes: impl IntoIterator<Item = (String, Value)>) -> Self {
-        Self {
-            body: Box::new(CustomBody {
-                role: ROLE.to_owned(),
-                attributes: attributes.into_iter().collect(),
-                unknown: Attributes::new(),
-            }),
-        }
+        let attributes = attributes.into_iter().collect();
+        let body = CustomBody { role: ROLE.to_owned(), attributes, unknown: Attributes::new() };
+        Self { body: Box::new(body) }
     }
 
     /// Returns a message of a role that another format does not know, with all else that was read.

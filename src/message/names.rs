@@ -21,15 +21,18 @@ fn stands_for(said: &str, name: &str) -> bool {
 /// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
 pub(crate) fn nine(id: &str, tries: u64) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    // FNV-1a.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in id.bytes().chain(tries.to_le_bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let mut hash = fnv1a(id.bytes().chain(tries.to_le_bytes()));
     let mut name = String::with_capacity(9);
     for _ in 0..9 {
         name.push(char::from(LETTERS[(hash % 62) as usize]));
         hash /= 62;
     }
     name
+}
+
+/// Fowler–Noll–Vo hash: the same on every machine, for ever.
+pub(crate) fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -41,15 +41,9 @@ impl ToolMessage {
         name: impl Into<String>,
         content: impl Into<Content>,
     ) -> Self {
-        Self {
-            content: content.into(),
-            answer: Box::new(Answer {
-                call_id: call_id.into(),
-                tool_name: name.into(),
-                is_error: false,
-                details: None,
-            }),
-        }
+        let (call_id, tool_name) = (call_id.into(), name.into());
+        let answer = Answer { call_id, tool_name, is_error: false, details: None };
+        Self { content: content.into(), answer: Box::new(answer) }
     }
 
     /// Returns the same result, marked as an error (or not).

@@ -1,6 +1,6 @@
 //! The definition of a tool, in the form that is sent to a provider.
 
-use serde::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::schema::{Schema, Taken};
 use super::{Format, Provider, ToolNames};
@@ -26,94 +26,53 @@ impl<'a, M> Definition<'a, M> {
     pub(crate) fn with(tool: &'a Tool, format: Format, mark: Option<M>) -> Self {
         Self { tool, format, mark }
     }
-
-    fn schema(&self, taken: Taken) -> Schema<'a> {
-        Schema { tool: self.tool, taken }
-    }
-
-    /// Returns the schema in the form for a format's strict mode, if the tool is strict.
-    fn strict(&self, taken: Taken) -> Schema<'a> {
-        self.schema(if self.tool.is_strict() { taken } else { Taken::Whole })
-    }
 }
 
 impl<M: Serialize> Serialize for Definition<'_, M> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (name, description) = (self.tool.name(), self.tool.description());
-        let strict = self.tool.is_strict();
-        let said = strict.then_some(true);
-        let r#type = "function";
-        match self.format {
-            Format::OpenAi => {
-                let parameters = self.strict(Taken::AllRequired);
-                let function = Function { name, description, parameters, strict: said };
-                Chat { r#type, function }.serialize(serializer)
-            }
-            Format::Ollama => {
-                let parameters = self.schema(Taken::Whole);
-                let function = Function { name, description, parameters, strict: None };
-                Chat { r#type, function }.serialize(serializer)
-            }
-            Format::Responses => {
-                let parameters = self.strict(Taken::AllRequired);
-                Flat { r#type, name, description, parameters, strict }.serialize(serializer)
-            }
-            Format::Anthropic => {
-                let (schema, mark) = (self.strict(Taken::Closed), self.mark.as_ref());
-                Input { name, description, schema, strict: said, mark }.serialize(serializer)
-            }
-            Format::Gemini => {
-                let parameters_json_schema = self.schema(Taken::Listed);
-                Declaration { name, description, parameters_json_schema }.serialize(serializer)
-            }
+        if !matches!(self.format, Format::OpenAi | Format::Ollama) {
+            return Function(self).serialize(serializer);
         }
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "function")?;
+        map.serialize_entry("function", &Function(self))?;
+        map.end()
     }
 }
 
-/// The definition in Chat Completions, which Ollama uses too.
-#[derive(Serialize)]
-struct Chat<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
+/// The function itself, around which Chat Completions and Ollama put an object.
+struct Function<'a, M>(&'a Definition<'a, M>);
 
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: Schema<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct Flat<'a> {
-    r#type: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: Schema<'a>,
-    /// Always written: if it is missing, Responses assumes true.
-    strict: bool,
-}
-
-#[derive(Serialize)]
-struct Input<'a, M: Serialize> {
-    name: &'a str,
-    description: &'a str,
-    #[serde(rename = "input_schema")]
-    schema: Schema<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-    #[serde(rename = "cache_control", skip_serializing_if = "Option::is_none")]
-    mark: Option<&'a M>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters_json_schema: Schema<'a>,
+impl<M: Serialize> Serialize for Function<'_, M> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Definition { tool, format, mark } = self.0;
+        let is_strict = tool.is_strict();
+        let said = is_strict.then_some(true);
+        // The form for a format's strict mode, if the tool is strict.
+        let strictly = |taken| if is_strict { taken } else { Taken::Whole };
+        let (key, taken, strict) = match format {
+            Format::OpenAi => ("parameters", strictly(Taken::AllRequired), said),
+            // Always written: if it is missing, Responses assumes true.
+            Format::Responses => ("parameters", strictly(Taken::AllRequired), Some(is_strict)),
+            Format::Anthropic => ("input_schema", strictly(Taken::Closed), said),
+            Format::Gemini => ("parametersJsonSchema", Taken::Listed, None),
+            Format::Ollama => ("parameters", Taken::Whole, None),
+        };
+        let mut map = serializer.serialize_map(None)?;
+        if *format == Format::Responses {
+            map.serialize_entry("type", "function")?;
+        }
+        map.serialize_entry("name", tool.name())?;
+        map.serialize_entry("description", tool.description())?;
+        map.serialize_entry(key, &Schema { tool, taken })?;
+        if let Some(strict) = strict {
+            map.serialize_entry("strict", &strict)?;
+        }
+        if let (Some(mark), Format::Anthropic) = (mark, format) {
+            map.serialize_entry("cache_control", mark)?;
+        }
+        map.end()
+    }
 }
 
 /// Returns copies of these tools in the form that is sent to the provider, so that they can be

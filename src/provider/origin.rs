@@ -143,21 +143,15 @@ impl<'a> PrivateFilter<'a> {
                 || self.field(key)
                 || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
-            if is_kept {
+            let within = value.as_object().filter(|_| WITHIN.contains(&key.as_str()));
+            let inner = within.filter(|_| !is_kept).map(|inner| self.fields(inner));
+            if is_kept || matches!(inner, Some(None)) {
                 left.insert(key.clone(), value.clone());
                 continue;
             }
-            let inner = value.as_object().filter(|_| WITHIN.contains(&key.as_str()));
-            let inner = inner.map(|inner| (inner, self.fields(inner)));
-            changed |= !matches!(inner, Some((_, None)));
-            match inner {
-                Some((inner, None)) => {
-                    left.insert(key.clone(), Value::Object(inner.clone()));
-                }
-                Some((_, Some(inner))) if !inner.is_empty() => {
-                    left.insert(key.clone(), Value::Object(inner));
-                }
-                _ => {}
+            changed = true;
+            if let Some(inner) = inner.flatten().filter(|inner| !inner.is_empty()) {
+                left.insert(key.clone(), Value::Object(inner));
             }
         }
         changed.then_some(left)
@@ -182,21 +176,14 @@ impl<'a> PrivateFilter<'a> {
     /// Returns what remains of a part of a user message or a result; `None` if nothing changes.
     /// Apart from its fields, such a part is the application's own.
     fn part(&self, part: &Part) -> Option<Part> {
-        match part {
-            Part::Text(text) => {
-                let extra = self.under(self.mark, &text.extra)?;
-                Some(Part::Text(TextPart { text: text.text.clone(), extra }))
-            }
-            Part::Other(_) => None,
-            _ => {
-                let extra = self.under(self.mark, &part.as_media()?.extra)?;
-                let mut copy = part.clone();
-                if let Some(media) = copy.as_media_mut() {
-                    media.extra = extra;
-                }
-                Some(copy)
-            }
+        if let Part::Text(text) = part {
+            let extra = self.under(self.mark, &text.extra)?;
+            return Some(Part::Text(TextPart { text: text.text.clone(), extra }));
         }
+        let extra = self.under(self.mark, &part.as_media()?.extra)?;
+        let mut copy = part.clone();
+        copy.as_media_mut()?.extra = extra;
+        Some(copy)
     }
 
     /// Returns what remains of a message, without the fields outside its content, and the indexes
@@ -272,9 +259,7 @@ impl<'a> PrivateFilter<'a> {
                 }
                 let mut copy = call.clone();
                 copy.extra = extra.unwrap_or(copy.extra);
-                if signed {
-                    copy.signature = None;
-                }
+                copy.signature = copy.signature.filter(|_| self.own);
                 Said::Changed(copy.into())
             }
         }
@@ -296,17 +281,12 @@ impl<'a> PrivateFilter<'a> {
             return Said::AsItIs;
         }
         // Mistral's reasoning within the content.
-        let is_block = kept.contains_key("type");
-        if is_block && !self.field("thinking") {
-            let text = Reasoning::new(thought.text.as_str());
-            return if thought.text.is_empty() {
-                Said::LeftOut
-            } else {
-                Said::Changed(text.into())
+        if kept.contains_key("type") {
+            return match &*thought.text {
+                _ if self.field("thinking") => Said::AsItIs,
+                "" => Said::LeftOut,
+                text => Said::Changed(Reasoning::new(text).into()),
             };
-        }
-        if is_block {
-            return Said::AsItIs;
         }
         match self.under(self.mark, &thought.extra) {
             Some(extra)
@@ -411,13 +391,9 @@ pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessa
 /// fast check, since nearly no message does, and it runs for each message that is sent.
 #[inline]
 pub(crate) fn may_be_private(message: &Message) -> bool {
-    match message {
-        Message::Ai(ai) => ai.details.is_some() || !ai.parts().iter().all(is_common),
-        Message::User(user) => user.details.is_some() || !user.content.parts().is_empty(),
-        Message::Tool(tool) => tool.answer.details.is_some() || !tool.content.parts().is_empty(),
-        Message::System(system) => system.details.is_some(),
-        Message::Custom(_) => false,
-    }
+    message.details().is_some()
+        || message.content().is_some_and(|content| !content.parts().is_empty())
+        || message.as_ai().is_some_and(|ai| !ai.parts().iter().all(is_common))
 }
 
 /// Returns whether every provider takes a part of an answer: it has nothing private, and is not

@@ -124,14 +124,10 @@ fn field(name: &str) -> Option<PrivateField> {
 
 impl Serialize for PrivateFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let listed = LISTED.iter().filter(|(_, field)| self.lists(*field)).map(|(name, _)| *name);
+        let listed = LISTED.iter().filter(|(_, field)| self.lists(*field));
+        let listed = listed.map(|(name, _)| (*name).to_owned()).collect();
         let from = Provider::NAMED.iter().filter(|named| self.takes_from(named.row().name()));
-        Written {
-            all: self.all,
-            listed: listed.map(str::to_owned).collect(),
-            from: from.copied().collect(),
-        }
-        .serialize(serializer)
+        Written { all: self.all, listed, from: from.copied().collect() }.serialize(serializer)
     }
 }
 
@@ -151,13 +147,10 @@ impl<'de> Deserialize<'de> for PrivateFields {
 }
 
 /// The serialised form of private fields, by their names.
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(rename = "PrivateFields", deny_unknown_fields)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[serde(default, rename = "PrivateFields", deny_unknown_fields)]
 struct Written {
-    #[serde(default)]
     all: bool,
-    #[serde(default)]
     listed: Vec<String>,
-    #[serde(default)]
     from: Vec<Provider>,
 }

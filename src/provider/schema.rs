@@ -9,7 +9,7 @@ mod plain;
 use std::fmt;
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) use keywords::CHOICES;
 use keywords::{
@@ -64,14 +64,11 @@ impl Serialize for Schema<'_> {
         Keywords { fields, taken: self.taken, at: SchemaPath::Root }.write(&mut map)?;
         // "object schema missing properties", if a tool has no parameters.
         if !fields.contains_key("properties") {
-            map.serialize_entry("properties", &Empty {})?;
+            map.serialize_entry("properties", &Attributes::new())?;
         }
         map.end()
     }
 }
-
-#[derive(serde::Serialize)]
-struct Empty {}
 
 impl Taken {
     fn is_strict(self) -> bool {
@@ -231,7 +228,7 @@ impl Keywords<'_> {
             return Err(self.refused(OPEN));
         }
         if properties.is_none() && !self.is_root() {
-            map.serialize_entry("properties", &Empty {})?;
+            map.serialize_entry("properties", &Attributes::new())?;
         }
         map.serialize_entry("additionalProperties", &false)?;
         match (self.taken, properties) {
@@ -324,7 +321,7 @@ impl Serialize for Properties<'_> {
             if may_be_null || self.required.iter().any(|it| it == name) {
                 map.serialize_entry(name, &inner)?;
             } else {
-                map.serialize_entry(name, &OrNull { either: (inner, Null { r#type: "null" }) })?;
+                map.serialize_entry(name, &OrNull { either: (inner, json!({"type": "null"})) })?;
             }
         }
         map.end()
@@ -334,12 +331,7 @@ impl Serialize for Properties<'_> {
 #[derive(serde::Serialize)]
 struct OrNull<'a> {
     #[serde(rename = "anyOf")]
-    either: (Inner<'a>, Null),
-}
-
-#[derive(serde::Serialize)]
-struct Null {
-    r#type: &'static str,
+    either: (Inner<'a>, Value),
 }
 
 struct Many<'a> {

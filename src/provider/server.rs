@@ -155,16 +155,9 @@ impl Format {
 
 /// Escapes a name for a URL.
 fn escaped(name: &str) -> String {
-    let mut escaped = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                escaped.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
-            }
-        }
-    }
-    escaped
+    let escape = |byte: u8| match char::from(byte) {
+        c @ ('a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '@') => c.to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
 }

@@ -28,18 +28,11 @@ impl ToolNames {
             Ok(b) if self.takes(b) => c,
             _ => '_',
         });
-        let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
-        let front = if head.is_empty() {
-            "tool"
-        } else if head.starts_with(begins) {
-            ""
-        } else {
-            "_"
+        let front = match head.chars().next() {
+            None => "tool",
+            Some('a'..='z' | 'A'..='Z' | '_') => "",
+            Some(_) => "_",
         };
-        let mut new = String::from(front);
-        new.extend(plain);
-        new.push('_');
-        new.push_str(&nine(name, 0));
-        Cow::Owned(new)
+        Cow::Owned(format!("{front}{}_{}", plain.collect::<String>(), nine(name, 0)))
     }
 }

@@ -44,20 +44,17 @@ fn ollama_host(host: &str) -> String {
 pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> String {
     let (base, query) = base.split_once('?').unwrap_or((base, ""));
     let base = base.trim_end_matches('/');
-    let mut url = if base.ends_with(path) {
+    let url = if base.ends_with(path) {
         base.to_owned()
     } else if server.is_versioned || ends_in_version(base) {
         format!("{base}{}{path}", missing(base, server.version))
     } else {
         format!("{base}{}{path}", server.version)
     };
-    let is_events = is_events.then_some("alt=sse");
-    let queries = [query].into_iter().filter(|query| !query.is_empty()).chain(is_events);
-    for (i, query) in queries.enumerate() {
-        url.push(if i == 0 { '?' } else { '&' });
-        url.push_str(query);
-    }
-    url
+    let events = if is_events { "alt=sse" } else { "" };
+    let queries = [query, events].into_iter().filter(|query| !query.is_empty());
+    let queries = queries.collect::<Vec<_>>().join("&");
+    if queries.is_empty() { url } else { format!("{url}?{queries}") }
 }
 
 /// Returns the part of the version that an address lacks: all of it if it has no path, and `/v1` of

@@ -18,6 +18,8 @@ use crate::wire::{self, Answer, refused_with};
 /// The most bytes that are read of an error: its code is near the beginning.
 const ERROR_LIMIT: usize = 64 << 10;
 
+const TIME_IS_UP: &str = "the time for the whole of it is up";
+
 /// What an exchange wants from the code that does its I/O. A deadline of `None` never passes.
 pub(super) enum Want {
     /// Send the request, and wait for the head of the response until then.
@@ -123,9 +125,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
                     self.headed(now)
                 }
                 Came::Broken(failed) => Err(failed),
-                Came::Nothing => {
-                    Err(Failed::unanswered("the time for the whole of it is up", true))
-                }
+                Came::Nothing => Err(Failed::unanswered(TIME_IS_UP, true)),
                 _ => Err(Failed::unanswered("the request ended", true)),
             },
             // One deadline for the whole body, since its beginning matters most.
@@ -255,7 +255,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
             Came::Broken(Failed { error, .. }) => {
                 unfinished("the answer broke off").with_source(error).into()
             }
-            _ if self.is_late(now) => unfinished("the time for the whole of it is up").into(),
+            _ if self.is_late(now) => unfinished(TIME_IS_UP).into(),
             _ => unfinished("the answer stopped coming").into(),
         }
     }

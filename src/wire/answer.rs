@@ -102,10 +102,7 @@ impl Answer {
             Stop::Unknown if is_empty(&self.message) => !word.is_empty(),
             _ => is_failure(word),
         };
-        if !is_over {
-            return Ok(self);
-        }
-        Err(stopped(at, word, self.stop != Stop::Filtered))
+        if is_over { Err(stopped(at, word, self.stop != Stop::Filtered)) } else { Ok(self) }
     }
 
     /// Returns what is left of the answer of a broken stream.
@@ -137,9 +134,7 @@ impl Answer {
         self.message = remember_origin(self.message, &provider.row());
         self
     }
-}
 
-impl Answer {
     /// Returns whether nothing arrived, not even reasoning, so that there is nothing to store. The
     /// [`broken`](super::Stream::broken) answer of an HTML page, or of an empty body, is empty.
     ///

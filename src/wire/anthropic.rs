@@ -113,7 +113,7 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 /// The system message of a prompt, as a request's `system`; `None` if there is none.
 pub fn system(prompt: &Prompt) -> Option<System<'_>> {
     let late = Terms::for_prompt(prompt, Provider::Anthropic).row.late_system;
-    System::new(Sequence::Prompt(prompt), late)
+    System::new(Sequence::of_prompt(prompt), late)
 }
 
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
@@ -159,8 +159,7 @@ impl<'a> System<'a> {
 
     fn new(messages: Sequence<'a>, late: bool) -> Option<Self> {
         let view = Self { messages, late, cache: None };
-        let is_there = view.texts().next().is_some();
-        is_there.then_some(view)
+        Some(view).filter(|view| view.texts().next().is_some())
     }
 
     /// Adds a cache mark at the end of the text, which also covers the request's tools.

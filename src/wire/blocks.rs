@@ -3,7 +3,6 @@
 
 use super::borrowed::{BorrowedValue, Object};
 use super::common::placeholder;
-use super::losses::Losses;
 use super::terms::Sent;
 use crate::message::{Content, Part};
 
@@ -46,14 +45,13 @@ pub(super) fn written<'a>(
     block: impl Fn(&'a Part) -> Option<Block<'a>>,
     (kind, joins): (&'static str, Joins),
     sent: &Sent<'_>,
-    losses: &mut Losses,
 ) -> BorrowedValue<'a> {
     if let Content::Text(text) = content {
         return text.into();
     }
     let one = |(i, part)| {
         block(part).unwrap_or_else(|| {
-            sent.refuse(i, part, losses);
+            sent.refuse(i, part);
             let text = placeholder(part);
             Block::Text(text, Object::block(kind, "text", text))
         })
@@ -91,26 +89,20 @@ const CACHE_MARK: &str = "prompt_cache_breakpoint";
 /// becomes a block of this kind.
 pub(super) fn mark(content: &mut BorrowedValue<'_>, kind: &'static str) -> bool {
     if let BorrowedValue::Text(text) = content {
-        let text = std::mem::take(text);
         if text.is_empty() {
-            *content = text.into();
             return false;
         }
-        let block = Object::of([("type", kind.into()), ("text", text.into())]);
+        let block = Object::of([("type", kind.into()), ("text", std::mem::take(text).into())]);
         *content = vec![block].into();
     }
     let BorrowedValue::List(blocks) = content else { return false };
-    let takes_mark =
-        |block: &&mut BorrowedValue<'_>| match block.get("type").and_then(|it| it.as_text()) {
-            Some("text" | "input_text") => {
-                block.get("text").and_then(|it| it.as_text()).is_some_and(|text| !text.is_empty())
-            }
-            Some(
-                "image_url" | "input_image" | "input_audio" | "file" | "input_file"
-                | "document_url",
-            ) => true,
-            _ => false,
-        };
+    let takes_mark = |block: &&mut BorrowedValue<'_>| match block.text("type") {
+        "text" | "input_text" => !block.text("text").is_empty(),
+        "image_url" | "input_image" | "input_audio" | "file" | "input_file" | "document_url" => {
+            true
+        }
+        _ => false,
+    };
     let Some(BorrowedValue::Object(block)) = blocks.iter_mut().rev().find(takes_mark) else {
         return false;
     };

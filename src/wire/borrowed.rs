@@ -72,49 +72,24 @@ impl<'a> BorrowedValue<'a> {
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         if let Self::Object(object) = self { object.get(key) } else { None }
     }
-}
 
-impl<'a> From<&'a str> for BorrowedValue<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(Cow::Borrowed(text))
+    /// Returns the text of a field; an empty one if there is none.
+    pub(super) fn text(&self, key: &str) -> &str {
+        if let Self::Object(object) = self { object.text(key) } else { "" }
     }
 }
 
-impl<'a> From<&'a String> for BorrowedValue<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
+macro_rules! from_kinds {
+    ($($kind:ident($inner:ty)),*) => {$(
+        impl<'a> From<$inner> for BorrowedValue<'a> {
+            fn from(inner: $inner) -> Self {
+                Self::$kind(inner.into())
+            }
+        }
+    )*};
 }
-
-impl<'a> From<Cow<'a, str>> for BorrowedValue<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<bool> for BorrowedValue<'_> {
-    fn from(is_so: bool) -> Self {
-        Self::Bool(is_so)
-    }
-}
-
-impl<'a> From<Object<'a>> for BorrowedValue<'a> {
-    fn from(object: Object<'a>) -> Self {
-        Self::Object(object)
-    }
-}
-
-impl<'a> From<&'a Value> for BorrowedValue<'a> {
-    fn from(value: &'a Value) -> Self {
-        Self::Kept(value)
-    }
-}
-
-impl From<Value> for BorrowedValue<'_> {
-    fn from(value: Value) -> Self {
-        Self::Value(value)
-    }
-}
+from_kinds!(Text(&'a str), Text(&'a String), Text(Cow<'a, str>), Bool(bool));
+from_kinds!(Object(Object<'a>), Kept(&'a Value), Value(Value));
 
 impl<T: Into<Self>> From<Vec<T>> for BorrowedValue<'_> {
     fn from(list: Vec<T>) -> Self {

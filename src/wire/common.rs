@@ -13,7 +13,7 @@ use crate::message::{
 pub(super) use crate::message::{
     At, DataUrl, Fields, TextOrList, each, expected, inline, known_type, list, sniff, text_or_list,
 };
-use crate::prompt::{self, Prompt};
+use crate::prompt::Prompt;
 
 impl At {
     /// Parses JSON, which must not be nested deeper than a message may be.
@@ -59,6 +59,19 @@ impl Fields {
         let text = self.required_text("text")?;
         Ok(Part::Text(TextPart { text, extra: keep(format, self.rest()) }))
     }
+
+    /// Returns the rest without those of these lists that are empty: some write them always.
+    pub(super) fn rest_but_empty(self, lists: &[&str]) -> Attributes {
+        let mut rest = self.rest();
+        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        rest.retain(|key, value| !lists.contains(&key.as_str()) || !is_empty(value));
+        rest
+    }
+}
+
+/// Returns the texts of those of these blocks that have one.
+pub(super) fn texts(blocks: &[Value]) -> impl Iterator<Item = &str> {
+    blocks.iter().filter_map(|block| block.get("text")?.as_str())
 }
 
 /// Returns the objects of a list, or of the list in this field of a body.
@@ -162,19 +175,13 @@ pub(super) fn from_url(url: String) -> (Source, Option<String>) {
 /// A conversation may outlive its first model, and one provider's fields (a signature, a cache
 /// mark) are a 400 at another, so each format writes only the fields under its own name again.
 pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
-    let mut extra = Attributes::new();
-    if !fields.is_empty() {
-        extra.insert(format.to_owned(), Value::Object(fields));
-    }
-    extra
+    if fields.is_empty() { fields } else { keep_signed(format, fields) }
 }
 
 /// Like [`keep`], and marks the holder as this format's even if there is nothing else to keep: for
 /// holders of a signature.
 pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
-    let mut extra = Attributes::new();
-    extra.insert(format.to_owned(), Value::Object(fields));
-    extra
+    Attributes::from_iter([(format.to_owned(), Value::Object(fields))])
 }
 
 /// Returns what [`keep`] kept for this format.
@@ -252,38 +259,26 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
 /// Google's placeholder for a signature that never existed.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Returns the content of a user message, an answer or a system message: a single text, parts of
-/// content, or parts of an answer. At most one of the three is not empty.
-pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
-    match message {
-        Message::System(system) => (Some(system.text()), &[], &[]),
-        Message::User(user) => match user.content() {
-            Content::Text(text) => (Some(text), &[], &[]),
-            Content::Parts(parts) => (None, parts, &[]),
-        },
-        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
-        Message::Ai(ai) => (None, &[], ai.parts()),
-        Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
-    }
-}
-
 /// The messages that a view writes: a prompt's, or any others.
 #[derive(Clone)]
-pub(super) enum Sequence<'a> {
-    Prompt(&'a Prompt),
-    List(Vec<&'a Message>),
+pub(super) struct Sequence<'a> {
+    messages: Vec<&'a Message>,
+    /// How many of the first will be sent again; all of them if there is no prompt.
+    pub(super) cacheable: usize,
 }
 
 impl<'a> Sequence<'a> {
     pub(super) fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self::List(messages.into_iter().collect())
+        let messages: Vec<_> = messages.into_iter().collect();
+        Self { cacheable: messages.len(), messages }
     }
 
-    pub(super) fn iter(&self) -> Iter<'a, '_> {
-        match self {
-            Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
-            Self::List(list) => Iter::List(list.iter()),
-        }
+    pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
+        Self { cacheable: prompt.cacheable(), ..Self::of(prompt.iter()) }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'a Message> {
+        self.messages.iter().copied()
     }
 
     /// Refuses a message whose media are stored separately and were not read.
@@ -293,46 +288,16 @@ impl<'a> Sequence<'a> {
             Some(i) => Err(format!("message {i} has a reference where the bytes of media belong")),
         }
     }
-
-    pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
-        self.iter().filter_map(system_text)
-    }
-
-    /// Returns how many of the first messages will be sent again; all of them if there is no
-    /// prompt.
-    pub(super) fn cacheable(&self) -> usize {
-        match self {
-            Self::Prompt(prompt) => prompt.cacheable(),
-            Self::List(list) => list.len(),
-        }
-    }
 }
 
 pub(super) fn system_text(message: &Message) -> Option<&str> {
     if let Message::System(system) = message { Some(system.text()) } else { None }
 }
 
-#[derive(Clone)]
-pub(super) enum Iter<'a, 'b> {
-    Prompt(prompt::Iter<'a>),
-    List(std::slice::Iter<'b, &'a Message>),
-}
-
-impl<'a> Iterator for Iter<'a, '_> {
-    type Item = &'a Message;
-
-    fn next(&mut self) -> Option<&'a Message> {
-        match self {
-            Self::Prompt(prompt) => prompt.next(),
-            Self::List(list) => list.next().copied(),
-        }
-    }
-}
-
 impl fmt::Debug for Sequence<'_> {
     /// Shows their number, not their content, which is for the provider alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} messages", self.iter().count())
+        write!(f, "{} messages", self.messages.len())
     }
 }
 

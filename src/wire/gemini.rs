@@ -82,7 +82,7 @@ use serde::ser::{Serialize, Serializer};
 use crate::message::Message;
 use crate::prompt::Prompt;
 use crate::wire::borrowed::Object;
-use crate::wire::common::Sequence;
+use crate::wire::common::{Sequence, system_text};
 use crate::wire::view::View;
 
 pub use decode::{answer, history};
@@ -110,7 +110,7 @@ pub fn contents(prompt: &Prompt) -> Contents<'_> {
 
 /// The system message of a prompt, as a request's `systemInstruction`; `None` if there is none.
 pub fn system_instruction(prompt: &Prompt) -> Option<SystemInstruction<'_>> {
-    SystemInstruction::new(Sequence::Prompt(prompt))
+    SystemInstruction::new(Sequence::of_prompt(prompt))
 }
 
 /// A view of messages that serialises as a request's `contents`. See [`contents`].
@@ -159,13 +159,11 @@ impl<'a> SystemInstruction<'a> {
     }
 
     fn new(messages: Sequence<'a>) -> Option<Self> {
-        let view = Self { messages };
-        let is_there = view.texts().next().is_some();
-        is_there.then_some(view)
+        Some(Self { messages }).filter(|view| view.texts().next().is_some())
     }
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.messages.systems().filter(|text| !text.is_empty())
+        self.messages.iter().filter_map(system_text).filter(|text| !text.is_empty())
     }
 
     pub(super) fn value(&self) -> Object<'a> {

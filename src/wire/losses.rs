@@ -1,5 +1,6 @@
 //! [`Loss`]: something that a format has no place for.
 
+use std::cell::RefCell;
 use std::fmt;
 
 /// Something that is left out, or replaced by a placeholder, because the format has no place for
@@ -34,9 +35,9 @@ pub(super) const ARGUMENTS: &str = "arguments that are no JSON object";
 
 pub(super) const REASONING: &str = "reasoning";
 
-/// The losses of writing messages, noted when they happen.
+/// The losses of writing messages, noted when they happen: each message that is sent shares them.
 #[derive(Debug, Default)]
-pub struct Losses(Vec<(Loss, Weight)>);
+pub(super) struct Losses(RefCell<Vec<(Loss, Weight)>>);
 
 /// The severity of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,35 +52,29 @@ pub(super) enum Weight {
 
 impl Losses {
     /// Notes a loss. For one part, only the most severe loss is kept.
-    pub(super) fn note(
-        &mut self,
-        message: usize,
-        part: Option<usize>,
-        what: &'static str,
-        weight: Weight,
-    ) {
-        let loss = Loss { message, part, what };
-        let is_same = |it: &&mut (Loss, _)| it.0.message == message && it.0.part == part;
-        match self.0.iter_mut().rev().find(is_same).filter(|_| part.is_some()) {
+    pub(super) fn note(&self, loss: Loss, weight: Weight) {
+        let mut noted = self.0.borrow_mut();
+        let is_same = |it: &&mut (Loss, _)| it.0.message == loss.message && it.0.part == loss.part;
+        match noted.iter_mut().rev().find(is_same).filter(|_| loss.part.is_some()) {
             Some(known) if known.1 < weight => *known = (loss, weight),
             Some(_) => {}
-            None => self.0.push((loss, weight)),
+            None => noted.push((loss, weight)),
         }
     }
 
     /// Returns the first loss of at least this weight.
-    pub(super) fn first(mut self, least: Weight) -> Option<Loss> {
-        self.sort();
-        self.0.into_iter().find(|(_, weight)| *weight >= least).map(|(loss, _)| loss)
+    pub(super) fn first(self, least: Weight) -> Option<Loss> {
+        self.sorted().find(|(_, weight)| *weight >= least).map(|(loss, _)| loss)
     }
 
-    pub(super) fn into_list(mut self) -> Vec<Loss> {
-        self.sort();
-        self.0.into_iter().map(|(loss, _)| loss).collect()
+    pub(super) fn into_list(self) -> Vec<Loss> {
+        self.sorted().map(|(loss, _)| loss).collect()
     }
 
-    /// Sorts by message; losses of parts come first.
-    fn sort(&mut self) {
-        self.0.sort_by_key(|(loss, _)| (loss.message, loss.part.is_none(), loss.part));
+    /// Returns them by message; losses of parts come first.
+    fn sorted(self) -> impl Iterator<Item = (Loss, Weight)> {
+        let mut noted = self.0.into_inner();
+        noted.sort_by_key(|(loss, _)| (loss.message, loss.part.is_none(), loss.part));
+        noted.into_iter()
     }
 }

@@ -90,7 +90,7 @@ impl Beside {
     /// says nothing stays empty.
     pub(super) fn told(
         self,
-        message: AiMessage,
+        mut message: AiMessage,
         format: Format,
         is_said: bool,
     ) -> (AiMessage, Metadata) {
@@ -123,7 +123,6 @@ impl Beside {
         let cost = cost.and_then(|cost| cost.as_number().cloned());
         let mut sources = Vec::new();
         collect(&rest, &LISTED_AT, &mut sources);
-        let mut message = message;
         if is_said
             && !sources.is_empty()
             && let Ok(list) = serde_json::to_value(&sources)

@@ -378,11 +378,6 @@ impl<'a> Request<'a> {
         checked.map_err(|reason| Error::invalid("write request", self.refused(&reason)))
     }
 
-    /// Returns the name of the provider for errors.
-    fn addressee(&self) -> String {
-        self.provider().unwrap_or(Provider::OpenAi).row().name().to_owned()
-    }
-
     /// Returns everything that would be left out or replaced because the format has no place for
     /// it.
     ///
@@ -542,17 +537,13 @@ impl<'a> Request<'a> {
         let any_root = self.provider().is_none() || self.row().any_root;
         let refused: &[&str] = if any_root { &[] } else { &CHOICES };
         for (i, tool) in self.tools.iter().enumerate() {
-            let what = if tool.name().is_empty() {
-                "has no name".to_owned()
-            } else if let Some(choice) = refused.iter().find(|it| tool.schema().get(**it).is_some())
-            {
-                format!("the provider refuses parameters that are `{choice}`")
-            } else if let Some(first) =
-                self.tools[..i].iter().position(|it| it.name() == tool.name())
-            {
-                format!("has the name of tools[{first}]")
-            } else {
-                continue;
+            let choice = refused.iter().find(|it| tool.schema().get(**it).is_some());
+            let first = self.tools[..i].iter().position(|it| it.name() == tool.name());
+            let what = match (choice, first) {
+                _ if tool.name().is_empty() => "has no name".to_owned(),
+                (Some(choice), _) => format!("the provider refuses parameters that are `{choice}`"),
+                (None, Some(first)) => format!("has the name of tools[{first}]"),
+                (None, None) => continue,
             };
             return Err(format!("tools[{i}]: {what}"));
         }
@@ -573,8 +564,9 @@ impl<'a> Request<'a> {
         self.tools.iter().try_for_each(check).map_err(|error| error.to_string())
     }
 
+    /// Returns why it is refused, with the name of the provider.
     fn refused(&self, reason: &str) -> String {
-        format!("for {}: {reason}", self.addressee())
+        format!("for {}: {reason}", self.provider().unwrap_or(Provider::OpenAi).row().name())
     }
 
     /// Builds the body, and calls `then` with it.
@@ -584,18 +576,18 @@ impl<'a> Request<'a> {
             return renamed.with_body(then);
         }
         let extra = self.sent_extra();
-        let mut body = Body::new(&extra);
-        let mut losses = Losses::default();
+        let mut body = Body::new(self, &extra);
+        let losses = Losses::default();
         viewed!(self, view => {
             view.messages.must_hold_media()?;
-            let sent = view.sent(&mut losses);
-            let messages = MessageFormat::messages(&view, &sent, &mut losses);
+            let sent = view.sent(&losses);
+            let messages = MessageFormat::messages(&view, &sent);
             match self.format() {
-                Format::OpenAi => chat::write(self, &mut body, messages),
-                Format::Responses => responses::write(self, &mut body, messages),
-                Format::Anthropic => anthropic::write(self, &mut body, messages),
-                Format::Gemini => gemini::write(self, &mut body, messages),
-                Format::Ollama => ollama::write(self, &mut body, messages),
+                Format::OpenAi => chat::write(&mut body, messages),
+                Format::Responses => responses::write(&mut body, messages),
+                Format::Anthropic => anthropic::write(&mut body, messages),
+                Format::Gemini => gemini::write(&mut body, messages),
+                Format::Ollama => ollama::write(&mut body, messages),
             }?;
             Ok(then(body.end()))
         })

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::borrowed::{BorrowedValue, Object};
 use super::common::{Sequence, kind};
-use super::losses::{ARGUMENTS, Losses, REASONING, Weight};
+use super::losses::{ARGUMENTS, Loss, Losses, REASONING, Weight};
 use super::media::{loses_detail, without_refused};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
 use crate::prompt::Prompt;
@@ -35,10 +35,9 @@ impl Terms {
     /// Returns the terms of the provider that a prompt is for, if it has this format.
     pub(super) fn for_prompt(prompt: &Prompt, format: Provider) -> Self {
         let named = prompt.report().provider.map(Provider::row);
-        match named.filter(|row| row.format == format.format()) {
-            Some(row) => Self { row, ..Self::of(format) },
-            None => Self::of(format),
-        }
+        let named = named.filter(|row| row.format == format.format());
+        let own = Self::of(format);
+        Self { row: named.unwrap_or(own.row), ..own }
     }
 
     /// Returns the messages as they are sent, without those that become empty, and notes these
@@ -47,47 +46,42 @@ impl Terms {
         &self,
         messages: &Sequence<'m>,
         refused: fn(&Reasoning) -> Option<&'static str>,
-        losses: &mut Losses,
+        losses: &'m Losses,
     ) -> Vec<Sent<'m>> {
         let sent = |(index, message): (usize, &'m Message)| {
+            let sent = Sent::whole(index, message, losses);
             if matches!(message, Message::Custom(_)) {
-                losses.note(index, None, "a custom message", Weight::Refused);
+                sent.refuse_all("a custom message");
                 return None;
             }
             let names = self.row.names || self.names_in_text;
             if !names && user_name(message).is_some() {
-                losses.note(index, None, "the name of the user", Weight::Noted);
+                sent.note(None, "the name of the user", Weight::Noted);
             }
+            self.note_details(&sent);
             let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
-            self.note_details(index, message, losses);
-            if as_it_is {
-                return Some(Sent::whole(index, message));
-            }
-            self.changed(index, message, refused, losses)
+            if as_it_is { Some(sent) } else { self.changed(sent, refused) }
         };
         messages.iter().enumerate().filter_map(sent).collect()
     }
 
     fn changed<'m>(
         &self,
-        index: usize,
-        message: &'m Message,
+        mut sent: Sent<'m>,
         refused: fn(&Reasoning) -> Option<&'static str>,
-        losses: &mut Losses,
     ) -> Option<Sent<'m>> {
-        let mut sent = Sent::whole(index, message);
         if !self.verbatim {
-            if let Some((left, places)) = outgoing(message, &self.row) {
-                let lost = |(i, part)| note_lost(index, i, part, refused, losses);
-                let parts = message.as_ai().map_or(&[][..], AiMessage::parts).iter().enumerate();
+            if let Some((left, places)) = outgoing(&sent.message, &self.row) {
+                let parts = sent.message.as_ai().map_or(&[][..], AiMessage::parts);
                 let is_left = |i| places.as_ref().is_none_or(|left| left.contains(&i));
-                parts.filter(|(i, _)| !is_left(*i)).for_each(lost);
-                if is_emptied(message, &left) {
+                let lost = parts.iter().enumerate().filter(|(i, _)| !is_left(*i));
+                lost.for_each(|(i, part)| sent.note_lost(i, part, refused));
+                if is_emptied(&sent.message, &left) {
                     return None;
                 }
                 (sent.message, sent.places) = (Cow::Owned(left), places);
             }
-            let note = |i, part: &Part| losses.note(index, Some(i), kind(part), Weight::Refused);
+            let note = |i, part: &Part| sent.refuse(i, part);
             if let Some(copy) = without_refused(&sent.message, &self.row, note) {
                 sent.message = Cow::Owned(copy);
             }
@@ -102,10 +96,11 @@ impl Terms {
     }
 
     /// Notes each picture whose detail level can't be sent to the provider.
-    fn note_details(&self, index: usize, message: &Message, losses: &mut Losses) {
+    fn note_details(&self, sent: &Sent<'_>) {
+        let message = &*sent.message;
         let parts = message.content().map_or(&[][..], Content::parts).iter().enumerate();
         for (i, _) in parts.filter(|(_, part)| loses_detail(part, message.is_tool(), &self.row)) {
-            losses.note(index, Some(i), "the detail of an image", Weight::Noted);
+            sent.note(Some(i), "the detail of an image", Weight::Noted);
         }
     }
 }
@@ -119,74 +114,67 @@ pub struct Sent<'m> {
     places: Option<Vec<usize>>,
     /// How many parts were added in front.
     ahead: usize,
+    losses: &'m Losses,
 }
 
 impl<'m> Sent<'m> {
-    pub(super) fn whole(index: usize, message: &'m Message) -> Self {
-        Self { index, message: Cow::Borrowed(message), places: None, ahead: 0 }
+    pub(super) fn whole(index: usize, message: &'m Message, losses: &'m Losses) -> Self {
+        Self { index, message: Cow::Borrowed(message), places: None, ahead: 0, losses }
     }
 
-    pub(super) fn lose(&self, i: usize, what: &'static str, weight: Weight, losses: &mut Losses) {
+    fn note(&self, part: Option<usize>, what: &'static str, weight: Weight) {
+        self.losses.note(Loss { message: self.index, part, what }, weight);
+    }
+
+    pub(super) fn lose(&self, i: usize, what: &'static str, weight: Weight) {
         let place = self.places.as_ref().and_then(|places| places.get(i).copied());
-        let place = place.unwrap_or_else(|| i.saturating_sub(self.ahead));
-        losses.note(self.index, Some(place), what, weight);
+        self.note(place.or_else(|| Some(i.saturating_sub(self.ahead))), what, weight);
     }
 
     /// Notes that a part has no place, so that it is left out or replaced by a placeholder.
-    pub(super) fn refuse(&self, i: usize, part: &Part, losses: &mut Losses) {
-        self.lose(i, kind(part), Weight::Refused, losses);
+    pub(super) fn refuse(&self, i: usize, part: &Part) {
+        self.lose(i, kind(part), Weight::Refused);
     }
 
     /// Notes a loss that concerns the message as a whole.
-    pub(super) fn refuse_all(&self, what: &'static str, losses: &mut Losses) {
-        losses.note(self.index, None, what, Weight::Refused);
+    pub(super) fn refuse_all(&self, what: &'static str) {
+        self.note(None, what, Weight::Refused);
     }
 
     /// Notes that an answer becomes empty. If parts other than texts were left out, those are noted
     /// instead.
-    pub(super) fn refuse_empty(&self, ai: &AiMessage, losses: &mut Losses) {
+    pub(super) fn refuse_empty(&self, ai: &AiMessage) {
         let mut parts = ai.parts().iter().filter_map(AiPart::as_content);
         if parts.all(|part| part.as_text().is_some()) {
-            self.refuse_all("an empty answer", losses);
+            self.refuse_all("an empty answer");
         }
+    }
+
+    /// Notes the loss of a part of an answer that the provider does not take back.
+    fn note_lost(&self, i: usize, part: &AiPart, refused: fn(&Reasoning) -> Option<&'static str>) {
+        let (what, weight) = match part {
+            AiPart::Content(part) if part.as_text().is_none() => (kind(part), Weight::Refused),
+            AiPart::Reasoning(reasoning) if says_something(reasoning) => match refused(reasoning) {
+                Some(what) => (what, Weight::Reasoning),
+                None => (REASONING, Weight::Noted),
+            },
+            _ => return,
+        };
+        self.note(Some(i), what, weight);
     }
 
     /// Returns a call's arguments as an object. Other arguments (models do write broken JSON)
     /// become a text in an object.
-    pub(super) fn arguments<'s>(
-        &self,
-        i: usize,
-        call: &'s ToolCall,
-        losses: &mut Losses,
-    ) -> BorrowedValue<'s> {
+    pub(super) fn arguments<'s>(&self, i: usize, call: &'s ToolCall) -> BorrowedValue<'s> {
         match serde_json::from_str(&call.arguments) {
             Ok(Value::Object(object)) => BorrowedValue::Value(Value::Object(object)),
             _ if call.arguments.trim().is_empty() => Object::default().into(),
             _ => {
-                self.lose(i, ARGUMENTS, Weight::Refused, losses);
+                self.lose(i, ARGUMENTS, Weight::Refused);
                 Object::of([("arguments", (&call.arguments).into())]).into()
             }
         }
     }
-}
-
-/// Notes the loss of a part of an answer that the provider does not take back.
-fn note_lost(
-    index: usize,
-    i: usize,
-    part: &AiPart,
-    refused: fn(&Reasoning) -> Option<&'static str>,
-    losses: &mut Losses,
-) {
-    let (what, weight) = match part {
-        AiPart::Content(part) if part.as_text().is_none() => (kind(part), Weight::Refused),
-        AiPart::Reasoning(reasoning) if says_something(reasoning) => match refused(reasoning) {
-            Some(what) => (what, Weight::Reasoning),
-            None => (REASONING, Weight::Noted),
-        },
-        _ => return,
-    };
-    losses.note(index, Some(i), what, weight);
 }
 
 /// Returns whether there is anything to lose.

@@ -46,11 +46,7 @@ pub trait MessageFormat: Copy + Default + fmt::Debug {
     const STORED: bool = false;
 
     /// Returns the messages in this format, and notes each loss.
-    fn messages<'s>(
-        view: &View<'_, Self>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>>;
+    fn messages<'s>(view: &View<'_, Self>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>>;
 
     /// Returns the name of this reasoning in errors, if a strict view refuses to lose it.
     fn refuses(_reasoning: &Reasoning) -> Option<&'static str> {
@@ -85,7 +81,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
     }
 
     pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
-        Self::new(Sequence::Prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
+        Self::new(Sequence::of_prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
     }
 
     fn new(messages: Sequence<'a>, terms: Terms) -> Self {
@@ -153,15 +149,15 @@ impl<'a, F: MessageFormat> View<'a, F> {
     }
 
     fn noted(&self) -> Losses {
-        let mut losses = Losses::default();
-        F::messages(self, &self.sent(&mut losses), &mut losses);
+        let losses = Losses::default();
+        F::messages(self, &self.sent(&losses));
         losses
     }
 
     /// Returns the messages as they are sent under the terms of this view.
-    pub(super) fn sent(&self, losses: &mut Losses) -> Vec<Sent<'a>> {
+    pub(super) fn sent<'s>(&'s self, losses: &'s Losses) -> Vec<Sent<'s>> {
         if F::STORED {
-            let whole = |(i, message)| Sent::whole(i, message);
+            let whole = |(i, message)| Sent::whole(i, message, losses);
             return self.messages.iter().enumerate().map(whole).collect();
         }
         self.terms.sent(&self.messages, F::refuses, losses)
@@ -171,8 +167,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
 impl<F: MessageFormat> Serialize for View<'_, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.messages.must_hold_media().map_err(S::Error::custom)?;
-        let mut losses = Losses::default();
-        F::messages(self, &self.sent(&mut losses), &mut losses).serialize(serializer)
+        F::messages(self, &self.sent(&Losses::default())).serialize(serializer)
     }
 }
 
@@ -232,7 +227,7 @@ impl<F: Marks> View<'_, F> {
         mut mark: impl FnMut(&mut T, Cache) -> bool,
     ) {
         let Some(cache) = self.cache else { return };
-        let cacheable = self.messages.cacheable();
+        let cacheable = self.messages.cacheable;
         let mut before = written.iter_mut().rev().filter(|(i, _)| *i < cacheable);
         before.any(|(_, value)| mark(value, cache));
     }

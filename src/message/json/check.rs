@@ -39,7 +39,9 @@ check! {
     UserMessage: |it| free(unknown(&it.details), Some("role"), fields_of("user"));
     AiMessage: |it| {
         free(unknown(&it.details), Some("role"), fields_of("assistant"))?;
-        body(&it.body)
+        // Reasoning and calls among parts of other kinds have a `type` already.
+        let Body::Parts(parts) = &it.body else { return Ok(()) };
+        Order::of(parts).between.iter().try_for_each(untyped)
     };
     ToolMessage: |it| free(unknown(&it.answer.details), Some("role"), fields_of("tool"));
     CustomMessage: |it| {
@@ -123,13 +125,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Refuses reasoning and calls that stand among parts of other kinds, where they have a `type`
-/// already, and have another one.
-fn body(body: &Body) -> Result<(), String> {
-    let Body::Parts(parts) = body else { return Ok(()) };
-    Order::of(parts).between.iter().try_for_each(untyped)
-}
-
+/// Refuses reasoning and calls that have a `type` of their own.
 fn untyped(part: &AiPart) -> Result<(), String> {
     match part {
         AiPart::Reasoning(Reasoning { extra, .. }) | AiPart::ToolCall(ToolCall { extra, .. }) => {

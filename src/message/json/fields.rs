@@ -53,25 +53,21 @@ impl At {
 
     /// Returns the error that what is here can't be read.
     pub(crate) fn error(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Codec, what)
+        self.of_kind(ErrorKind::Codec, what)
     }
 
     /// Returns the error that what is here can't be expressed.
     pub(crate) fn unsupported(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Unsupported, what)
-    }
-
-    /// Returns an error of another kind about what is here.
-    pub(crate) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
-        self.fail(kind, what)
+        self.of_kind(ErrorKind::Unsupported, what)
     }
 
     /// Returns the error that what is here is not whole.
     pub(crate) fn unfinished(&self, what: impl fmt::Display) -> Error {
-        self.fail(ErrorKind::Unfinished, what)
+        self.of_kind(ErrorKind::Unfinished, what)
     }
 
-    fn fail(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
+    /// Returns an error of this kind about what is here.
+    pub(crate) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
         let text = match self.steps {
             0 => what.to_string(),
             _ => format!("{self}: {what}"),
@@ -300,13 +296,7 @@ pub(crate) fn each<T>(
 }
 
 /// "expected a string, found an object".
-pub(crate) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
-    struct Expected(&'static str, &'static str);
-    impl fmt::Display for Expected {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "expected {}, found {}", self.0, self.1)
-        }
-    }
+pub(crate) fn expected(what: &str, found: &Value) -> String {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -315,5 +305,5 @@ pub(crate) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    Expected(what, found)
+    format!("expected {what}, found {found}")
 }

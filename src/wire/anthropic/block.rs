@@ -38,7 +38,7 @@ impl StreamedBlock {
             "text_delta" => {
                 let text = delta.required_text("text")?;
                 self.append("text", &text);
-                if self.kind() == "text" {
+                if self.is_text() {
                     events.text(&text);
                 }
             }
@@ -100,11 +100,7 @@ impl StreamedBlock {
     }
 
     fn kind(&self) -> &str {
-        self.text("type")
-    }
-
-    fn text(&self, key: &str) -> &str {
-        self.fields.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.fields.get("type").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Returns the id of the provider's own call that this block answers.

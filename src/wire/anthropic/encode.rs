@@ -12,9 +12,9 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
-    DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder, said,
+    DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder,
 };
-use crate::wire::losses::{Losses, Weight};
+use crate::wire::losses::Weight;
 use crate::wire::terms::Sent;
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -25,11 +25,7 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Anthropic;
     const OPERATION: &'static str = "write anthropic messages";
 
-    fn messages<'s>(
-        view: &Messages<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
+    fn messages<'s>(view: &Messages<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         // System messages at the beginning of the list are its `system`.
         let opening = view.messages.iter().take_while(|message| message.is_system()).count();
         let is_written = |sent: &&Sent<'_>| match &*sent.message {
@@ -38,7 +34,7 @@ impl MessageFormat for Options {
         };
         let written = sent.iter().filter(is_written);
         let mut written: Vec<(usize, Said<'s>)> =
-            written.map(|sent| (sent.index, Said::of(sent, losses))).collect();
+            written.map(|sent| (sent.index, Said::of(sent))).collect();
         written.retain(|(_, said)| !said.blocks.is_empty());
         view.mark(&mut written, |said, cache| {
             let mut blocks = said.blocks.iter_mut().rev();
@@ -69,32 +65,32 @@ struct Said<'s> {
 }
 
 impl<'s> Said<'s> {
-    fn of(sent: &'s Sent<'_>, losses: &mut Losses) -> Self {
+    fn of(sent: &'s Sent<'_>) -> Self {
         let message = &*sent.message;
         let mut blocks = Vec::new();
-        let mut plain = said(message).0.filter(|text| !is_blank(text));
+        let mut plain = plain_text(message).filter(|text| !is_blank(text));
         blocks.extend(plain.map(|text| (Object::block("text", "text", text), true)));
         let role = match message {
             Message::Ai(m) => {
                 for (i, part) in m.parts().iter().enumerate() {
-                    blocks.extend(answer_block(i, part, sent, losses));
+                    blocks.extend(answer_block(i, part, sent));
                 }
                 if blocks.is_empty() {
-                    sent.refuse_empty(m, losses);
+                    sent.refuse_empty(m);
                 }
                 "assistant"
             }
             Message::User(m) => {
-                blocks.extend(content_blocks(m.content().parts(), sent, losses));
+                blocks.extend(content_blocks(m.content().parts(), sent));
                 if blocks.is_empty() {
-                    sent.refuse_all("an empty message", losses);
-                    plain = said(message).0.map(|_| EMPTY_MESSAGE);
+                    sent.refuse_all("an empty message");
+                    plain = m.content().as_text().map(|_| EMPTY_MESSAGE);
                     blocks.push((Object::block("text", "text", EMPTY_MESSAGE), true));
                 }
                 "user"
             }
             Message::Tool(m) => {
-                blocks.push((result(m, sent, losses), true));
+                blocks.push((result(m, sent), true));
                 "user"
             }
             Message::System(m) => {
@@ -108,6 +104,16 @@ impl<'s> Said<'s> {
             Message::Custom(_) => "system",
         };
         Self { role, is_result: message.is_tool(), plain, blocks }
+    }
+}
+
+/// Returns the text of a message that is nothing else; that of a result is a block in any case.
+fn plain_text(message: &Message) -> Option<&str> {
+    match message {
+        Message::System(m) => Some(m.text()),
+        Message::User(m) => m.content().as_text(),
+        Message::Ai(m) => m.as_text(),
+        Message::Tool(_) | Message::Custom(_) => None,
     }
 }
 
@@ -125,11 +131,7 @@ fn entry<'s>(said: &mut [(usize, Said<'s>)]) -> Object<'s> {
 }
 
 /// Returns the blocks of a user's or a tool's parts, except blank texts.
-fn content_blocks<'s>(
-    parts: &'s [Part],
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Vec<(Object<'s>, bool)> {
+fn content_blocks<'s>(parts: &'s [Part], sent: &Sent<'_>) -> Vec<(Object<'s>, bool)> {
     let block = |(i, part): (usize, &'s Part)| {
         let found = match part {
             Part::Text(text) => return text_block(text),
@@ -138,7 +140,7 @@ fn content_blocks<'s>(
             other => as_other_part(FORMAT, other).map(|it| (Object::of_kept(Some(it)), false)),
         };
         Some(found.unwrap_or_else(|| {
-            sent.refuse(i, part, losses);
+            sent.refuse(i, part);
             (Object::block("text", "text", placeholder(part)), true)
         }))
     };
@@ -146,53 +148,48 @@ fn content_blocks<'s>(
 }
 
 /// Returns the block of a part of an answer; `None` if it is left out.
-fn answer_block<'s>(
-    i: usize,
-    part: &'s AiPart,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Option<(Object<'s>, bool)> {
+fn answer_block<'s>(i: usize, part: &'s AiPart, sent: &Sent<'_>) -> Option<(Object<'s>, bool)> {
     match part {
         AiPart::Content(Part::Text(text)) => text_block(text),
         AiPart::Content(part) => {
             let Some(fields) = as_other_part(FORMAT, part) else {
                 // A placeholder would look like the model's own words.
-                sent.refuse(i, part, losses);
+                sent.refuse(i, part);
                 return None;
             };
             Some((Object::of_kept(Some(fields)), false))
         }
         AiPart::Reasoning(reasoning) => {
             let Some(block) = thinking(reasoning) else {
-                sent.lose(i, UNSIGNED, Weight::Reasoning, losses);
+                sent.lose(i, UNSIGNED, Weight::Reasoning);
                 return None;
             };
             Some((block, false))
         }
         AiPart::ToolCall(call) => {
             if call.id.is_empty() {
-                sent.lose(i, NO_ID, Weight::Refused, losses);
+                sent.lose(i, NO_ID, Weight::Refused);
             }
             let own = [
                 ("type", "tool_use".into()),
                 ("id", accepted(&call.id).into()),
                 ("name", (&call.name).into()),
-                ("input", sent.arguments(i, call, losses)),
+                ("input", sent.arguments(i, call)),
             ];
             Some((Object::of(own).kept(kept(FORMAT, &call.extra), &[]), true))
         }
     }
 }
 
-fn result<'s>(tool: &'s ToolMessage, sent: &Sent<'_>, losses: &mut Losses) -> Object<'s> {
+fn result<'s>(tool: &'s ToolMessage, sent: &Sent<'_>) -> Object<'s> {
     if tool.call_id().is_empty() {
-        sent.refuse_all(NO_ID, losses);
+        sent.refuse_all(NO_ID);
     }
     let content = match tool.content() {
         Content::Text(text) if is_blank(text) => BorrowedValue::Nothing,
         Content::Text(text) => text.into(),
         Content::Parts(parts) => {
-            let blocks = content_blocks(parts, sent, losses).into_iter();
+            let blocks = content_blocks(parts, sent).into_iter();
             BorrowedValue::List(blocks.map(|(block, _)| block.into()).collect())
         }
     };

@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, FORMAT, SHAPE, SIGNATURE, VALUE, WHOLE};
 use crate::error::{Error, Result};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
-    ToolMessage, UserMessage,
+    ToolMessage, UserMessage, fnv1a,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
@@ -201,13 +201,6 @@ impl Calls {
     }
 }
 
-/// Fowler–Noll–Vo hash: the same on every machine, for ever.
-fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 #[derive(Default)]
 struct Reader {
     read: Vec<Message>,
@@ -288,15 +281,13 @@ impl Reader {
         let at = part.at.key("functionResponse");
         let mut response = camel_fields(part.required("functionResponse")?, at)?;
         let name = response.required_text("name")?;
-        let open = self.open.get_mut(&name);
-        let id = match (response.text("id")?, open) {
-            (Some(id), open) => {
-                if let Some(open) = open {
-                    open.retain(|other| *other != id);
-                }
+        let open = self.open.entry(name.clone()).or_default();
+        let id = match response.text("id")? {
+            Some(id) => {
+                open.retain(|other| *other != id);
                 id
             }
-            (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
+            None => open.pop_front().unwrap_or_else(made_up),
         };
         let said = response.object("response")?.map(|response| result_content(response.whole()));
         let (content, is_error, shape) = said.unwrap_or_else(|| (Content::from(""), false, None));
@@ -314,27 +305,17 @@ impl Reader {
 /// Reads a `response`: the text or texts of its `output` or `error`, else its JSON.
 fn result_content(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
-    let only = if response.len() == 1 {
-        response.remove(if is_error { "error" } else { "output" })
-    } else {
-        None
-    };
-    let mut shape = None;
-    let content = match only {
-        Some(Value::String(text)) => Content::Text(text),
+    let key = if is_error { "error" } else { "output" };
+    let only = if response.len() == 1 { response.remove(key) } else { None };
+    let (content, shape) = match only {
+        Some(Value::String(text)) => (Content::Text(text), None),
         Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
             let texts = list.iter().filter_map(Value::as_str);
-            Content::from(texts.map(Part::from).collect::<Vec<_>>())
+            (Content::from(texts.map(Part::from).collect::<Vec<_>>()), None)
         }
-        Some(other) => {
-            shape = Some(VALUE);
-            Content::Text(other.to_string())
-        }
-        None if response.is_empty() => Content::from(""),
-        None => {
-            shape = Some(WHOLE);
-            Content::Text(Value::Object(response).to_string())
-        }
+        Some(other) => (Content::Text(other.to_string()), Some(VALUE)),
+        None if response.is_empty() => (Content::from(""), None),
+        None => (Content::Text(Value::Object(response).to_string()), Some(WHOLE)),
     };
     (content, is_error, shape)
 }

@@ -13,7 +13,7 @@ use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     DataUrl, NO_SIGNATURE, as_other_part, inline, is_foreign, kept, kept_object, placeholder,
 };
-use crate::wire::losses::{Losses, Weight};
+use crate::wire::losses::Weight;
 use crate::wire::media::resolution;
 use crate::wire::terms::Sent;
 use crate::wire::view::{ForProvider, MessageFormat};
@@ -22,13 +22,8 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Gemini;
     const OPERATION: &'static str = "write gemini contents";
 
-    fn messages<'s>(
-        view: &Contents<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
-        let writer = Writer { options: view.options, row: &view.terms.row };
-        writer.contents(sent, losses)
+    fn messages<'s>(view: &Contents<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
+        Writer { options: view.options, row: &view.terms.row }.contents(sent)
     }
 
     fn refuses(reasoning: &Reasoning) -> Option<&'static str> {
@@ -47,13 +42,12 @@ struct Writer<'w> {
 
 impl Writer<'_> {
     /// Returns one element per user message, per run of answers, and per run of results.
-    fn contents<'s>(&self, sent: &'s [Sent<'_>], losses: &mut Losses) -> Vec<BorrowedValue<'s>> {
+    fn contents<'s>(&self, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let mut said: Vec<(&'s Sent<'_>, Vec<Object<'s>>)> = Vec::new();
         let mut is_first = true;
         for sent in sent.iter().filter(|sent| !sent.message.is_system()) {
-            let mut parts = Vec::new();
             is_first |= sent.message.as_ai().is_none();
-            self.said(&mut parts, &mut is_first, sent, losses);
+            let parts = self.said(&mut is_first, sent);
             if sent.message.is_tool() || !parts.is_empty() {
                 said.push((sent, parts));
             }
@@ -67,7 +61,7 @@ impl Writer<'_> {
             let mut parts: Vec<Object<'s>> = Vec::new();
             let results = run.iter().filter_map(|(sent, _)| Some((*sent, sent.message.as_tool()?)));
             for (call, (sent, tool)) in in_order_of_calls(&asked, results.collect()) {
-                self.result(&mut parts, call, tool, sent, losses);
+                self.result(&mut parts, call, tool, sent);
             }
             parts.extend(run.iter_mut().flat_map(|(_, said)| std::mem::take(said)));
             asked = run.iter().flat_map(|(sent, _)| sent.message.tool_calls()).collect();
@@ -77,34 +71,24 @@ impl Writer<'_> {
         contents
     }
 
-    /// Writes the parts of a user message or an answer.
-    fn said<'s>(
-        &self,
-        parts: &mut Vec<Object<'s>>,
-        is_first: &mut bool,
-        sent: &'s Sent<'_>,
-        losses: &mut Losses,
-    ) {
-        let before = parts.len();
+    /// Returns the parts of a user message or an answer.
+    fn said<'s>(&self, is_first: &mut bool, sent: &'s Sent<'_>) -> Vec<Object<'s>> {
+        let mut parts = Vec::new();
         match &*sent.message {
             Message::User(m) => {
-                match m.content() {
-                    Content::Text(text) => parts.extend(text_part(text)),
-                    Content::Parts(all) => {
-                        for (i, part) in all.iter().enumerate() {
-                            match self.part(part) {
-                                Some(object) => parts.push(object),
-                                None if part.as_text().is_some() => {}
-                                None => {
-                                    sent.refuse(i, part, losses);
-                                    parts.extend(text_part(placeholder(part)));
-                                }
-                            }
+                parts.extend(m.content().as_text().and_then(text_part));
+                for (i, part) in m.content().parts().iter().enumerate() {
+                    match self.part(part) {
+                        Some(object) => parts.push(object),
+                        None if part.as_text().is_some() => {}
+                        None => {
+                            sent.refuse(i, part);
+                            parts.extend(text_part(placeholder(part)));
                         }
                     }
                 }
-                if parts.len() == before {
-                    sent.refuse_all("an empty message", losses);
+                if parts.is_empty() {
+                    sent.refuse_all("an empty message");
                     parts.extend(text_part(EMPTY_MESSAGE));
                 }
             }
@@ -116,24 +100,25 @@ impl Writer<'_> {
                             Some(object) => parts.push(object),
                             None if part.as_text().is_some() => {}
                             // A placeholder would look like the model's own words.
-                            None => sent.refuse(i, part, losses),
+                            None => sent.refuse(i, part),
                         },
                         AiPart::Reasoning(reasoning) if is_foreign(FORMAT, &reasoning.extra) => {
-                            sent.lose(i, FOREIGN, Weight::Reasoning, losses);
+                            sent.lose(i, FOREIGN, Weight::Reasoning);
                         }
                         AiPart::Reasoning(reasoning) => parts.push(thought(reasoning)),
                         AiPart::ToolCall(call) => {
-                            let args = sent.arguments(i, call, losses);
+                            let args = sent.arguments(i, call);
                             parts.push(self.call(call, args, std::mem::take(is_first)));
                         }
                     }
                 }
-                if parts.len() == before {
-                    sent.refuse_empty(m, losses);
+                if parts.is_empty() {
+                    sent.refuse_empty(m);
                 }
             }
             Message::System(_) | Message::Tool(_) | Message::Custom(_) => {}
         }
+        parts
     }
 
     /// Writes a part; `None` for an empty text, and for a part without a place in the format.
@@ -172,7 +157,6 @@ impl Writer<'_> {
         call: Option<&'s ToolCall>,
         tool: &'s ToolMessage,
         sent: &Sent<'_>,
-        losses: &mut Losses,
     ) {
         let beside = kept(ATTRIBUTE, tool.attributes());
         let kept = kept_object(beside, "functionResponse");
@@ -180,7 +164,7 @@ impl Writer<'_> {
         let id = (!self.options.no_ids && has_id).then(|| tool.call_id());
         let name = call.map_or_else(|| tool.tool_name(), |call| &call.name);
         if call.is_none() && name.is_empty() {
-            sent.refuse_all("a result without a tool's name", losses);
+            sent.refuse_all("a result without a tool's name");
         }
         // The API needs a name. If it is unknown, the id is better than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
@@ -192,7 +176,7 @@ impl Writer<'_> {
                     media.push(media_part(seen, None));
                 }
                 (None, _) => {
-                    sent.refuse(i, part, losses);
+                    sent.refuse(i, part);
                     texts.push(placeholder(part));
                 }
             }

@@ -6,7 +6,7 @@ use super::ATTRIBUTE;
 use super::decode::{self, Calls, camel_fields, candidate, check_role, usage};
 use super::pieces::Arguments;
 use crate::error::Result;
-use crate::message::{AiMessage, AiPart, Attributes, Part};
+use crate::message::{AiMessage, AiPart, Attributes, Part, Reasoning};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
 use crate::wire::common::{At, Fields, answered};
@@ -175,6 +175,7 @@ impl Chunks {
     }
 
     fn add(&mut self, part: AiPart) {
+        let is_bare = |it: &Reasoning| it.signature.is_none() && it.extra.is_empty();
         match (self.parts.last_mut(), part) {
             (Some(AiPart::Content(Part::Text(last))), AiPart::Content(Part::Text(next)))
                 if last.extra.is_empty() && next.extra.is_empty() =>
@@ -182,9 +183,7 @@ impl Chunks {
                 last.text.push_str(&next.text);
             }
             (Some(AiPart::Reasoning(last)), AiPart::Reasoning(next))
-                if [&*last, &next]
-                    .iter()
-                    .all(|part| part.signature.is_none() && part.extra.is_empty()) =>
+                if is_bare(last) && is_bare(&next) =>
             {
                 last.text.push_str(&next.text);
             }

@@ -151,17 +151,13 @@ fn beside(rest: Attributes) -> Attributes {
 
 /// Reads `contents`, or the `text` of older releases.
 fn content(fields: &mut Fields) -> Result<Content> {
-    if !fields.has("contents") {
-        if !fields.has("text") {
-            return Err(fields.at.key("contents").error("missing"));
-        }
-        return fields.required_text("text").map(Content::Text);
-    }
-    if fields.has("text") {
-        return Err(fields.at.key("text").error("beside `contents`"));
-    }
     let read = |content, at: At| part(Fields::of(content, at)?);
-    fields.each("contents", read).map(content_of)
+    match (fields.has("contents"), fields.has("text")) {
+        (true, false) => fields.each("contents", read).map(content_of),
+        (false, true) => fields.required_text("text").map(Content::Text),
+        (true, true) => Err(fields.at.key("text").error("beside `contents`")),
+        (false, false) => Err(fields.at.key("contents").error("missing")),
+    }
 }
 
 fn part(mut fields: Fields) -> Result<Part> {
@@ -180,17 +176,14 @@ fn part(mut fields: Fields) -> Result<Part> {
 
 fn media(mut fields: Fields, key: &'static str) -> Result<Media> {
     let mut data = fields.required_object(key)?;
-    // `binaryData` are bytes, which Jackson also writes as base64.
-    let base64 = match data.text("base64Data")? {
-        None => data.text("binaryData")?,
-        some => some,
-    };
-    let mut media = match base64 {
-        Some(base64) => Media::base64("", base64),
-        None => match data.text("url")? {
-            Some(url) => Media::url(url),
-            None => return Err(data.at.error("neither `url` nor `base64Data`")),
-        },
+    let mut media = if let Some(base64) = data.text("base64Data")? {
+        Media::base64("", base64)
+    } else if let Some(bytes) = data.text("binaryData")? {
+        Media::base64("", bytes) // Jackson writes them as base64 too
+    } else if let Some(url) = data.text("url")? {
+        Media::url(url)
+    } else {
+        return Err(data.at.error("neither `url` nor `base64Data`"));
     };
     media.media_type = data.text("mimeType")?;
     if key == "image" {

@@ -3,12 +3,12 @@
 use super::{ATTRIBUTE, FORMAT, MEDIA, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall,
+    ToolCall,
 };
 use crate::provider::{Provider, attributes};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{as_other_part, kept, kept_object, kept_type, known_type, placeholder};
-use crate::wire::losses::{Losses, Weight};
+use crate::wire::losses::Weight;
 use crate::wire::terms::Sent;
 use crate::wire::view::MessageFormat;
 
@@ -18,23 +18,19 @@ impl MessageFormat for Options {
     const OPERATION: &'static str = "write langchain4j messages";
     const STORED: bool = true;
 
-    fn messages<'s>(
-        _: &Messages<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
-        sent.iter().filter_map(|sent| Some(message(sent, losses)?.into())).collect()
+    fn messages<'s>(_: &Messages<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
+        sent.iter().filter_map(|sent| Some(message(sent)?.into())).collect()
     }
 }
 
-fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Option<Object<'s>> {
+fn message<'s>(sent: &'s Sent<'_>) -> Option<Object<'s>> {
     let message = &*sent.message;
     let mut object = Object::default();
     let mut of_reasoning = Object::default();
     let kind = match message {
         // LangChain4j refuses to read one.
         Message::System(m) if m.text().trim().is_empty() => {
-            sent.refuse_all("a blank system message", losses);
+            sent.refuse_all("a blank system message");
             return None;
         }
         Message::System(m) => {
@@ -43,24 +39,24 @@ fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Option<Object<'s>> {
         }
         Message::User(m) => {
             object.put("name", m.name().map(BorrowedValue::unless_empty));
-            object.put("contents", contents(m.content(), sent, losses));
+            object.put("contents", contents(m.content(), sent));
             "USER"
         }
         Message::Ai(m) => {
-            of_reasoning = answer(&mut object, m, sent, losses);
+            of_reasoning = answer(&mut object, m, sent);
             "AI"
         }
         Message::Tool(m) => {
             object.put("id", BorrowedValue::unless_empty(m.call_id()));
             object.put("toolName", BorrowedValue::unless_empty(m.tool_name()));
-            object.put("contents", contents(m.content(), sent, losses));
+            object.put("contents", contents(m.content(), sent));
             object.put("text", BorrowedValue::Nothing);
             object.put("isError", m.is_error().then_some(true));
             "TOOL_EXECUTION_RESULT"
         }
         Message::Custom(m) => {
             if m.role() != "custom" || !m.fields().is_empty() {
-                sent.refuse_all("a role of its own", losses);
+                sent.refuse_all("a role of its own");
             }
             "CUSTOM"
         }
@@ -77,12 +73,7 @@ fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Option<Object<'s>> {
 
 /// Writes an answer, and returns the attributes with the signatures of its reasoning: there is room
 /// for one text with one signature, and for redacted data.
-fn answer<'s>(
-    object: &mut Object<'s>,
-    m: &'s AiMessage,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Object<'s> {
+fn answer<'s>(object: &mut Object<'s>, m: &'s AiMessage, sent: &Sent<'_>) -> Object<'s> {
     let (mut texts, mut calls, mut redacted) = (Vec::new(), Vec::new(), Vec::new());
     let mut shown: Vec<&Reasoning> = Vec::new();
     for (i, part) in m.parts().iter().enumerate() {
@@ -90,11 +81,11 @@ fn answer<'s>(
             AiPart::Content(part) => match part.as_text() {
                 Some(text) => texts.push(text),
                 // A placeholder would look like the model's own words.
-                None => sent.refuse(i, part, losses),
+                None => sent.refuse(i, part),
             },
             AiPart::Reasoning(reasoning) => {
                 if reasoning.signature.is_some() && !is_signed(reasoning) {
-                    sent.lose(i, "another provider's signature", Weight::Refused, losses);
+                    sent.lose(i, "another provider's signature", Weight::Refused);
                 }
                 if is_redacted(reasoning) {
                     redacted.extend(reasoning.signature.as_deref());
@@ -104,7 +95,7 @@ fn answer<'s>(
             }
             AiPart::ToolCall(call) => {
                 if call.signature.is_some() {
-                    sent.lose(i, "a call's signature", Weight::Refused, losses);
+                    sent.lose(i, "a call's signature", Weight::Refused);
                 }
                 calls.push(request(call));
             }
@@ -115,7 +106,7 @@ fn answer<'s>(
     object.put("text", text.or(joined));
     // If there are several signed parts, none of them could be sent again.
     if shown.len() > 1 && shown.iter().any(|it| is_signed(it)) {
-        sent.refuse_all("reasoning in several signed parts", losses);
+        sent.refuse_all("reasoning in several signed parts");
         shown.clear();
     }
     let thoughts: Vec<&str> = shown.iter().map(|it| it.text.as_str()).collect();
@@ -153,7 +144,7 @@ fn request(call: &ToolCall) -> Object<'_> {
 }
 
 /// Writes `contents`, which are never empty.
-fn contents<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> Vec<Object<'s>> {
+fn contents<'s>(content: &'s Content, sent: &Sent<'_>) -> Vec<Object<'s>> {
     let bare = |text| element_of(text, None);
     let parts = match content {
         Content::Text(text) => return vec![bare(text)],
@@ -162,7 +153,7 @@ fn contents<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> V
     };
     let one = |(i, part)| {
         element(part).unwrap_or_else(|| {
-            sent.refuse(i, part, losses);
+            sent.refuse(i, part);
             bare(placeholder(part))
         })
     };
@@ -176,9 +167,7 @@ fn element_of<'s>(text: &'s str, kept: Option<&'s Attributes>) -> Object<'s> {
 /// Writes one element of `contents`; `None` if there is no place for the part.
 fn element(part: &Part) -> Option<Object<'_>> {
     let media = match part {
-        Part::Text(TextPart { text, extra }) => {
-            return Some(element_of(text, kept(FORMAT, extra)));
-        }
+        Part::Text(part) => return Some(element_of(&part.text, kept(FORMAT, &part.extra))),
         Part::Other(_) => return as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
         media => media.as_media()?,
     };
@@ -196,12 +185,8 @@ fn element(part: &Part) -> Option<Object<'_>> {
     let kept = kept(FORMAT, &media.extra);
     let data = Object::of([(key, value.into()), ("mimeType", known_type(media).into())]);
     let level = matches!(part, Part::Image(_)).then(|| level(media));
-    Some(
-        Object::of([(field, data.kept(kept_object(kept, field), &[]).into())])
-            .with("detailLevel", level)
-            .kept(kept, &["type"])
-            .with("type", name),
-    )
+    let own = Object::of([(field, data.kept(kept_object(kept, field), &[]).into())]);
+    Some(own.with("detailLevel", level).kept(kept, &["type"]).with("type", name))
 }
 
 /// Returns LangChain4j's level. It reads no other levels, and requires one.

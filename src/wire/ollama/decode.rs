@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning,
-    SystemMessage, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Content, CustomMessage, Media, Message, Part, Reasoning, SystemMessage,
+    ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
@@ -117,12 +117,12 @@ pub(super) fn ids(created_at: Option<&str>) -> Ids {
 
 fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
 }
 
 fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Message> {
@@ -136,18 +136,11 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    Ok(with_rest(message, ATTRIBUTE, rest(fields)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
 }
 
-/// Returns the other fields of a message without calls. Clients with one type for all messages
-/// write an empty list of calls into each.
-fn rest(fields: Fields) -> Attributes {
-    let mut rest = fields.rest();
-    if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        rest.remove("tool_calls");
-    }
-    rest
-}
+/// Clients with one type for all messages write an empty list of calls into each.
+const NO_CALLS: [&str; 1] = ["tool_calls"];
 
 /// A text, or a text followed by images.
 fn content(fields: &mut Fields) -> Result<Content> {

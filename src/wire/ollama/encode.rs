@@ -5,7 +5,7 @@ use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
 use crate::provider::{Provider, attributes};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{inline, kept, kept_object, placeholder};
-use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, MessageFormat};
 
@@ -13,29 +13,25 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::Ollama;
     const OPERATION: &'static str = "write ollama messages";
 
-    fn messages<'s>(
-        _: &Messages<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
-        sent.iter().map(|sent| message(sent, losses).into()).collect()
+    fn messages<'s>(_: &Messages<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
+        sent.iter().map(|sent| message(sent).into()).collect()
     }
 }
 
 impl ForProvider for Options {}
 
-fn message<'s>(sent: &'s Sent<'_>, losses: &mut Losses) -> Object<'s> {
+fn message<'s>(sent: &'s Sent<'_>) -> Object<'s> {
     const OWN: [&str; 7] =
         ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];
     let message = &*sent.message;
     let object = Object::of([("role", message.role().as_str().into())]);
     let object = match message {
         Message::System(m) => object.with("content", m.text()),
-        Message::User(m) => with_content(object, m.content(), sent, losses),
-        Message::Tool(m) => with_content(object, m.content(), sent, losses)
+        Message::User(m) => with_content(object, m.content(), sent),
+        Message::Tool(m) => with_content(object, m.content(), sent)
             .with("tool_name", BorrowedValue::unless_empty(m.tool_name()))
             .with("tool_call_id", BorrowedValue::unless_empty(m.call_id())),
-        Message::Ai(m) => with_answer(object, m, sent, losses),
+        Message::Ai(m) => with_answer(object, m, sent),
         // Custom messages are not sent.
         Message::Custom(_) => object,
     };
@@ -47,12 +43,7 @@ fn image(part: &Part) -> Option<&str> {
     if let Part::Image(media) = part { inline(media).map(|url| url.data) } else { None }
 }
 
-fn with_content<'s>(
-    object: Object<'s>,
-    content: &'s Content,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Object<'s> {
+fn with_content<'s>(object: Object<'s>, content: &'s Content, sent: &Sent<'_>) -> Object<'s> {
     if let Content::Text(text) = content {
         return object.with("content", text);
     }
@@ -62,7 +53,7 @@ fn with_content<'s>(
             (Some(text), _) => texts.push(text),
             (None, Some(data)) => images.push(data),
             (None, None) => {
-                sent.refuse(i, part, losses);
+                sent.refuse(i, part);
                 texts.push(placeholder(part));
             }
         }
@@ -75,12 +66,7 @@ fn with_images<'s>(object: Object<'s>, texts: Vec<&'s str>, images: Vec<&'s str>
     object.with("content", BorrowedValue::joined(texts)).with("images", images)
 }
 
-fn with_answer<'s>(
-    object: Object<'s>,
-    m: &'s AiMessage,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Object<'s> {
+fn with_answer<'s>(object: Object<'s>, m: &'s AiMessage, sent: &Sent<'_>) -> Object<'s> {
     if let Some(text) = m.as_text() {
         return object.with("content", text);
     }
@@ -92,18 +78,18 @@ fn with_answer<'s>(
                 (Some(text), _) => texts.push(text),
                 (None, Some(data)) => images.push(data),
                 // A placeholder would look like the model's own words.
-                (None, None) => sent.refuse(i, part, losses),
+                (None, None) => sent.refuse(i, part),
             },
             AiPart::Reasoning(thought) if !thought.text.is_empty() => {
                 thoughts.push(thought.text.as_str());
             }
             AiPart::Reasoning(thought) => {
                 if says_something(thought) {
-                    sent.lose(i, REASONING, Weight::Noted, losses);
+                    sent.lose(i, REASONING, Weight::Noted);
                 }
             }
             AiPart::ToolCall(call) => {
-                let arguments = sent.arguments(i, call, losses);
+                let arguments = sent.arguments(i, call);
                 calls.push(self::call(call, calls.len() as u64, arguments));
             }
         }

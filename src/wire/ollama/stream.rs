@@ -1,7 +1,6 @@
 //! Assembles a streamed answer.
 
 use serde_json::Value;
-use serde_json::map::Entry;
 
 use super::decode;
 use crate::error::Result;
@@ -108,14 +107,9 @@ const GROWING: [&str; 2] = ["content", "thinking"];
 /// Adds a piece of a field: texts and lists grow, other values are replaced.
 fn merge(into: &mut Attributes, key: String, value: Value) {
     let grows = GROWING.contains(&key.as_str());
-    match into.entry(key) {
-        Entry::Vacant(slot) => {
-            slot.insert(value);
-        }
-        Entry::Occupied(mut slot) => match (slot.get_mut(), value) {
-            (Value::String(text), Value::String(piece)) if grows => text.push_str(&piece),
-            (Value::Array(list), Value::Array(pieces)) => list.extend(pieces),
-            (slot, value) => *slot = value,
-        },
+    match (into.get_mut(&key), value) {
+        (Some(Value::String(text)), Value::String(piece)) if grows => text.push_str(&piece),
+        (Some(Value::Array(list)), Value::Array(pieces)) => list.extend(pieces),
+        (_, value) => drop(into.insert(key, value)),
     }
 }

@@ -56,10 +56,8 @@ impl Calls {
         let i = self.place(index, &piece);
         if i == self.list.len() {
             // Calls before the last one were shown when the next one began.
-            if let Some(last) =
-                i.checked_sub(1).and_then(|last| Some((last, self.list.get_mut(last)?)))
-            {
-                last.1.show(last.0, ids, events);
+            if let Some(last) = self.list.last_mut() {
+                last.show(i - 1, ids, events);
             }
             self.list.push(Call { index, ..Call::default() });
             self.highest = self.highest.max(index);
@@ -107,12 +105,9 @@ impl Calls {
 
     /// Removes calls that may be incomplete.
     pub(super) fn keep_whole(&mut self) {
-        let last = self.list.len().saturating_sub(1);
-        let mut i = 0;
-        self.list.retain(|call| {
-            i += 1;
-            call.is_whole(i - 1 == last)
-        });
+        let last = self.list.pop().filter(|call| call.is_whole(true));
+        self.list.retain(|call| call.is_whole(false));
+        self.list.extend(last);
     }
 
     /// Writes the calls in the form of a whole answer. A call with neither name nor arguments is

@@ -12,7 +12,7 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, Stop, stop_word};
 use crate::wire::common::{
     At, Fields, Ids, TextOrList, answered, expected, from_url, keep, objects, other_part, put_back,
-    text_or_list, with_one_system, with_rest,
+    text_or_list, texts, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -331,12 +331,8 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
         parts.push(AiPart::ToolCall(function_call(value, at, 0)?));
     }
     let name = fields.text("name")?;
-    let mut rest = fields.rest();
     // OpenAI writes an empty list into every answer, which is not kept.
-    if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        rest.remove("annotations");
-    }
-    let message = answered(parts, ATTRIBUTE, rest);
+    let message = answered(parts, ATTRIBUTE, fields.rest_but_empty(&["annotations"]));
     Ok(name.into_iter().fold(message, AiMessage::with_name))
 }
 
@@ -386,7 +382,7 @@ fn thought(mut fields: Fields) -> Result<AiPart> {
     let thinking = fields.required("thinking")?;
     let text = match &thinking {
         Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().filter_map(|one| one.get("text")?.as_str()).collect(),
+        Value::Array(list) => texts(list).collect(),
         other => return Err(fields.at.key("thinking").error(expected("an array", other))),
     };
     // The type stays, to mark this as a block of the content.

@@ -8,13 +8,13 @@ use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
-use crate::provider::{Files, Provider, ReasoningField, Row, audio_format, has_place};
+use crate::provider::{Files, Provider, ReasoningField, Row, attributes, audio_format, has_place};
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     NO_SIGNATURE, as_other_part, inline, input, kept, kept_object, kept_type,
 };
-use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -22,13 +22,9 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAi;
     const OPERATION: &'static str = "write openai messages";
 
-    fn messages<'s>(
-        view: &Messages<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
+    fn messages<'s>(view: &Messages<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let writer = Writer { row: &view.terms.row };
-        let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent, losses));
+        let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent));
         let mut written: Vec<(usize, Object<'s>)> = sent.iter().map(message).collect();
         view.mark(&mut written, |message, _| {
             message.get_mut("content").is_some_and(|content| blocks::mark(content, "text"))
@@ -45,33 +41,31 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn message<'s>(&self, sent: &'s Sent<'_>, losses: &mut Losses) -> Object<'s> {
-        match &*sent.message {
+    fn message<'s>(&self, sent: &'s Sent<'_>) -> Object<'s> {
+        let own = match &*sent.message {
             Message::System(m) => {
                 let role = if self.row.developer { "developer" } else { "system" };
                 let name = self.name(m.name());
                 Object::of([("role", role.into()), ("content", m.text().into()), ("name", name)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::User(m) => {
                 let flat = if self.row.flat_text { Joins::All } else { Joins::Nothing };
                 let block = |part| self.block(part);
-                let content = blocks::written(m.content(), block, ("text", flat), sent, losses);
+                let content = blocks::written(m.content(), block, ("text", flat), sent);
                 let name = self.name(m.name());
                 Object::of([("role", "user".into()), ("content", content), ("name", name)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
             Message::Tool(m) => {
                 let kind = ("text", self.joins());
-                let content = blocks::written(m.content(), text_block, kind, sent, losses);
+                let content = blocks::written(m.content(), text_block, kind, sent);
                 let id = m.call_id().into();
                 Object::of([("role", "tool".into()), ("tool_call_id", id), ("content", content)])
-                    .kept(kept(ATTRIBUTE, m.attributes()), &[])
             }
-            Message::Ai(m) => self.answer(m, sent, losses),
+            Message::Ai(m) => return self.answer(m, sent),
             // Already left out by `Terms::sent`.
-            Message::Custom(_) => Object::default(),
-        }
+            Message::Custom(_) => return Object::default(),
+        };
+        own.kept(kept(ATTRIBUTE, attributes(&sent.message)), &[])
     }
 
     /// Returns the name, if the provider takes one, in the letters that OpenAI takes.
@@ -96,7 +90,7 @@ impl Writer<'_> {
         }
     }
 
-    fn answer<'s>(&self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) -> Object<'s> {
+    fn answer<'s>(&self, m: &'s AiMessage, sent: &Sent<'_>) -> Object<'s> {
         let role = ("role", "assistant".into());
         let name = self.name(m.name());
         let kept = kept(ATTRIBUTE, m.attributes());
@@ -118,12 +112,12 @@ impl Writer<'_> {
                     (Some(id), _) => audio = Some(Object::of([("id", id.into())])),
                     (None, Some(_)) if alone => {
                         if part.as_text().is_some_and(|text| !text.is_empty()) {
-                            sent.lose(i, "text beside calls", Weight::Noted, losses);
+                            sent.lose(i, "text beside calls", Weight::Noted);
                         }
                     }
                     (None, Some(block)) => said.push(block),
                     // A placeholder would look like the model's own words.
-                    (None, None) => sent.refuse(i, part, losses),
+                    (None, None) => sent.refuse(i, part),
                 },
                 AiPart::Reasoning(thought) if is_block(thought) && !alone => {
                     said.push(Block::Other(thinking(thought)));
@@ -131,7 +125,7 @@ impl Writer<'_> {
                 AiPart::Reasoning(thought) if self.goes_back(thought) => thoughts.push(thought),
                 AiPart::Reasoning(thought) => {
                     if says_something(thought) {
-                        sent.lose(i, REASONING, Weight::Noted, losses);
+                        sent.lose(i, REASONING, Weight::Noted);
                     }
                 }
             }
@@ -159,13 +153,10 @@ impl Writer<'_> {
     /// Returns whether reasoning outside the content is sent back.
     fn goes_back(&self, thought: &Reasoning) -> bool {
         let is_read = !thought.text.is_empty() && !is_block(thought);
-        match self.row.reasoning {
-            None => false,
-            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
-                is_read
-            }
-            Some(ReasoningField::Reasoning) => is_read || details(thought).is_some(),
-        }
+        let has_details = || details(thought).is_some();
+        self.row
+            .reasoning
+            .is_some_and(|field| is_read || (field == ReasoningField::Reasoning && has_details()))
     }
 
     fn with_reasoning<'s>(
@@ -174,8 +165,8 @@ impl Writer<'_> {
         thoughts: &[&'s Reasoning],
         calls: bool,
     ) -> Object<'s> {
-        let texts: Vec<&str> = thoughts.iter().map(|it| it.text.as_str()).collect();
-        let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        let texts = thoughts.iter().map(|it| it.text.as_str()).filter(|text| !text.is_empty());
+        let texts: Vec<&str> = texts.collect();
         let is_silent = texts.is_empty();
         match self.row.reasoning {
             Some(ReasoningField::ReasoningContent) if is_silent && !calls => object,
@@ -189,12 +180,10 @@ impl Writer<'_> {
                     [] => BorrowedValue::Nothing,
                     [one] => (*one).into(),
                     // From several joined answers.
-                    all => all
-                        .iter()
-                        .filter_map(|it| it.as_array())
-                        .flatten()
-                        .collect::<Vec<_>>()
-                        .into(),
+                    all => {
+                        let all = all.iter().filter_map(|it| it.as_array()).flatten();
+                        BorrowedValue::List(all.map(BorrowedValue::Kept).collect())
+                    }
                 };
                 object.with("reasoning", said).with("reasoning_details", details)
             }

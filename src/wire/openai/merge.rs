@@ -1,7 +1,6 @@
 //! Merges fields of an answer that arrive in pieces.
 
 use serde_json::Value;
-use serde_json::map::Entry;
 
 use crate::error::Result;
 use crate::message::Attributes;
@@ -44,14 +43,11 @@ fn field(key: &str) -> &'static str {
 }
 
 pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> Result<()> {
-    let mut slot = match into.entry(key) {
-        Entry::Vacant(slot) => {
-            slot.insert(value);
-            return Ok(());
-        }
-        Entry::Occupied(slot) => slot,
+    let Some(known) = into.get_mut(key) else {
+        into.insert(key.to_owned(), value);
+        return Ok(());
     };
-    match (slot.get_mut(), value) {
+    match (known, value) {
         (Value::String(text), Value::String(piece)) => {
             if PIECES.contains(&key) {
                 text.push_str(&piece);

@@ -1,5 +1,7 @@
 //! Assembles a streamed answer.
 
+use std::slice;
+
 use serde_json::{Value, json};
 
 use super::calls::Calls;
@@ -9,7 +11,7 @@ use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields, Ids};
+use crate::wire::common::{At, Fields, Ids, texts};
 use crate::wire::event::Events;
 use crate::wire::refused::refused;
 use crate::wire::stream::{End, FormatStream, Pieces};
@@ -187,19 +189,16 @@ impl Chunks {
                 break;
             }
         }
-        match delta.get("content") {
-            Some(Value::String(piece)) if piece.is_empty() => {}
-            Some(Value::String(piece)) => {
-                self.say_behind_refusal(at)?;
-                events.text(piece);
+        let said = match delta.get("content") {
+            Some(Value::Array(blocks)) => Some(&blocks[..]),
+            Some(text @ Value::String(piece)) if !piece.is_empty() => Some(slice::from_ref(text)),
+            _ => None,
+        };
+        if let Some(said) = said {
+            self.say_behind_refusal(at)?;
+            for block in said {
+                shown(block, events);
             }
-            Some(Value::Array(blocks)) => {
-                self.say_behind_refusal(at)?;
-                for block in blocks {
-                    shown(block, events);
-                }
-            }
-            _ => {}
         }
         events.refusal(delta.peek("refusal").unwrap_or_default());
         for (key, value) in delta.rest() {
@@ -237,11 +236,7 @@ fn shown(block: &Value, events: &mut Events) {
         (_, "text") => events.text(text("text")),
         (_, "refusal") => events.refusal(text("refusal")),
         (_, "thinking") => match &block["thinking"] {
-            Value::Array(list) => {
-                list.iter()
-                    .filter_map(|one| one.get("text")?.as_str())
-                    .for_each(|t| events.reasoning(t));
-            }
+            Value::Array(list) => texts(list).for_each(|text| events.reasoning(text)),
             _ => events.reasoning(text("thinking")),
         },
         _ => {}

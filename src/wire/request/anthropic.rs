@@ -11,11 +11,8 @@ use crate::wire::anthropic;
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::kept;
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    messages: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     let in_url = request.row().in_url;
     if !body.has_extra("anthropic_version") {
         body.field("anthropic_version", in_url.anthropic_version())?;

@@ -4,11 +4,13 @@ use std::fmt::Display;
 
 use serde_json::Value;
 
+use super::Request;
 use crate::message::Attributes;
 use crate::wire::borrowed::{BorrowedValue, Object};
 
 /// A request's body in the making. No name is written twice.
 pub(super) struct Body<'a> {
+    pub(super) request: &'a Request<'a>,
     fields: Object<'a>,
     extra: &'a Attributes,
     /// The names in `extra` that were merged into an object or a list of this crate's.
@@ -18,8 +20,8 @@ pub(super) struct Body<'a> {
 pub(super) type Written<T = ()> = Result<T, String>;
 
 impl<'a> Body<'a> {
-    pub(super) fn new(extra: &'a Attributes) -> Self {
-        Self { fields: Object::default(), extra, joined: Vec::new() }
+    pub(super) fn new(request: &'a Request<'a>, extra: &'a Attributes) -> Self {
+        Self { request, fields: Object::default(), extra, joined: Vec::new() }
     }
 
     pub(super) fn has_extra(&self, name: &str) -> bool {

@@ -1,27 +1,20 @@
 //! Requests of OpenAI Chat Completions, and of the servers that speak it.
 
 use super::body::{Body, Written};
-use super::{Request, ToolChoice};
 use crate::wire::borrowed::{BorrowedValue, Object};
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    messages: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     body.field("model", request.model.as_deref())?;
     let row = request.row();
     body.field("messages", messages)?;
     body.field(row.max_tokens.as_str(), request.max_tokens.map(BorrowedValue::Number))?;
     body.list("tools", request.definitions())?;
-    match request.chosen()? {
-        Some(ToolChoice::Tool(name)) => {
-            let function = Object::of([("name", name.into())]);
-            let own = [("type", "function".into()), ("function", function.into())];
-            body.field("tool_choice", Object::of(own))?;
-        }
-        choice => body.field("tool_choice", choice.and_then(ToolChoice::word))?,
-    }
+    let tool = |name: &'a str| {
+        let function = Object::of([("name", name.into())]);
+        Object::of([("type", "function".into()), ("function", function.into())])
+    };
+    body.field("tool_choice", request.chosen()?.map(|choice| choice.written(tool)))?;
     let stream = request.stream.then_some(true);
     body.field("stream", stream)?;
     body.inner("stream_options", "include_usage", stream.filter(|_| row.asks_for_usage))

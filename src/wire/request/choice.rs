@@ -3,6 +3,7 @@
 use super::Request;
 use super::body::Written;
 use crate::provider::Format;
+use crate::wire::borrowed::{BorrowedValue, Object};
 
 /// Whether a model may or must call the tools that it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,13 +59,13 @@ impl Request<'_> {
 }
 
 impl ToolChoice {
-    /// The word for it in OpenAI's formats; `None` for a tool, which is an object there.
-    pub(super) fn word(&self) -> Option<&'static str> {
+    /// Writes it as OpenAI's formats have it: a word, or for a tool an object of the format's own.
+    pub(super) fn written<'a>(&'a self, tool: impl Fn(&'a str) -> Object<'a>) -> BorrowedValue<'a> {
         match self {
-            Self::Auto => Some("auto"),
-            Self::None => Some("none"),
-            Self::Required => Some("required"),
-            Self::Tool(_) => None,
+            Self::Auto => "auto".into(),
+            Self::None => "none".into(),
+            Self::Required => "required".into(),
+            Self::Tool(name) => tool(name).into(),
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Requests of Google's `generateContent`. The model and streaming are in the URL.
 
+use super::ToolChoice;
 use super::body::{Body, Written};
-use super::{Request, ToolChoice};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::gemini;
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    contents: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, contents: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     let system = gemini::system_instruction(request.prompt);
     body.field("systemInstruction", system.map(|system| system.value()))?;
     body.field("contents", contents)?;

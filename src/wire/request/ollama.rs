@@ -1,14 +1,11 @@
 //! Requests of Ollama's `/api/chat`.
 
+use super::ToolChoice;
 use super::body::{Body, Written};
-use super::{Request, ToolChoice};
 use crate::wire::borrowed::BorrowedValue;
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    messages: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     body.field("model", request.model.as_deref())?;
     body.field("messages", messages)?;
     // There is no field for a choice; without tools in the request, the model can't call any.

@@ -2,16 +2,13 @@
 
 use serde_json::Value;
 
+use super::Request;
 use super::body::{Body, Written};
-use super::{Request, ToolChoice};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::responses;
 
-pub(super) fn write<'a>(
-    request: &'a Request<'_>,
-    body: &mut Body<'a>,
-    input: Vec<BorrowedValue<'a>>,
-) -> Written {
+pub(super) fn write<'a>(body: &mut Body<'a>, input: Vec<BorrowedValue<'a>>) -> Written {
+    let request = body.request;
     body.field("model", request.model.as_deref())?;
     if !request.row().developer {
         body.field("instructions", responses::instructions(request.prompt))?;
@@ -19,12 +16,8 @@ pub(super) fn write<'a>(
     body.field("input", input)?;
     body.field("max_output_tokens", request.max_tokens.map(BorrowedValue::Number))?;
     body.list("tools", request.definitions())?;
-    match request.chosen()? {
-        Some(ToolChoice::Tool(name)) => {
-            body.field("tool_choice", Object::block("function", "name", name))?;
-        }
-        choice => body.field("tool_choice", choice.and_then(ToolChoice::word))?,
-    }
+    let tool = |name| Object::block("function", "name", name);
+    body.field("tool_choice", request.chosen()?.map(|choice| choice.written(tool)))?;
     body.field("stream", request.stream.then_some(true))?;
     // The memory keeps the conversation, so the provider does not need to.
     if !body.has_extra("store") {

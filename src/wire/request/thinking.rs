@@ -15,7 +15,6 @@ use crate::message::{Attributes, Message};
 use crate::prompt::Prompt;
 use crate::provider::Format;
 use crate::wire::anthropic;
-use crate::wire::borrowed::BorrowedValue;
 use crate::wire::common::Sequence;
 use crate::wire::losses::Losses;
 use crate::wire::view::MessageFormat;
@@ -35,14 +34,12 @@ impl Request<'_> {
         let (first, of_loop) = open_loop(self.prompt)?;
         let mut view = self.on_terms(anthropic::messages(self.prompt));
         view.messages = Sequence::of(of_loop);
-        let mut losses = Losses::default();
-        let sent = view.sent(&mut losses);
-        let written = anthropic::Options::messages(&view, &sent, &mut losses);
-        let text = |value: &BorrowedValue<'_>, key| value.get(key)?.as_text().map(str::to_owned);
-        let answer =
-            written.iter().find(|it| text(it, "role").is_some_and(|it| it == "assistant"))?;
-        let begins = answer.get("content").and_then(|it| text(it.as_list()?.first()?, "type"));
-        let is_thought = begins.is_some_and(|it| it == "thinking" || it == "redacted_thinking");
+        let losses = Losses::default();
+        let sent = view.sent(&losses);
+        let written = anthropic::Options::messages(&view, &sent);
+        let answer = written.iter().find(|it| it.text("role") == "assistant")?;
+        let begins = answer.get("content").and_then(|it| Some(it.as_list()?.first()?.text("type")));
+        let is_thought = matches!(begins, Some("thinking" | "redacted_thinking"));
         (!is_thought).then_some(first)
     }
 

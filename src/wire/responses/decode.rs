@@ -1,6 +1,6 @@
 //! Reads the items of Responses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ATTRIBUTE, FORMAT, kinds};
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word, stopped};
 use crate::wire::common::{
-    At, Fields, from_url, keep, keep_signed, list, other_part, with_one_system, with_rest,
+    At, Fields, from_url, keep, keep_signed, list, other_part, texts, with_one_system, with_rest,
 };
 use crate::wire::json::Json;
 use crate::wire::metadata::Beside;
@@ -207,10 +207,7 @@ impl History {
 
     /// Returns the calls of the answer that is being read, and those of the last one before it.
     fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        let open = self.open.iter().filter_map(|part| match part {
-            AiPart::ToolCall(call) => Some(call),
-            _ => None,
-        });
+        let open = self.open.iter().filter_map(AiPart::as_call);
         open.chain(self.asked().into_iter().flat_map(AiMessage::tool_calls))
     }
 
@@ -291,10 +288,7 @@ fn file(mut fields: Fields) -> Result<Part> {
             (Source::Url(data), _) => (Source::Base64(data), None),
             from_url => from_url,
         },
-        _ => {
-            let what = "expected one of `file_url`, `file_id` and `file_data`";
-            return Err(fields.at.error(what));
-        }
+        _ => return Err(fields.at.error("expected one of `file_url`, `file_id` and `file_data`")),
     };
     let detail = fields.text("detail")?.map(Detail::from);
     let extra = keep(FORMAT, fields.rest());
@@ -350,18 +344,13 @@ fn picture(mut fields: Fields) -> Result<Part> {
 fn message(mut fields: Fields, parts: &mut Vec<AiPart>) -> Result<()> {
     let at = fields.at.key("content");
     let content = match fields.required("content")? {
-        Value::String(text) => {
-            // Only a text: an answer of another format, or a client's shorthand.
-            if fields.has("id") || fields.has("phase") || fields.has("status") {
-                vec![serde_json::json!({"type": "output_text", "text": text})]
-            } else {
-                parts.push(AiPart::Content(Part::text(text)));
-                return Ok(());
-            }
+        // Only a text: an answer of another format, or a client's shorthand.
+        Value::String(text) if !["id", "phase", "status"].iter().any(|key| fields.has(key)) => {
+            parts.push(AiPart::Content(Part::text(text)));
+            return Ok(());
         }
-        Value::Array(list) if list.is_empty() => {
-            vec![serde_json::json!({"type": "output_text", "text": ""})]
-        }
+        Value::String(text) => vec![json!({"type": "output_text", "text": text})],
+        Value::Array(list) if list.is_empty() => vec![json!({"type": "output_text", "text": ""})],
         other => list(other, at)?,
     };
     fields.take("type");
@@ -391,13 +380,8 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     if key == "text" {
         fields.take("type");
     }
-    let mut kept = fields.rest();
     // The writer adds empty lists again.
-    for list in ["annotations", "logprobs"] {
-        if kept.get(list).and_then(Value::as_array).is_some_and(Vec::is_empty) {
-            kept.remove(list);
-        }
-    }
+    let mut kept = fields.rest_but_empty(&["annotations", "logprobs"]);
     kept.extend(beside.map(|beside| ("message".to_owned(), beside)));
     Ok(Part::Text(TextPart { text, extra: keep_signed(FORMAT, kept) }))
 }
@@ -418,9 +402,7 @@ fn reasoning(mut fields: Fields) -> Result<Reasoning> {
         _ => {
             let content = fields.list("content")?;
             let all = if summary.is_empty() { &content } else { &summary };
-            let texts: Vec<&str> =
-                all.iter().filter_map(|block| block.get("text")?.as_str()).collect();
-            let text = texts.join("\n\n");
+            let text = texts(all).collect::<Vec<_>>().join("\n\n");
             if !content.is_empty() {
                 kept.insert("content".to_owned(), Value::Array(content));
             }

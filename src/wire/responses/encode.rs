@@ -9,7 +9,7 @@ use crate::provider::Provider;
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{as_other_part, inline, input, kept, kept_type};
-use crate::wire::losses::{Losses, REASONING, Weight};
+use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -17,11 +17,7 @@ impl MessageFormat for Options {
     const NAMESAKE: Provider = Provider::OpenAiResponses;
     const OPERATION: &'static str = "write responses input";
 
-    fn messages<'s>(
-        view: &Input<'_>,
-        sent: &'s [Sent<'_>],
-        losses: &mut Losses,
-    ) -> Vec<BorrowedValue<'s>> {
+    fn messages<'s>(view: &Input<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let developer = view.terms.row.developer;
         let unstored = view.options.unstored && !view.terms.verbatim;
         // The beginning of an unfinished tool loop.
@@ -36,13 +32,11 @@ impl MessageFormat for Options {
                     let role = if developer { "developer" } else { "system" };
                     message(role, m.text().into(), m.attributes())
                 }
-                Message::User(m) => {
-                    message("user", content(m.content(), one, losses), m.attributes())
-                }
+                Message::User(m) => message("user", content(m.content(), one), m.attributes()),
                 Message::Tool(m) => {
                     let mut calls = asked.into_iter().flat_map(AiMessage::tool_calls);
                     let call = calls.find(|call| call.id == m.call_id());
-                    output(m, call, one, losses)
+                    output(m, call, one)
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
@@ -51,8 +45,8 @@ impl MessageFormat for Options {
                     let runs = i > running;
                     let functions = as_functions(m, sent.get(i + 1..).unwrap_or_default());
                     let mut answer =
-                        Answer { unstored, runs, functions, id: Id::Sent, items: Vec::new() };
-                    answer.write(m, one, losses);
+                        Answer { unstored, runs, functions, sends_ids: true, items: Vec::new() };
+                    answer.write(m, one);
                     items.extend(answer.items.into_iter().map(|item| (one.index, item)));
                     continue;
                 }
@@ -105,12 +99,7 @@ fn as_functions<'s>(asking: &'s AiMessage, behind: &'s [Sent<'_>]) -> Vec<&'s st
 }
 
 /// Returns a tool's result, with the call that it answers, if that is known.
-fn output<'s>(
-    result: &'s ToolMessage,
-    call: Option<&'s ToolCall>,
-    sent: &Sent<'_>,
-    losses: &mut Losses,
-) -> Object<'s> {
+fn output<'s>(result: &'s ToolMessage, call: Option<&'s ToolCall>, sent: &Sent<'_>) -> Object<'s> {
     let kind = call.and_then(kinds::of);
     if let Some(output) = kind.and_then(|(kind, _)| kinds::output(kind, result)) {
         return output;
@@ -122,18 +111,16 @@ fn output<'s>(
     let own = [
         ("type", name.into()),
         ("call_id", result.call_id().into()),
-        ("output", content(result.content(), sent, losses)),
+        ("output", content(result.content(), sent)),
     ];
     let object = Object::of(own).kept(kept_beside, &["custom"]);
     let caller = call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
-    match caller.filter(|_| object.get("caller").is_none()) {
-        Some(caller) => object.with("caller", caller),
-        None => object,
-    }
+    let caller = caller.filter(|_| object.get("caller").is_none());
+    object.with("caller", caller)
 }
 
-fn content<'s>(content: &'s Content, sent: &Sent<'_>, losses: &mut Losses) -> BorrowedValue<'s> {
-    blocks::written(content, block, ("input_text", Joins::Nothing), sent, losses)
+fn content<'s>(content: &'s Content, sent: &Sent<'_>) -> BorrowedValue<'s> {
+    blocks::written(content, block, ("input_text", Joins::Nothing), sent)
 }
 
 /// Returns an input block; `None` if there is no place for the part.
@@ -205,15 +192,6 @@ fn file(media: &Media) -> Object<'_> {
     ])
 }
 
-/// What happens to an item's id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Sent,
-    /// "Item .. was provided without its required 'reasoning' item": without an id, there is no
-    /// such check.
-    LeftOut,
-}
-
 struct Answer<'s> {
     /// True if the provider stores nothing, and so can't find reasoning by its id.
     unstored: bool,
@@ -222,13 +200,14 @@ struct Answer<'s> {
     /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
     /// bound to the item that it came with, is left out then.
     functions: Vec<&'s str>,
-    /// What happens to ids after the newest reasoning.
-    id: Id,
+    /// False after reasoning that was left out. "Item .. was provided without its required
+    /// 'reasoning' item": without an id, there is no such check.
+    sends_ids: bool,
     items: Vec<Object<'s>>,
 }
 
 impl<'s> Answer<'s> {
-    fn write(&mut self, m: &'s AiMessage, sent: &Sent<'_>, losses: &mut Losses) {
+    fn write(&mut self, m: &'s AiMessage, sent: &Sent<'_>) {
         self.items.extend(m.as_text().map(plain));
         let (mut i, parts) = (0, m.parts());
         while let Some(part) = parts.get(i) {
@@ -236,15 +215,13 @@ impl<'s> Answer<'s> {
             match part {
                 AiPart::ToolCall(call) => {
                     if self.functions.contains(&call.id.as_str()) {
-                        sent.lose(i, "a call of another kind", Weight::Noted, losses);
+                        sent.lose(i, "a call of another kind", Weight::Noted);
                     }
                     self.items.push(self.call(call));
                 }
                 AiPart::Reasoning(reasoning) => match self.reasoning(reasoning) {
                     Some(item) => self.items.push(item),
-                    None if says_something(reasoning) => {
-                        sent.lose(i, REASONING, Weight::Noted, losses);
-                    }
+                    None if says_something(reasoning) => sent.lose(i, REASONING, Weight::Noted),
                     None => {}
                 },
                 AiPart::Content(part) => match (fields(part), part) {
@@ -259,7 +236,7 @@ impl<'s> Answer<'s> {
                     }
                     (None, Part::Text(text)) => self.items.push(plain(&text.text)),
                     // A placeholder would look like the model's own words.
-                    (None, part) => sent.refuse(i, part, losses),
+                    (None, part) => sent.refuse(i, part),
                 },
             }
             i = next;
@@ -273,10 +250,10 @@ impl<'s> Answer<'s> {
         let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
         // "Items are not persisted when `store` is set to false."
         if !self.functions.is_empty() || (self.unstored && !is_sealed && !is_read) {
-            self.id = Id::LeftOut;
+            self.sends_ids = false;
             return None;
         }
-        self.id = Id::Sent;
+        self.sends_ids = true;
         // Without its id it would be refused.
         let kept = kept?;
         kept.get("id").filter(|id| id.is_string())?;
@@ -304,7 +281,7 @@ impl<'s> Answer<'s> {
             ("name", (&call.name).into()),
             (key, input(call, custom).into()),
         ];
-        let but: &[&str] = if self.id == Id::Sent { &["item"] } else { &["id", "item"] };
+        let but: &[&str] = if self.sends_ids { &["item"] } else { &["id", "item"] };
         Object::of(own).kept(kept(FORMAT, &call.extra), but)
     }
 
@@ -312,21 +289,18 @@ impl<'s> Answer<'s> {
     fn message(&self, parts: &'s [AiPart]) -> Object<'s> {
         let first = parts.first().and_then(AiPart::as_content).and_then(fields);
         let beside = first.and_then(|kept| object(kept, "message"));
-        let is_sent = self.id == Id::Sent;
-        let is_named = is_sent && beside.is_some_and(|beside| beside.contains_key("id"));
+        let is_named = self.sends_ids && beside.is_some_and(|beside| beside.contains_key("id"));
         let content = match parts {
             // The reference has lists only for messages with an id.
             [part] if !is_named && is_bare(part) => part.as_text().unwrap_or_default().into(),
-            parts => parts
-                .iter()
-                .filter_map(AiPart::as_content)
-                .map(answer_block)
-                .collect::<Vec<_>>()
-                .into(),
+            parts => {
+                let blocks = parts.iter().filter_map(AiPart::as_content).map(answer_block);
+                BorrowedValue::List(blocks.map(BorrowedValue::Object).collect())
+            }
         };
         let own = [("type", "message".into()), ("role", "assistant".into()), ("content", content)];
         // A message without an id is an input message, which has no status.
-        Object::of(own).kept(beside, if is_sent { &[] } else { &["id", "status"] })
+        Object::of(own).kept(beside, if self.sends_ids { &[] } else { &["id", "status"] })
     }
 }
 
@@ -367,12 +341,10 @@ fn answer_block(part: &Part) -> Object<'_> {
     if kept_type(FORMAT, &part.extra) == Some("refusal") {
         return Object::block("refusal", "refusal", &part.text).kept(Some(kept), &["message"]);
     }
-    let block = Object::block("output_text", "text", &part.text);
+    let mut block = Object::block("output_text", "text", &part.text);
     // The reference requires it.
-    let annotations = (!kept.contains_key("annotations")).then(Vec::<BorrowedValue<'_>>::new);
-    match annotations {
-        Some(none) => block.with("annotations", none),
-        None => block,
+    if !kept.contains_key("annotations") {
+        block.put("annotations", BorrowedValue::List(Vec::new()));
     }
-    .kept(Some(kept), &["message"])
+    block.kept(Some(kept), &["message"])
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::kinds;
 use crate::error::{Error, Result};
 use crate::message::{ToolCall, is_object};
-use crate::wire::common::At;
+use crate::wire::common::{At, texts};
 use crate::wire::event::Events;
 
 /// An item so far: the pieces that were shown, and the whole item once it is done.
@@ -86,9 +86,8 @@ impl Item {
             known = known.saturating_sub(text.len());
         }
         let thought = ["summary", "content"].into_iter().find_map(|key| {
-            let texts = value.get(key).filter(|_| value["type"] == "reasoning")?.as_array()?;
-            let texts: Vec<&str> =
-                texts.iter().filter_map(|one| one.get("text")?.as_str()).collect();
+            let blocks = value.get(key).filter(|_| value["type"] == "reasoning")?.as_array()?;
+            let texts: Vec<&str> = texts(blocks).collect();
             (!texts.is_empty()).then(|| texts.join("\n\n"))
         });
         events.reasoning(

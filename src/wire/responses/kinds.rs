@@ -113,13 +113,12 @@ fn screenshot(output: &Value) -> Option<Media> {
     if fields.get("type")? != SCREENSHOT {
         return None;
     }
-    let url = fields.get("image_url").and_then(Value::as_str);
-    let id = || Some(Media::file_id(fields.get("file_id")?.as_str()?));
-    url.map_or_else(id, |url| {
-        Some(match DataUrl::parse(url) {
-            Some(DataUrl { media_type, data }) => Media::base64(media_type, data),
-            None => Media::url(url),
-        })
+    let Some(url) = fields.get("image_url").and_then(Value::as_str) else {
+        return Some(Media::file_id(fields.get("file_id")?.as_str()?));
+    };
+    Some(match DataUrl::parse(url) {
+        Some(DataUrl { media_type, data }) => Media::base64(media_type, data),
+        None => Media::url(url),
     })
 }
 
