@@ -86,8 +86,9 @@ pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
             inline(media).is_none_or(|data| COMMON.contains(&data.media_type))
         }
         (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
-            data.media_type == PDF
-                || (data.media_type.starts_with("text/") && base64::text(data.data).is_some())
+            // What a memory keeps beside its records is no text: it has no data here.
+            let is_text = data.media_type.starts_with("text/") && !data.data.is_empty();
+            data.media_type == PDF || is_text && base64::text(data.data).is_some()
         }),
         (Format::Gemini, _) => has_place_at_google(media, in_result),
         (Format::Ollama, Part::Image(_)) => is_here(),
@@ -126,12 +127,15 @@ fn reaches(url: &str, row: &Row) -> bool {
     if url.starts_with(GEMINI_FILES) {
         return is_gemini && row.name() != Provider::Vertex.row().name();
     }
-    match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.unwrap_or_default().as_str() {
         "http" if is_gemini || row.format == Format::Anthropic => false,
         "http" | "https" => row.addresses || is_youtube(url),
         "gs" => is_gemini,
         // Data in other letters than base64, which are not read here.
         "s3" | "data" => false,
+        // What only a browser or an app can open.
+        "blob" | "content" | "file" => false,
         _ => true,
     }
 }
