@@ -19,7 +19,7 @@ use crate::golden::*;
 use crate::values::{self, compose};
 
 fn written(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).expect("serialising never fails")
+    json!(Messages::of(messages))
 }
 
 fn read(body: &Value) -> Vec<Message> {
@@ -215,7 +215,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     let history = [Message::user("one"), Message::ai("two"), Message::user("three")];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
     let ephemeral = json!({"type": "ephemeral"});
-    let json = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+    let json = json!(anthropic::messages(&built).cache_prefix());
     let expected = json!([
         {"role": "user", "content": "one"},
         {"role": "assistant", "content": "two"},
@@ -226,8 +226,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     ]);
     assert_eq!(json, expected);
 
-    let json =
-        serde_json::to_value(anthropic::messages(&built).cache_prefix_1h()).expect("no error");
+    let json = json!(anthropic::messages(&built).cache_prefix_1h());
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
     assert_eq!(json[2]["content"][0]["cache_control"], hour);
 }
@@ -241,7 +240,7 @@ fn thinking_is_never_marked() {
     let only_thinking = AiMessage::from_parts([Reasoning::new("hm").with_signature("sig")]);
     for messages in [vec![ai.clone().into()], vec![ai.into(), only_thinking.into()]] {
         let messages: Vec<Message> = messages;
-        let json = serde_json::to_value(Messages::of(&messages).cache_prefix()).expect("no error");
+        let json = json!(Messages::of(&messages).cache_prefix());
         assert_eq!(json.to_string().matches("cache_control").count(), 1);
         assert_eq!(json[0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
     }
@@ -254,12 +253,12 @@ fn the_system_text_can_be_marked() {
     let system = anthropic::system(&built).expect("there is one");
     let expected =
         json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
-    assert_eq!(serde_json::to_value(system.clone().cache()).expect("no error"), expected);
-    let hour = serde_json::to_value(system.cache_1h()).expect("no error");
+    assert_eq!(json!(system.clone().cache()), expected);
+    let hour = json!(system.cache_1h());
     assert_eq!(hour[0]["cache_control"]["ttl"], "1h");
 
     let both = [Message::system("one"), Message::user("hi"), Message::system("two")];
-    let both = serde_json::to_value(System::of(&both)).expect("no error");
+    let both = json!(System::of(&both));
     assert_eq!(both, json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]));
     assert!(System::of(&[Message::user("hi"), Message::system(" ")]).is_none());
 }
@@ -432,11 +431,11 @@ counted! {
         temporaries in conversations::temporaries(),
     ) {
         let built = compose(&history, &temporaries);
-        let json = serde_json::to_value(anthropic::messages(&built)).expect("no error");
+        let json = json!(anthropic::messages(&built));
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&anthropic::messages(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
-        let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+        let marked = json!(anthropic::messages(&built).cache_prefix());
         prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
         // And it can be read.
         let read = anthropic::history(json.to_string());

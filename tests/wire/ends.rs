@@ -230,7 +230,7 @@ fn arguments_are_an_object_for_all_or_for_none() {
         // A format that holds an object.
         let losses = anthropic::Messages::of(&messages).losses();
         assert_eq!(losses.is_empty(), is_object, "written: {arguments}");
-        let written = serde_json::to_value(anthropic::Messages::of(&messages)).unwrap();
+        let written = json!(anthropic::Messages::of(&messages));
         let is_stopgap = written[1]["content"][0]["input"]["arguments"] == arguments;
         assert_eq!(is_stopgap, !is_object, "written: {arguments}");
         // A stream that broke off behind them.

@@ -19,7 +19,7 @@ use crate::golden::*;
 use crate::values::{self, compose, under};
 
 fn written(messages: &[Message]) -> Value {
-    serde_json::to_value(Contents::of(messages)).expect("serialising never fails")
+    json!(Contents::of(messages))
 }
 
 fn read(body: &Value) -> Vec<Message> {
@@ -189,8 +189,7 @@ fn calls_that_gemini_did_not_make_can_be_marked() {
         Message::ai_calls([ToolCall::new("c3", "t", "{}").with_signature("real")]),
         Message::tool("c3", "t", "3"),
     ];
-    let json =
-        serde_json::to_value(Contents::of(&messages).skip_missing_signatures()).expect("no error");
+    let json = json!(Contents::of(&messages).skip_missing_signatures());
     assert_eq!(json[1]["parts"][0]["thoughtSignature"], "skip_thought_signature_validator");
     assert_eq!(json[1]["parts"][1].get("thoughtSignature"), None);
     assert_eq!(json[3]["parts"][0]["thoughtSignature"], "real");
@@ -274,7 +273,7 @@ fn what_others_signed_is_not_sent() {
     let thought = Message::from(thought);
     let theirs = wire::anthropic::Messages::of([&thought]);
     let expected = json!([{"role": "assistant", "content": [{"type": "text", "text": "said"}]}]);
-    assert_eq!(serde_json::to_value(theirs).expect("no error"), expected);
+    assert_eq!(json!(theirs), expected);
 }
 
 // --- placeholders and strictness -------------------------------------------------------------
@@ -529,7 +528,7 @@ counted! {
         // A temporary result of nobody's is sent as it is.
         let temporaries: Vec<_> = temporaries.into_iter().filter(Message::is_user).collect();
         let built = compose(&history, &temporaries);
-        let json = serde_json::to_value(gemini::contents(&built)).expect("no error");
+        let json = json!(gemini::contents(&built));
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&gemini::contents(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);

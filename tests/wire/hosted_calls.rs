@@ -15,7 +15,7 @@ fn composed(provider: Provider, history: &[Message], temporaries: &[Message]) ->
 }
 
 fn sent(prompt: &Prompt) -> Value {
-    serde_json::to_value(anthropic::messages(prompt)).unwrap()
+    json!(anthropic::messages(prompt))
 }
 
 fn read(stop: &str, content: &Value) -> Message {

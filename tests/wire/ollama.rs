@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).unwrap()
+    json!(Messages::of(messages))
 }
 
 #[test]

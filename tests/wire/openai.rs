@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).unwrap()
+    json!(Messages::of(messages))
 }
 
 #[test]
@@ -30,9 +30,9 @@ fn calls_stand_alone_where_asked_for() {
         AiMessage::from_parts([AiPart::from("It is "), AiPart::from("a cat.")]).into(),
     ];
     let view = Messages::of(&history).strict().unwrap();
-    let sent = serde_json::to_value(view.clone()).unwrap();
+    let sent = json!(view.clone());
     assert_eq!(sent[1]["content"], "Let me see.");
-    let alone = serde_json::to_value(view.calls_alone()).unwrap();
+    let alone = json!(view.calls_alone());
     assert_eq!(alone[1]["content"], Value::Null);
     assert_eq!(alone[1]["tool_calls"], sent[1]["tool_calls"]);
     for i in [0, 2, 3] {
@@ -40,7 +40,7 @@ fn calls_stand_alone_where_asked_for() {
     }
     // A cache mark stands on what is sent.
     let view = Messages::of(&history[..2]).calls_alone().cache_prefix();
-    let marked = serde_json::to_value(view).unwrap();
+    let marked = json!(view);
     assert_eq!(marked[0]["content"][0]["prompt_cache_breakpoint"], json!({"mode": "explicit"}));
     assert_eq!(marked[1]["content"], Value::Null);
 }
@@ -52,10 +52,10 @@ fn deepseek_gets_the_field_with_every_call() {
         Message::tool("c", "look", "x"),
         Message::ai("x"),
     ];
-    let value = serde_json::to_value(Messages::of(&messages).reasoning_content()).unwrap();
+    let value = json!(Messages::of(&messages).reasoning_content());
     assert_eq!(value[0]["reasoning_content"], "");
     assert_eq!(value[2], json!({"role": "assistant", "content": "x"}));
-    let value = serde_json::to_value(Messages::of(&messages).reasoning()).unwrap();
+    let value = json!(Messages::of(&messages).reasoning());
     assert_eq!(value[0].get("reasoning"), None);
 }
 
@@ -66,7 +66,7 @@ fn flat_text_joins_texts_alone() {
         Message::user([Part::text("a"), Part::Image(Media::url("u"))]),
         AiMessage::from_parts(["a", "b"]).into(),
     ];
-    let value = serde_json::to_value(Messages::of(&messages).flat_text()).unwrap();
+    let value = json!(Messages::of(&messages).flat_text());
     assert_eq!(value[0]["content"], "a\nb");
     assert!(value[1]["content"].is_array());
     assert_eq!(value[2]["content"], "a\nb");
@@ -84,7 +84,7 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
         Message::tool("d", "look", ""),
     ];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
-    let value = serde_json::to_value(openai::messages(&built).cache_prefix()).unwrap();
+    let value = json!(openai::messages(&built).cache_prefix());
     // Neither on the call nor on the empty text behind it, nor on the temporary.
     assert_eq!(
         value[2]["content"],
@@ -96,7 +96,7 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     // A plain text becomes a list of one; a mark that was read is not written twice.
-    let value = serde_json::to_value(Messages::of(&history[..1]).cache_prefix()).unwrap();
+    let value = json!(Messages::of(&history[..1]).cache_prefix());
     let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
     assert_eq!(value, marked);
     let read = openai::history(value.to_string()).unwrap();
@@ -140,7 +140,7 @@ fn what_is_not_known_is_kept() {
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "chart", "x": null}]},
     ]);
     let messages = openai::history(request.to_string()).unwrap();
-    assert_eq!(serde_json::to_value(Messages::of(&messages).verbatim()).unwrap(), request);
+    assert_eq!(json!(Messages::of(&messages).verbatim()), request);
     // And nobody is sent it who does not list it.
     let sent = json_of(&messages).to_string();
     for field in
@@ -164,7 +164,7 @@ fn what_is_not_known_is_kept() {
     assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
     let list = [answer.into()];
     assert_eq!(
-        serde_json::to_value(Messages::of(&list).verbatim()).unwrap(),
+        json!(Messages::of(&list).verbatim()),
         json!([{"role": "assistant", "content": "x", "y": 1}])
     );
     assert_eq!(json_of(&list), json!([{"role": "assistant", "content": "x"}]));

@@ -253,14 +253,11 @@ fn a_name_stands_in_the_text_where_that_is_asked_for() {
     let named = UserMessage::new("Tea?").with_name("Klaus");
     let list = [Message::from(named)];
     let claude = wire::anthropic::Messages::of(&list).names_in_text();
-    assert_eq!(serde_json::to_value(claude).unwrap()[0]["content"], "Klaus: Tea?");
+    assert_eq!(json!(claude)[0]["content"], "Klaus: Tea?");
     let gemini = wire::gemini::Contents::of(&list).names_in_text();
-    assert_eq!(serde_json::to_value(gemini).unwrap()[0]["parts"][0]["text"], "Klaus: Tea?");
+    assert_eq!(json!(gemini)[0]["parts"][0]["text"], "Klaus: Tea?");
     let mistral = wire::openai::Messages::of(&list).for_provider(Provider::Mistral);
-    assert_eq!(
-        serde_json::to_value(mistral).unwrap(),
-        json!([{"role": "user", "content": "Tea?"}])
-    );
+    assert_eq!(json!(mistral), json!([{"role": "user", "content": "Tea?"}]));
 }
 
 /// Mistral and OpenRouter take files that OpenAI does not, and not those that it does.
@@ -268,7 +265,7 @@ fn a_name_stands_in_the_text_where_that_is_asked_for() {
 fn files_are_written_as_each_provider_takes_them() {
     let file = |media| [Message::user([Part::File(media)])];
     let to = |provider, list: &[Message]| {
-        serde_json::to_value(wire::openai::Messages::of(list).for_provider(provider)).unwrap()[0]["content"][0].clone()
+        json!(wire::openai::Messages::of(list).for_provider(provider))[0]["content"][0].clone()
     };
     let there = file(Media::url("https://e.x/a.pdf"));
     assert_eq!(
@@ -318,7 +315,7 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
         ])];
         let view = wire::openai::Messages::of(&list).for_provider(provider);
         let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
-        (serde_json::to_value(view).unwrap()[0]["content"].clone(), losses)
+        (json!(view)[0]["content"].clone(), losses)
     };
     for provider in [Provider::OpenAi, Provider::Azure] {
         let (parts, losses) = files(provider);

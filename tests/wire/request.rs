@@ -74,7 +74,7 @@ fn body_of(golden: &Value) -> Value {
     for (name, value) in given["extra"].as_object().into_iter().flatten() {
         request = request.extra(name, value.clone());
     }
-    serde_json::to_value(request.strict().unwrap()).unwrap()
+    json!(request.strict().unwrap())
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn what_would_be_wrong_is_an_error() {
         assert!(error.ends_with("tools: a schema is no object"), "{error}");
         // A choice between nothing is none.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
-            let body = serde_json::to_value(request().tool_choice(choice)).unwrap();
-            let bare = serde_json::to_value(request()).unwrap();
+            let body = json!(request().tool_choice(choice));
+            let bare = json!(request());
             assert_eq!(body, bare);
         }
     }
@@ -271,14 +271,14 @@ fn a_field_of_ours_is_no_extra_field() {
             let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
             request.tool_choice(ToolChoice::Auto)
         };
-        let body = serde_json::to_value(request()).unwrap();
+        let body = json!(request());
         for (name, ours) in body.as_object().unwrap() {
             let doubled = request().extra(name, ours.clone());
             if name == "store" || name == "anthropic_version" {
                 continue; // ours gives way
             }
             if ours.is_array() && name == "tools" {
-                let body = serde_json::to_value(doubled).unwrap();
+                let body = json!(doubled);
                 let [count, once] = [&body, &json!({ "tools": ours })]
                     .map(|it| it["tools"].as_array().unwrap().len());
                 assert_eq!(count, 2 * once);
@@ -288,7 +288,7 @@ fn a_field_of_ours_is_no_extra_field() {
             assert!(error.contains(&format!("extra: `{name}")), "{error}");
             assert!(error.ends_with("is written by the request itself"), "{error}");
         }
-        let named = serde_json::to_value(request().extra("labels", 7)).unwrap();
+        let named = json!(request().extra("labels", 7));
         assert_eq!(named["labels"], 7);
     }
 }
@@ -319,7 +319,7 @@ fn a_strict_schema_refuses_what_it_would_loosen() {
         "required": ["kind", "list"],
         "$defs": {"Item": {"type": "object", "properties": {}}},
     }));
-    let body = serde_json::to_value(Request::new(&prompt).tools(&tools)).unwrap();
+    let body = json!(Request::new(&prompt).tools(&tools));
     let inner = json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
         "required": ["a"], "additionalProperties": false});
     assert_eq!(
@@ -357,7 +357,7 @@ fn a_prompt_is_the_messages_of_chat_completions() {
     let messages = [question.into(), call.into(), Message::tool("c1", "look", "seen")];
     let prompt = compose(&Composer::new(), &messages, &[]).unwrap();
     assert_eq!(
-        serde_json::to_value(&prompt).unwrap(),
+        json!(&prompt),
         json!([
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": null, "tool_calls": [
@@ -431,7 +431,7 @@ counted! {
         let composer = setup.composer().for_provider(provider);
         let Ok(prompt) = compose(&composer, &conversation, &[]) else { return Ok(()) };
         let request = Request::new(&prompt).max_tokens(5);
-        let body = serde_json::to_value(&request).unwrap();
+        let body = json!(&request);
         for (name, field) in setups::request(provider, &prompt).as_object().unwrap() {
             let absent = Value::Null;
             prop_assert_eq!(body.get(name).unwrap_or(&absent), field);
@@ -445,7 +445,7 @@ fn tools_of_the_prompt_are_sent() {
     prompt.add(Message::user("hi")).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!(built.tools(), some_tools());
-    let body = serde_json::to_value(Request::new(&built)).unwrap();
+    let body = json!(Request::new(&built));
     assert_eq!(body["tools"].as_array().unwrap().len(), 2);
 }
 

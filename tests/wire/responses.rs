@@ -19,13 +19,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Input::of(messages).developer()).unwrap()
+    json!(Input::of(messages).developer())
 }
 
 #[test]
 fn a_system_message_elsewhere_is_an_item() {
     let messages = [Message::user("hi"), Message::system("Be brief.")];
-    let value = serde_json::to_value(Input::of(&messages)).unwrap();
+    let value = json!(Input::of(&messages));
     let system = json!({"type": "message", "role": "system", "content": "Be brief."});
     assert_eq!(value[1], system);
 }
@@ -40,21 +40,21 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
         Message::ai("x"),
     ];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
-    let value = serde_json::to_value(responses::input(&built).cache_prefix()).unwrap();
+    let value = json!(responses::input(&built).cache_prefix());
     let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
     assert_eq!(value[2]["output"], marked);
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     let parts = [Part::Image(Media::url("u")), Part::text("")];
     let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
-    let value = serde_json::to_value(Input::of(&list).cache_prefix()).unwrap();
+    let value = json!(Input::of(&list).cache_prefix());
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     let read = responses::history(value.to_string()).unwrap();
     let again = serde_json::to_string(&Input::of(&read).cache_prefix()).unwrap();
     assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
 
     // The system message takes it where it is an item and nothing else does.
-    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_prefix()).unwrap();
+    let value = json!(Input::of(&list[..1]).developer().cache_prefix());
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     assert_eq!(json!(Input::of(&list[..1]).cache_prefix()), json!([]));
 }
@@ -82,7 +82,7 @@ fn what_another_format_signed_is_not_sent() {
     )
     .unwrap();
     assert_eq!(
-        serde_json::to_value(openai::Messages::of(&[mine.into()])).unwrap(),
+        json!(openai::Messages::of(&[mine.into()])),
         json!([{"role": "assistant",
             "content": "x",
             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
@@ -297,7 +297,7 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
     assert_eq!(read.iter().filter(|message| message.is_tool()).count(), 7);
     assert_eq!(json_of(&read), written);
     // Another provider is shown functions.
-    let shown = serde_json::to_value(openai::Messages::of(&list)).unwrap();
+    let shown = json!(openai::Messages::of(&list));
     assert_eq!(shown[0]["tool_calls"][1]["function"]["name"], "shell");
     // What the provider ran by itself is no call.
     let run = json!({"output": [

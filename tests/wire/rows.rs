@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The body of a request, and what it has lost.
 fn written(request: &Request<'_>) -> (Value, Vec<String>) {
     let losses = request.losses().iter().map(ToString::to_string).collect();
-    (serde_json::to_value(request).unwrap(), losses)
+    (json!(request), losses)
 }
 
 /// A picture at an address went to Gemini without its type, which it requires, and to models that

@@ -210,7 +210,7 @@ fn pictures_of_openrouter_are_pictures() {
         let request = Request::new(&prompt).model("m");
         let report = prompt.report().to_string();
         assert!(report.contains("adapted    1: assistant"), "{report}");
-        let body = serde_json::to_value(&request).unwrap();
+        let body = json!(&request);
         assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "Here"}));
     }
     // Of a form that nobody knows they are kept as they are.

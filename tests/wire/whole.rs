@@ -27,7 +27,7 @@ fn what_a_message_begins_with_is_of_it() {
             whole!(anthropic, events.into_iter().chain([json!({"type": "message_stop"})]));
         assert_eq!(answer.stop, Stop::Calls);
         let list = [answer.message.into()];
-        let sent = serde_json::to_value(anthropic::Messages::of(&list)).unwrap();
+        let sent = json!(anthropic::Messages::of(&list));
         assert_eq!(sent[0]["content"], json!([call]));
     }
     // What it begins with may go on in blocks of its own.
