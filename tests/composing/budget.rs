@@ -338,10 +338,9 @@ fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
     prompt.add_temporary(Message::user("Today is Friday."));
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget { needed: 58, budget: 30 });
-    assert_eq!(
-        error.to_string(),
-        "compose: what must be sent has 58 tokens, and the budget without its reserve is 30"
-    );
+    let expected =
+        "compose: what must be sent has 58 tokens, and the budget without its reserve is 30";
+    assert_eq!(error.to_string(), expected);
     prompt.configure(|composer| composer.max_tokens(58, letters));
     assert_eq!(prompt.build().unwrap().len(), 2);
 }

@@ -209,16 +209,13 @@ fn names_are_what_a_person_would_write() {
         is_again(window);
     }
     let budget = Budget::new(8000).reserve(1500).stepped(3000, 6000).unwrap().cut_before_drop();
-    assert_eq!(
-        json!(budget),
-        json!({"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true})
-    );
+    let expected = json!({"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true});
+    assert_eq!(json!(budget), expected);
     assert_eq!(serde_json::from_value::<Budget>(json!(8000)).unwrap(), Budget::new(8000));
     let truncate = Truncate::new(800, Unit::Bytes).unwrap().keep(Keep::Ends).marker("…").bounded();
-    assert_eq!(
-        json!(&truncate),
-        json!({"limit": 800, "unit": "bytes", "keep": "ends", "marker": "…", "bounded": true})
-    );
+    let expected =
+        json!({"limit": 800, "unit": "bytes", "keep": "ends", "marker": "…", "bounded": true});
+    assert_eq!(json!(&truncate), expected);
     assert_eq!(json!(Truncate::default()), json!({"limit": 1000}));
 }
 

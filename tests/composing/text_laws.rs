@@ -149,10 +149,8 @@ fn check_laws(texts: &[&str], cut: &Cut) {
 
     // The result is the ends with the marker between them, is within the limit, and is something.
     let result = pieces(&plan, texts);
-    assert_eq!(
-        result.concat(),
-        heads.chain([plan.marker.as_str()]).chain(tails).collect::<String>()
-    );
+    let expected = heads.chain([plan.marker.as_str()]).chain(tails).collect::<String>();
+    assert_eq!(result.concat(), expected);
     assert!(
         result.iter().map(|text| measure(text, unit)).sum::<usize>() <= limit,
         "{result:?} is over {limit}"

@@ -185,10 +185,9 @@ fn media_never_count_as_text() {
         serde_json::from_value(serde_json::json!({"type": "x", "data": data})).unwrap(),
     ];
     let tokens: Vec<usize> = parts.iter().map(media_tokens).collect();
-    assert_eq!(
-        tokens,
-        [1_600, 85, 1_600, 1_600, 1_600, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000]
-    );
+    let expected =
+        [1_600, 85, 1_600, 1_600, 1_600, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000];
+    assert_eq!(tokens, expected);
     let all: usize = tokens.iter().sum();
     let answer = AiMessage::from_parts([Part::Image(media())]);
     assert_eq!(no_text.count(&answer.into()).unwrap(), 4 + 1_600);

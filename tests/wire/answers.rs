@@ -169,10 +169,8 @@ fn nothing_for_a_reason_is_no_answer() {
     let malformed = candidate(thought(), "MALFORMED_FUNCTION_CALL");
     assert_eq!(refusal(malformed), (Some("MALFORMED_FUNCTION_CALL"), None, true));
     assert_eq!(candidate(json!([{"text": "half"}]), "SAFETY").unwrap().stop, Stop::Filtered);
-    assert_eq!(
-        candidate(json!([]), "SAFETY").unwrap_err().to_string(),
-        "read gemini answer: candidates[0]: nothing was answered (`SAFETY`)"
-    );
+    let expected = "read gemini answer: candidates[0]: nothing was answered (`SAFETY`)";
+    assert_eq!(candidate(json!([]), "SAFETY").unwrap_err().to_string(), expected);
     let blocked = gemini::answer(r#"{"candidates":[{"finishReason":"RECITATION"}]}"#);
     assert_eq!(refusal(blocked), (Some("RECITATION"), None, false));
     // What failed on the way is half an answer, whatever is there of it.
@@ -349,10 +347,8 @@ fn a_thought_in_blocks_is_one() {
     assert_eq!((thoughts, &*answer.message.text()), (vec!["One and two."], "Three."));
     let list = [Message::from(answer)];
     let content = json!([thinking("One and two."), {"type": "text", "text": "Three."}]);
-    assert_eq!(
-        json!(openai::Messages::of(&list).for_provider(Provider::Mistral)),
-        json!([{"role": "assistant", "content": content}])
-    );
+    let expected = json!([{"role": "assistant", "content": content}]);
+    assert_eq!(json!(openai::Messages::of(&list).for_provider(Provider::Mistral)), expected);
 }
 
 #[test]
@@ -386,10 +382,8 @@ fn what_was_not_streamed_is_shown_when_it_is_done() {
     }
     let (_, mut stream) = streamed!(responses, [piece("Bye.")]);
     let error = stream.push(&done(0, &item).to_string()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "read responses stream: item: it does not say what its pieces said"
-    );
+    let expected = "read responses stream: item: it does not say what its pieces said";
+    assert_eq!(error.to_string(), expected);
     // Nothing is lost where the items never come.
     let (told, stream) =
         streamed!(responses, [piece("Hi."), json!({"type": "response.completed", "response": {}})]);
@@ -749,10 +743,8 @@ fn a_filtered_answer_and_one_that_is_an_object_are_read() {
         "content_filter_results": {"hate": {"filtered": true, "severity": "high"}}}]});
     let error = wire::answer(Provider::Azure, filtered).unwrap_err();
     let ErrorKind::Refused { code, retryable, .. } = error.kind() else { panic!("{error}") };
-    assert_eq!(
-        (code.map(|it| it.to_string()).as_deref(), retryable),
-        (Some("content_filter"), false)
-    );
+    let expected = (Some("content_filter"), false);
+    assert_eq!((code.map(|it| it.to_string()).as_deref(), retryable), expected);
     let error =
         openai::answer(json!({"choices": [{"finish_reason": "stop", "text": "Hi"}]})).unwrap_err();
     assert_eq!(error.to_string(), "read openai answer: choices[0].message: missing");

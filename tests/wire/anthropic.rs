@@ -290,14 +290,10 @@ fn unknown_fields_are_kept() {
     let history = read(&json);
     let Message::User(user) = &history[0] else { panic!("{history:?}") };
     assert_eq!(user.attributes()[ATTRIBUTE], json!({"when": 1}));
-    assert_eq!(
-        history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE],
-        json!({"id": "msg_1"})
-    );
-    assert_eq!(
-        history[2].as_tool().expect("a result").attributes()[ATTRIBUTE],
-        json!({"seen": true})
-    );
+    let expected = json!({"id": "msg_1"});
+    assert_eq!(history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE], expected);
+    let expected = json!({"seen": true});
+    assert_eq!(history[2].as_tool().expect("a result").attributes()[ATTRIBUTE], expected);
     let result = &written(&history)[2]["content"][0];
     assert_eq!(result, &json!({"type": "tool_result", "tool_use_id": "c", "seen": true}));
 }

@@ -259,10 +259,8 @@ fn what_others_signed_is_not_sent() {
     ]}]);
     assert_eq!(written(&messages), expected);
     let refused = Contents::of(&messages).strict().expect_err("one is left out");
-    assert_eq!(
-        refused.to_string(),
-        "write gemini contents: messages[0].parts[0]: another provider's reasoning is not supported by this format"
-    );
+    let expected = "write gemini contents: messages[0].parts[0]: another provider's reasoning is not supported by this format";
+    assert_eq!(refused.to_string(), expected);
     // And the other way round.
     let thought = gemini::answer(
         r#"{"role":"model","parts":[

@@ -117,10 +117,8 @@ fn data_in_an_address_is_data() {
         Part::File(Media::url(url)),
         Part::Audio(Media::url("data:audio/wav;base64,AA==")),
     ])];
-    assert_eq!(
-        json_of(&list)[0]["content"],
-        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
-    );
+    let expected = json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}]);
+    assert_eq!(json_of(&list)[0]["content"], expected);
 }
 
 #[test]
@@ -163,10 +161,8 @@ fn what_is_not_known_is_kept() {
     let ai = &answer.message;
     assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
     let list = [answer.into()];
-    assert_eq!(
-        json!(Messages::of(&list).verbatim()),
-        json!([{"role": "assistant", "content": "x", "y": 1}])
-    );
+    let expected = json!([{"role": "assistant", "content": "x", "y": 1}]);
+    assert_eq!(json!(Messages::of(&list).verbatim()), expected);
     assert_eq!(json_of(&list), json!([{"role": "assistant", "content": "x"}]));
 }
 

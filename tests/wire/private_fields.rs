@@ -175,10 +175,8 @@ fn another_providers_part_is_left_out_and_told() {
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);
     let said = [Message::user("q"), answer, Message::user("q")];
-    assert_eq!(
-        compose(&strict, &said, &[]).unwrap_err().to_string(),
-        "compose: message 1 (assistant) holds what only another provider understands: openai refuses it"
-    );
+    let expected = "compose: message 1 (assistant) holds what only another provider understands: openai refuses it";
+    assert_eq!(compose(&strict, &said, &[]).unwrap_err().to_string(), expected);
     // What a user said stays, as a placeholder.
     let film = Message::user([Part::Video(Media::url("u"))]);
     let (written, _) = self::written(&film, Provider::OpenAi);
@@ -268,14 +266,10 @@ fn files_are_written_as_each_provider_takes_them() {
         json!(wire::openai::Messages::of(list).for_provider(provider))[0]["content"][0].clone()
     };
     let there = file(Media::url("https://e.x/a.pdf"));
-    assert_eq!(
-        to(Provider::Mistral, &there),
-        json!({"type": "document_url", "document_url": "https://e.x/a.pdf"})
-    );
-    assert_eq!(
-        to(Provider::OpenRouter, &there),
-        json!({"type": "file", "file": {"file_data": "https://e.x/a.pdf"}})
-    );
+    let expected = json!({"type": "document_url", "document_url": "https://e.x/a.pdf"});
+    assert_eq!(to(Provider::Mistral, &there), expected);
+    let expected = json!({"type": "file", "file": {"file_data": "https://e.x/a.pdf"}});
+    assert_eq!(to(Provider::OpenRouter, &there), expected);
     assert_eq!(to(Provider::OpenAi, &there)["type"], "text");
     let held = file(Media::file_id("f1"));
     assert_eq!(to(Provider::Mistral, &held), json!({"type": "file", "file_id": "f1"}));

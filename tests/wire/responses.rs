@@ -69,10 +69,8 @@ fn what_another_format_signed_is_not_sent() {
     let text =
         Part::Text(TextPart { text: "x".to_owned(), extra: extra(json!({"gemini": {"a": 1}})) });
     let message = AiMessage::from_parts([AiPart::from(thinking), text.into()]);
-    assert_eq!(
-        json_of(&[message.into()]),
-        json!([{"type": "message", "role": "assistant", "content": "x"}])
-    );
+    let expected = json!([{"type": "message", "role": "assistant", "content": "x"}]);
+    assert_eq!(json_of(&[message.into()]), expected);
     // Nor does Chat Completions get what this format kept.
     let mine = responses::answer(
         r#"[{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g"},
@@ -96,10 +94,8 @@ fn data_in_an_address_is_data() {
         Part::File(Media::url(url)),
         Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
     ])];
-    assert_eq!(
-        json_of(&list)[0]["content"],
-        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
-    );
+    let expected = json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}]);
+    assert_eq!(json_of(&list)[0]["content"], expected);
 }
 
 #[test]
@@ -255,10 +251,8 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
     let names =
         ["local_shell", "shell", "apply_patch", "computer", "tool_search", "mcp_approval", "t"];
     assert!(asked.iter().map(|(_, name)| name.as_str()).eq(names), "{asked:?}");
-    assert_eq!(
-        answer.message.tool_calls().next().unwrap().arguments,
-        r#"{"command":["ls"],"env":{},"type":"exec"}"#
-    );
+    let expected = r#"{"command":["ls"],"env":{},"type":"exec"}"#;
+    assert_eq!(answer.message.tool_calls().next().unwrap().arguments, expected);
     let result = |i: usize, text: &str| Message::tool(&asked[i].0, &asked[i].1, text);
     let seen =
         Message::tool("c4", "computer", vec![Part::Image(Media::base64("image/png", "AA=="))]);

@@ -185,15 +185,13 @@ fn what_a_strict_mode_can_not_demand_is_told_to_the_model() {
         "type": "integer", "format": "uint32", "minimum": 0, "description": "How many.",
     }}});
     let claude = check(Provider::Anthropic, schema.clone(), true).unwrap();
-    assert_eq!(
-        claude["input_schema"]["properties"]["n"],
-        json!({"type": "integer", "description": "How many. {format: \"uint32\", minimum: 0}"})
-    );
+    let expected =
+        json!({"type": "integer", "description": "How many. {format: \"uint32\", minimum: 0}"});
+    assert_eq!(claude["input_schema"]["properties"]["n"], expected);
     let openai = check(Provider::OpenAi, schema.clone(), true).unwrap();
-    assert_eq!(
-        openai["function"]["parameters"]["properties"]["n"],
-        json!({"type": "integer", "minimum": 0, "description": "How many. {format: \"uint32\"}"})
-    );
+    let expected =
+        json!({"type": "integer", "minimum": 0, "description": "How many. {format: \"uint32\"}"});
+    assert_eq!(openai["function"]["parameters"]["properties"]["n"], expected);
     let loose = check(Provider::Anthropic, schema.clone(), false).unwrap();
     assert_eq!(loose["input_schema"], schema);
 }
