@@ -24,7 +24,7 @@ use crate::notation::{conversation, message};
 use crate::processors::Drops;
 use crate::said::{chatter, group, policy, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
-use crate::setups::{Drawn, budget};
+use crate::setups::{Drawn, TYPED, budget};
 use crate::through::through;
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
@@ -418,16 +418,6 @@ fn a_slot_that_somebody_else_has_written_is_an_error_that_names_it() {
     assert_eq!(prompt.preview().unwrap().len(), 1);
 }
 
-const PROVIDERS: [Provider; 7] = [
-    Provider::OpenAi,
-    Provider::Anthropic,
-    Provider::OpenAiResponses,
-    Provider::Gemini,
-    Provider::Mistral,
-    Provider::DeepSeek,
-    Provider::Ollama,
-];
-
 /// What is wrong with the pins of a prompt without a provider.
 fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
     let sent = sent(prompt);
@@ -516,7 +506,7 @@ counted! {
         history in life(20),
         picks in proptest::collection::vec(0u64..40, 1..6),
         last in 0usize..6,
-        provider in proptest::sample::select(&PROVIDERS[..]),
+        provider in proptest::sample::select([&TYPED[..], &[Provider::DeepSeek]].concat()),
     ) {
         let prompt = over(DefaultChatMemory::new()).max_messages(last).for_provider(provider);
         prompt.add_all(history).unwrap();

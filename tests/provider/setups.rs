@@ -44,6 +44,16 @@ pub const PROVIDERS: [Provider; 20] = [
     Provider::StrictTemplate,
 ];
 
+/// Those whose own clients in Python have models of what is sent.
+pub const TYPED: [Provider; 6] = [
+    Provider::OpenAi,
+    Provider::OpenAiResponses,
+    Provider::Anthropic,
+    Provider::Gemini,
+    Provider::Mistral,
+    Provider::Ollama,
+];
+
 /// A template that knows no system message.
 pub fn gemma() -> Provider {
     let mut row = Row::like(Provider::StrictTemplate, "gemma-2").unwrap();

@@ -24,6 +24,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
 use crate::counted::cases;
+use crate::setups::TYPED;
 use memory_prompt::Provider;
 use written::Generated;
 
@@ -77,15 +78,5 @@ fn takes_all(oracle: &mut Command, providers: &[Provider]) {
 #[ignore = "needs python with the packages of tests/python/requirements.txt"]
 fn python_clients_and_mistral_common_take_what_is_composed() {
     let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    takes_all(
-        Command::new(python).arg(file("python/bodies.py")),
-        &[
-            Provider::OpenAi,
-            Provider::OpenAiResponses,
-            Provider::Anthropic,
-            Provider::Gemini,
-            Provider::Mistral,
-            Provider::Ollama,
-        ],
-    );
+    takes_all(Command::new(python).arg(file("python/bodies.py")), &TYPED);
 }

@@ -25,23 +25,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::setups::{self, compose};
+use crate::setups::{self, TYPED, compose};
 use crate::shown;
 use crate::wrong;
 use memory_prompt::provider::Format;
 use memory_prompt::wire::{self, Answer, Event, Frames, Request, Stop, Stream};
 use memory_prompt::{Composer, Error, Message, Provider};
 use serde_json::{Value, json};
-
-/// The providers for whose requests the clients in Python have models.
-const TYPED: [Provider; 6] = [
-    Provider::OpenAi,
-    Provider::OpenAiResponses,
-    Provider::Anthropic,
-    Provider::Gemini,
-    Provider::Mistral,
-    Provider::Ollama,
-];
 
 /// Everything that went wrong, and how often each outcome was seen.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::conversations::{conversation, temporaries};
 use crate::counted::counted;
 use crate::golden::goldens;
-use crate::setups::{self, Drawn, PROVIDERS, compose, prompt_for, providers, setups};
+use crate::setups::{self, Drawn, PROVIDERS, TYPED, compose, prompt_for, providers, setups};
 use memory_prompt::message::{
     AiMessage, Attributes, Media, Part, SystemMessage, TextPart, ToolMessage, UserMessage,
 };
@@ -139,15 +139,7 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         Message::user("And tomorrow?"),
     ];
     // Those that have a client of their own: the others add fields that it does not know.
-    let modelled = [
-        Provider::OpenAi,
-        Provider::OpenAiResponses,
-        Provider::Anthropic,
-        Provider::Gemini,
-        Provider::Mistral,
-        Provider::Ollama,
-        Provider::StrictTemplate,
-    ];
+    let modelled = [&TYPED[..], &[Provider::StrictTemplate]].concat();
     for (_, golden) in goldens("request") {
         if !modelled.iter().any(|known| json!(known) == golden["provider"]) {
             continue;
