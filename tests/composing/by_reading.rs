@@ -23,7 +23,7 @@ use crate::notation::conversation;
 use crate::processors::Drops;
 use crate::said::{self, call, notes, policy, result, talk};
 use crate::sent::{accounted, left_out, sent, texts};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding};
 
 fn compose(composer: &Composer, said: impl IntoIterator<Item = Message>) -> Prompt {
     composer.compose_all(&Snapshot::from_messages(said), &[]).unwrap()
@@ -149,8 +149,7 @@ fn a_note_tells_of_no_result_that_is_not_sent() {
 }
 
 fn summarised(window: Window, said: impl Iterator<Item = Message>, keep: usize) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window).with_summary();
-    prompt.add_all(said).unwrap();
+    let prompt = holding(said).window(window).with_summary();
     assert!(prompt.compact(&policy(keep, 2), &notes).unwrap());
     prompt
 }
@@ -291,11 +290,8 @@ fn what_decides_that_results_are_cleared_is_counted_once() {
         text.len()
     };
     let clear = Clear::tool_results().keep(1).step(1).over(1_000);
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .window(Window::all())
-        .max_tokens(1_000_000, counter)
-        .clear(clear);
-    prompt.add_all(rounds(10, 500)).unwrap();
+    let mut prompt =
+        holding(rounds(10, 500)).window(Window::all()).max_tokens(1_000_000, counter).clear(clear);
     assert_eq!(prompt.build().unwrap().report().cleared.len(), 9);
     let first = calls.load(Ordering::Relaxed);
     assert_eq!(prompt.build().unwrap().report().cleared.len(), 9);
@@ -322,8 +318,7 @@ fn what_is_quoted_reads_in_one_way() {
 /// messages of the prompt.
 #[test]
 fn a_temporary_system_message_is_no_message_of_its_own() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add(Message::user("Hi.")).unwrap();
+    let mut prompt = holding([Message::user("Hi.")]);
     prompt.add_temporary(Message::system("It is noon."));
     prompt.add_temporary(Message::user("Be quick."));
     let built = prompt.build().unwrap();

@@ -10,6 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use crate::counted::counted;
 use crate::lives::Kept as Rows;
+use crate::setups::remembering;
 use memory_prompt::message::{AiMessage, Media, Part, Reasoning, UserMessage};
 use memory_prompt::record::Records;
 use memory_prompt::report::Origin;
@@ -54,8 +55,7 @@ fn a_window_of_two_large_messages_holds_two() {
 #[test]
 fn a_kept_prompt_of_one_message_holds_one() {
     let (kept, bytes) = live(|| {
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all((0..63).map(|_| Message::user(text(4 << 20)))).unwrap();
+        let memory = remembering((0..63).map(|_| Message::user(text(4 << 20))));
         memory.add(Message::user("the one")).unwrap();
         let kept = prompt(&memory, 1);
         memory.clear().unwrap();
@@ -70,8 +70,7 @@ fn a_kept_prompt_of_one_message_holds_one() {
 #[test]
 fn what_was_cut_does_not_hold_what_it_was_cut_from() {
     let (prompt, bytes) = live(|| {
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all((0..10).map(|_| Message::user(text(4 << 20)))).unwrap();
+        let memory = remembering((0..10).map(|_| Message::user(text(4 << 20))));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).truncate(Truncate::default());
         assert_eq!(prompt.build().unwrap().report().truncated.len(), 10);
         assert_eq!(prompt.build().unwrap().report().truncated.len(), 10);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::conversations::conversation;
 use crate::counted::counted;
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding, remembering};
 use memory_prompt::message::{Media, Part};
 use memory_prompt::provider::{MediaLimits, Row};
 use memory_prompt::recall::tools::ReadBack;
@@ -15,8 +15,8 @@ use memory_prompt::report::{Break, Fate, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, Clear, Composer, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Result, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -58,9 +58,7 @@ fn composed(provider: Provider, history: &[Message]) -> Result<Prompt> {
 
 /// A prompt of all that a memory of these holds.
 fn over(history: Vec<Message>, provider: Provider) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all());
-    prompt.add_all(history).unwrap();
-    prompt.for_provider(provider)
+    holding(history).window(Window::all()).for_provider(provider)
 }
 
 /// How many pictures and documents are sent.
@@ -496,8 +494,7 @@ counted! {
         for (i, at) in more.iter().enumerate() {
             history.insert((at * 3).min(history.len()), Message::user([picture(i)]));
         }
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all(history.iter().filter(|it| !it.is_system()).cloned()).unwrap();
+        let memory = remembering(history.iter().filter(|it| !it.is_system()).cloned());
         for window in [Window::all(), Window::last(n), Window::stepped(n, n).unwrap()] {
             let composer = Composer::new().window(window).for_provider(pictures(taken));
             let mut shell = MemoryPrompt::new(Arc::clone(&memory));
@@ -601,11 +598,10 @@ counted! {
             row.media.bytes = Some(bytes);
         }
         let media = row.media;
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        let mut prompt = holding(history.into_iter().flatten())
             .window(Window::last(n))
             .with_pins()
             .for_provider(Provider::custom(row));
-        prompt.add_all(history.into_iter().flatten()).unwrap();
         prompt.add(Message::user("And now?")).unwrap();
         if let Some(position) = pin {
             let _ = prompt.pin(position); // where it is one that can be pinned

@@ -11,7 +11,7 @@ use crate::counted::counted;
 use crate::notation;
 use crate::said::words;
 use crate::sent::{left_out, position, positions};
-use crate::setups::{Drawn, all, budget, compose, letters, providers};
+use crate::setups::{Drawn, all, budget, compose, holding, letters, providers};
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, ModelError};
 use memory_prompt::message::UserMessage;
@@ -767,8 +767,7 @@ counted! {
         conversation in conversation(12), provider in proptest::option::of(providers()),
         tokens in 20usize..300, window in any_window(), asked in 1usize..200, kept in any::<bool>(),
     ) {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-        prompt.add_all(stored(&conversation)).unwrap();
+        let mut prompt = holding(stored(&conversation));
         prompt.configure(|_| budgeted(tokens, window, provider));
         let without = prompt.preview();
         let recall = Recall::words().tokens(asked);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use memory_prompt::compose::Placement;
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::{Append, Expected, MemoryId, Read};
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Break, Reason};
 use memory_prompt::token::Estimate;
 use memory_prompt::truncate::{Truncate, TruncateContext};
@@ -22,6 +21,7 @@ use crate::conversations::{self, broken_groups, late_results, life};
 use crate::counted::counted;
 use crate::notation::{conversation, message};
 use crate::processors::Drops;
+use crate::reading::Reading;
 use crate::said::{chatter, group, policy, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
 use crate::setups::{Drawn, TYPED, budget};
@@ -168,40 +168,29 @@ fn who_sends_no_pins_is_told_so_and_reads_none() {
     assert_eq!(plain.pins().unwrap(), [0]);
 }
 
-/// A memory that notes its reads.
-#[derive(Debug)]
-struct Noting(Arc<dyn ChatMemory>, Mutex<Vec<Read>>);
-
-impl ChatMemory for Noting {
-    through!(0: id append append_with evict clear limits);
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        assert!(before.is_none());
-        self.1.lock().push(Read::newest(n));
-        self.0.read(before, n)
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.1.lock().push(read.clone());
-        self.0.read_with(read)
-    }
-}
-
 #[test]
 fn pins_cost_one_read_a_build_once_they_are_known() {
-    let noting = Arc::new(Noting(Arc::new(DefaultChatMemory::new()), Mutex::default()));
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let reads = Arc::clone(&noted);
+    let noting = Reading::new(&Arc::new(DefaultChatMemory::new()), move |memory, read| {
+        reads.lock().push(read.clone());
+        memory.read_with(read)
+    });
+    let noting = Arc::new(noting);
     let prompt = over(Arc::clone(&noting)).max_messages(2);
     prompt.add_all(chatter(20)).unwrap();
     prompt.pin(3).unwrap();
-    noting.1.lock().clear();
+    noted.lock().clear();
     prompt.preview().unwrap();
-    assert_eq!(noting.1.lock().len(), 2, "the slot, and then what it names");
-    noting.1.lock().clear();
+    assert_eq!(noted.lock().len(), 2, "the slot, and then what it names");
+    noted.lock().clear();
     prompt.preview().unwrap();
-    let reads = std::mem::take(&mut *noting.1.lock());
+    let reads = std::mem::take(&mut *noted.lock());
     assert_eq!(reads, [Read::newest(2).slots(["prompt:pins"]).positions([3]).references()]);
     // Without pins the reads are those of ever.
     let plain = MemoryPrompt::new(Arc::clone(&noting)).max_messages(2);
     plain.preview().unwrap();
-    assert_eq!(*noting.1.lock(), [Read::newest(2).references()]);
+    assert_eq!(*noted.lock(), [Read::newest(2).references()]);
 }
 
 #[test]

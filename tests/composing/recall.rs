@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::compose::Placement;
-use memory_prompt::memory::{Append, MemoryId, Read};
+use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::{AiMessage, UserMessage};
 use memory_prompt::recall::{Candidate, Candidates, Endings};
 use memory_prompt::record::{Records, Snapshot};
@@ -22,9 +22,10 @@ use proptest::prelude::*;
 use crate::conversations::{conversation, stored};
 use crate::counted::counted;
 use crate::generated;
+use crate::reading::Reading;
 use crate::said;
 use crate::sent::{cleared, recalled, sent};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding};
 use crate::through::through;
 
 /// The excerpts of a prompt.
@@ -39,9 +40,7 @@ fn chatter(n: usize) -> impl Iterator<Item = Message> {
 
 /// A prompt that sends so many messages, over a memory of these.
 fn over(n: usize, said: impl IntoIterator<Item = Message>) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
-    prompt.add_all(said).unwrap();
-    prompt.recall(Recall::words())
+    holding(said).max_messages(n).recall(Recall::words())
 }
 
 /// A prompt that sends two messages, over a memory of this, much chatter, and a question.
@@ -395,42 +394,16 @@ fn candidates_that_do_not_fit_are_passed_over() {
     assert!((1..=1000).contains(&built.report().recalled[0].score));
 }
 
-/// A memory whose first read is from before, and whose other reads do something first, or fail.
-struct Behind<F> {
-    memory: Arc<DefaultChatMemory>,
-    reads: AtomicUsize,
-    read: F,
-}
-
-impl<F> std::fmt::Debug for Behind<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Behind")
-    }
-}
-
-type Reads = Result<Option<Snapshot>>;
-
-fn behind<F: Fn(usize) -> Reads + Send + Sync>(
+/// A memory whose reads, counted from 0, may give something from before, do something first, or
+/// fail.
+fn behind<F: Fn(usize) -> Result<Option<Snapshot>> + Send + Sync>(
     memory: &Arc<DefaultChatMemory>,
-    read: F,
-) -> Behind<F> {
-    Behind { memory: memory.clone(), reads: 0.into(), read }
-}
-
-impl<F: Fn(usize) -> Reads> Behind<F> {
-    fn next(&self) -> Reads {
-        (self.read)(self.reads.fetch_add(1, Ordering::SeqCst))
-    }
-}
-
-impl<F: Fn(usize) -> Reads + Send + Sync> ChatMemory for Behind<F> {
-    through!(memory: id append evict clear);
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.next()?.map_or_else(|| self.memory.read(before, n), Ok)
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.next()?.map_or_else(|| self.memory.read_with(read), Ok)
-    }
+    next: F,
+) -> impl ChatMemory + use<F> {
+    let reads = AtomicUsize::new(0);
+    Reading::new(memory, move |memory, read| {
+        next(reads.fetch_add(1, Ordering::SeqCst))?.map_or_else(|| memory.read_with(read), Ok)
+    })
 }
 
 /// While one search waited for a page of records, another, which had read the conversation before
@@ -1072,8 +1045,8 @@ fn a_remark_recalls_nothing() {
 #[test]
 fn a_budget_keeps_room_for_recall_unless_told_not_to() {
     let prompt = |recall: Option<Recall>| {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(4_000, Estimate);
-        prompt.add(Message::user("My sister Ada moved to Oslo.")).unwrap();
+        let prompt =
+            holding([Message::user("My sister Ada moved to Oslo.")]).max_tokens(4_000, Estimate);
         let other = |i| Message::user(format!("A message of other things, number {i}."));
         prompt.add_all((0..500).map(other)).unwrap();
         prompt.add(Message::user("Where did my sister move to?")).unwrap();

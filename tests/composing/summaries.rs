@@ -25,7 +25,7 @@ use crate::counted::counted;
 use crate::notation::conversation;
 use crate::said::{Wrote, call, policy, rounds, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding};
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).max_messages(6).with_summary()
@@ -620,8 +620,7 @@ fn a_summary_never_makes_the_window_send_less() {
     assert_eq!(accounted(&with), None);
 
     // So does one that looks past what the application keeps for itself.
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(10).with_summary();
-    prompt.add_all(talk(20)).unwrap();
+    let mut prompt = holding(talk(20)).max_messages(10).with_summary();
     assert!(prompt.compact(&policy(20, 20), &notes).unwrap());
     prompt.add_all(conversation(&"u:part log:1 log:2 log:3 log:4 log:5 ".repeat(30))).unwrap();
     let with = sent(&prompt.build().unwrap());

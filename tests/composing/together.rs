@@ -7,7 +7,7 @@ use crate::conversations::{broken_groups, late_results, life};
 use crate::counted::counted;
 use crate::said::{call, notes, policy, result};
 use crate::sent::{accounted, cleared, position, sent};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, remembering};
 use memory_prompt::compose::Notice;
 use memory_prompt::report::Break;
 use memory_prompt::token::{Estimate, TokenCounter};
@@ -175,8 +175,7 @@ fn a_pinned_result_is_not_cleared() {
         [call(&id), result(&id, format!("{i}: {}", "x".repeat(200)))]
     };
     let history = [Message::user("Which of these files is the oldest?")];
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
+    let memory = remembering(history.into_iter().chain((0..60).flat_map(round)));
     let mut prompt = MemoryPrompt::new(memory)
         .max_messages(20)
         .clear(Clear::tool_results().step(8))

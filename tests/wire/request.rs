@@ -8,17 +8,16 @@ use std::process::{Command, Stdio};
 use crate::conversations::{conversation, temporaries};
 use crate::counted::counted;
 use crate::golden::goldens;
-use crate::setups::{self, Drawn, PROVIDERS, TYPED, compose, prompt_for, providers, setups};
+use crate::setups::{
+    self, Drawn, PROVIDERS, TYPED, compose, holding, prompt_for, providers, setups,
+};
 use memory_prompt::message::{
     AiMessage, Attributes, Media, Part, SystemMessage, TextPart, ToolMessage, UserMessage,
 };
 use memory_prompt::provider::{Format, Row};
 use memory_prompt::report::Break;
 use memory_prompt::wire::{Request, ToolChoice, anthropic};
-use memory_prompt::{
-    Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool,
-    ToolCall, wire,
-};
+use memory_prompt::{Composer, ErrorKind, Message, Prompt, Provider, Tool, ToolCall, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -433,8 +432,7 @@ counted! {
 
 #[test]
 fn tools_of_the_prompt_are_sent() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
-    prompt.add(Message::user("hi")).unwrap();
+    let mut prompt = holding([Message::user("hi")]).tools(some_tools());
     let built = prompt.build().unwrap();
     assert_eq!(built.tools(), some_tools());
     let body = json!(Request::new(&built));
@@ -443,8 +441,7 @@ fn tools_of_the_prompt_are_sent() {
 
 #[test]
 fn the_report_says_that_tools_or_options_broke_the_prefix() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
-    prompt.add(Message::user("hi")).unwrap();
+    let mut prompt = holding([Message::user("hi")]).tools(some_tools());
     let first = prompt.build().unwrap();
     prompt.add(Message::ai("Hello.")).unwrap();
     let again = prompt.preview().unwrap().compared_to(&first);
