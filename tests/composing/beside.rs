@@ -325,13 +325,12 @@ fn a_turn_without_an_end_is_not_read_to_its_end() {
 /// given results of any length.
 #[test]
 fn a_transcript_names_pictures_and_failures_and_is_bounded() {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
     let image = Part::Image(Media::url("https://example.com/cat.png"));
-    prompt.add(Message::user([Part::text("Look."), image])).unwrap();
-    prompt.add(Message::ai_calls([ToolCall::new("c", "read", "{}")])).unwrap();
+    let look = Message::user([Part::text("Look."), image]);
+    let call = Message::ai_calls([ToolCall::new("c", "read", "{}")]);
     let failed = ToolMessage::new("c", "read", format!("no\nsuch file {}", "x".repeat(100_000)));
-    prompt.add(failed.with_error(true)).unwrap();
-    prompt.add_all(talk(2)).unwrap();
+    let said = [look, call, failed.with_error(true).into()].into_iter().chain(talk(2));
+    let prompt = holding(said).with_summary();
     let due = prompt.compaction(&policy(2, 1)).unwrap().unwrap();
     let transcript = due.transcript();
     let (day, lines) = transcript.split_once('\n').unwrap();
@@ -363,16 +362,15 @@ fn what_was_read_back_is_not_cleared_again() {
 /// shown.
 #[test]
 fn recall_finds_results_that_are_cleared() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .window(Window::all())
-        .clear(Clear::tool_results().keep(1).step(1))
-        .recall(Recall::words().tool_results().least_score(0.0));
     let long = "filler_".repeat(40);
     let said = format!(
         "u:Read_both_files. call:a t:a=zebra_{long} call:b t:b=gnu_{long} a:Done. \
          u:What_was_that_of_the_zebra?"
     );
-    prompt.add_all(conversation(&said)).unwrap();
+    let mut prompt = holding(conversation(&said))
+        .window(Window::all())
+        .clear(Clear::tool_results().keep(1).step(1))
+        .recall(Recall::words().tool_results().least_score(0.0));
     let recalled = recalled(&prompt.build().unwrap());
     assert!(recalled.contains(&2), "{recalled:?}");
     assert!(!recalled.contains(&4), "{recalled:?}");

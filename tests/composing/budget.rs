@@ -178,11 +178,9 @@ counted! {
         opening in 0usize..300, conversation in conversation(60), window in windows(), user in any::<bool>(),
         tokens in 40usize..4000, marked in any::<bool>(), notice in any::<bool>(),
     ) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all((0..opening).map(|i| Message::ai(i.to_string()))).unwrap();
-        memory.add_all(stored(&conversation)).unwrap();
+        let opening = (0..opening).map(|i| Message::ai(i.to_string()));
         let window = window.map(|it| it.with_if(user, Window::starting_with_user));
-        let prompt = MemoryPrompt::new(memory)
+        let prompt = holding(opening.chain(stored(&conversation)))
             .max_tokens(budget(tokens, marked), letters)
             .with_if(notice, |it| it.notice(Notice::new().step(8)))
             .with_some(window, MemoryPrompt::window);
@@ -270,7 +268,7 @@ fn a_stepped_window_beyond_the_first_read_accounts_for_what_is_older() {
 fn a_thousand_builds_count_each_message_once() {
     for budget in [Budget::new(2_000), Budget::new(2_000).stepped(500, 1_500).unwrap()] {
         let asked = Arc::new(AtomicUsize::new(0));
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        let mut prompt = holding([])
             .system("You are a terse assistant.")
             .max_tokens(budget, Asked(Arc::clone(&asked)));
         for i in 0..1_000 {
@@ -329,7 +327,7 @@ fn an_error_names_the_least_that_must_be_sent() {
 
 #[test]
 fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    let mut prompt = holding([])
         .system("You are a very terse assistant.")
         .max_tokens(Budget::new(40).reserve(10), letters);
     prompt.add_temporary(Message::user("Today is Friday."));
@@ -373,7 +371,7 @@ fn a_counter_that_fails_fails_the_build_and_keeps_the_temporaries() {
             Err(Error::new(ErrorKind::Count, "count", "no vocabulary"))
         }
     }
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(100, Broken);
+    let mut prompt = holding([]).max_tokens(100, Broken);
     prompt.add_temporary(Message::user("Today is Friday."));
     assert_eq!(prompt.build().unwrap_err().to_string(), "count: no vocabulary");
     assert_eq!(prompt.temporaries().len(), 1);

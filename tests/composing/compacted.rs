@@ -380,9 +380,7 @@ counted! {
         picks in proptest::collection::vec(0u64..40, 0..3),
         summed in any::<bool>(),
     ) {
-        let memory = Arc::new(DefaultChatMemory::new());
-        let said = history.clone();
-        memory.add_all(history).unwrap();
+        let memory = remembering(history.clone());
         let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_pins().with_summary();
         for pick in picks {
             let _ = prompt.pin(pick); // some are not there, or can't be pinned
@@ -411,7 +409,7 @@ counted! {
                 // Between calls that wait at the end and their results nothing can be put.
                 let behind = usize::try_from(item).unwrap() + 1;
                 let waits = report.repaired.iter().any(|it| it.position == Some(item))
-                    && said[behind..].iter().all(|it| it.is_tool() || it.is_private());
+                    && history[behind..].iter().all(|it| it.is_tool() || it.is_private());
                 prop_assert!(waits || sent.first() == Some(&item), "{}", report);
                 prop_assert_eq!((report.older, report.over_budget), (0, 0), "{}", report);
             }

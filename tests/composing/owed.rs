@@ -20,8 +20,8 @@ use memory_prompt::report::{Origin, Reason};
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::turn::{Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::{
-    Budget, Composer, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
-    Prompt, Provider, Result, Tool, ToolCall, Truncate, Window,
+    Budget, Composer, Conversation, Error, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Result, Tool, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -76,11 +76,9 @@ fn a_running_turn_keeps_its_question_however_long_it_runs() {
         let is_over = seen.len() == 25;
         Ok(Reply::from(if is_over { Message::ai("Done.") } else { calls(seen.len(), 5) }))
     };
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let looks = |_: serde_json::Value| Ok::<_, ToolError>("a folder");
-    let conversation =
-        Conversation::new(prompt, model).tool(Tool::new("look", "Looks.").repeatable(), looks);
-    conversation.say(TASK).unwrap();
+    let tool = Tool::new("look", "Looks.").repeatable();
+    Conversation::new(holding([]), model).tool(tool, looks).say(TASK).unwrap();
     for (i, prompt) in asked.lock().unwrap().iter().enumerate() {
         assert_asked(prompt, &format!("at {i}"));
     }
@@ -126,8 +124,7 @@ fn run(
 #[test]
 fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
     for tokens in [None, Some(600)] {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-        let prompt = prompt.with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
+        let prompt = holding([]).with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let request = || looking(Turn::new(TASK).with_id("request 1"));
         let mut first = request();
         run(&mut first, &prompt, &[3; 60], 0).unwrap();
@@ -144,7 +141,7 @@ fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
 #[test]
 fn a_running_turn_keeps_its_question_where_the_user_adds_to_it() {
     for n in 1..4 {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
+        let mut prompt = holding([]).max_messages(n);
         let mut turn = looking(prompt.turn(Message::user(TASK)));
         for prompt in run(&mut turn, &prompt, &[2; 12], 3).unwrap() {
             assert_asked(&prompt, &format!("last({n})"));
@@ -215,7 +212,7 @@ fn windows() -> impl Strategy<Value = (Window, Option<usize>)> {
 fn a_stepped_budget_does_not_slide_in_a_tool_loop() {
     for odd in [false, true] {
         let budget = Budget::new(20_000).stepped(4_000, 8_000).unwrap();
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
+        let mut prompt = holding([]).max_tokens(budget, letters);
         let mut appended = 0;
         let mut prompts = Vec::new();
         if odd {
@@ -244,11 +241,10 @@ counted! {
         provider in proptest::option::of(providers()), steered in 0usize..5,
     ) {
         let window = last.map_or(window.0, Window::last);
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
-        let mut prompt = prompt
+        let mut prompt = holding(Agent { before, asked: 0, rounds: Vec::new() }.opening())
+            .window(window)
             .with_some(provider, MemoryPrompt::for_provider)
             .with_some(tokens, |it, tokens| it.max_tokens(budget(tokens, marked), letters));
-        prompt.add_all(Agent { before, asked: 0, rounds: Vec::new() }.opening()).unwrap();
         let mut turn = looking(prompt.turn(Message::user(TASK)));
         let prompts = run(&mut turn, &prompt, &rounds, steered).unwrap();
         prop_assert_eq!(prompts.len(), 201);
@@ -264,9 +260,8 @@ counted! {
         user in any::<bool>(),
     ) {
         let window = window.with_if(user, Window::starting_with_user);
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        let prompt = holding(agent.opening()).window(window);
         let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
-        prompt.add_all(agent.opening()).unwrap();
         let mut prompts = vec![prompt.build().unwrap()];
         let mut appended = 0;
         for (round, calls) in agent.rounds.iter().enumerate() {
@@ -288,11 +283,10 @@ counted! {
     ) {
         // What a provider is sent in the place of empty results has room above the marks.
         let budget = Budget::new(3 * (low + room)).stepped(low, low + room).unwrap();
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
-        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         let opening = agent.opening();
         let mut appended = opening.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
-        prompt.add_all(opening).unwrap();
+        let prompt = holding(opening).max_tokens(budget, letters);
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         let mut prompts = vec![prompt.build().unwrap()];
         for (round, (calls, size)) in agent.rounds.iter().zip(&sizes).enumerate() {
             // Results of any size, or of small ones and large ones in turns.
@@ -475,8 +469,7 @@ fn the_note_of_a_turn_parts_no_call_from_what_answers_it() {
     let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Mistral, Provider::Gemini];
     for provider in providers.map(Some).into_iter().chain([None]) {
         for answered in ["", " t:c/taxi=comes"] {
-            let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-            let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
+            let mut prompt = holding([]).with_some(provider, MemoryPrompt::for_provider);
             let mut dead = prompt.turn("Book a room.");
             let Next::Ask(_) = dead.next(&prompt).unwrap() else { panic!() };
             dead.answer(notation::message("call:a/book")).unwrap();
