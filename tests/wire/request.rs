@@ -50,11 +50,8 @@ fn body_of(golden: &Value) -> Value {
     messages.push(Message::user(given["user"].as_str().unwrap()));
     if given["response"].is_object() {
         let answer = wire::answer(provider, &given["response"]).unwrap();
-        let results: Vec<_> = answer
-            .message
-            .tool_calls()
-            .map(|call| Message::tool(&call.id, &call.name, given["result"].as_str().unwrap()))
-            .collect();
+        let result = given["result"].as_str().unwrap();
+        let results: Vec<_> = answer.message.tool_calls().map(|it| it.result(result)).collect();
         messages.push(answer.into());
         messages.extend(results);
     }
@@ -180,8 +177,7 @@ fn what_would_be_wrong_is_an_error() {
     let tools = some_tools();
     for choice in [ToolChoice::Required, ToolChoice::Tool("weather".into())] {
         let error = refused(&Request::new(&ollama).tools(&tools).tool_choice(choice));
-        let expected = "write request: for ollama: choice: it can't be made to call a tool";
-        assert_eq!(error, expected);
+        assert_eq!(error, "write request: for ollama: choice: it can't be made to call a tool");
     }
 
     for provider in PROVIDERS {
@@ -197,9 +193,7 @@ fn what_would_be_wrong_is_an_error() {
         assert!(error.ends_with("tools: a schema is no object"), "{error}");
         // A choice between nothing is none.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
-            let body = json!(request().tool_choice(choice));
-            let bare = json!(request());
-            assert_eq!(body, bare);
+            assert_eq!(json!(request().tool_choice(choice)), json!(request()));
         }
     }
 }
@@ -258,21 +252,16 @@ fn a_field_of_ours_is_no_extra_field() {
     for provider in PROVIDERS {
         let prompt = prompt_for(provider, &[Message::system("Be brief."), Message::user("hi")]);
         let tools = some_tools();
-        let request = || {
-            let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
-            request.tool_choice(ToolChoice::Auto)
-        };
+        let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
+        let request = || request.clone().tool_choice(ToolChoice::Auto);
         let body = json!(request());
         for (name, ours) in body.as_object().unwrap() {
             let doubled = request().extra(name, ours.clone());
             if name == "store" || name == "anthropic_version" {
                 continue; // ours gives way
             }
-            if ours.is_array() && name == "tools" {
-                let body = json!(doubled);
-                let [count, once] = [&body, &json!({ "tools": ours })]
-                    .map(|it| it["tools"].as_array().unwrap().len());
-                assert_eq!(count, 2 * once);
+            if let (Some(once), "tools") = (ours.as_array(), name.as_str()) {
+                assert_eq!(json!(doubled)["tools"].as_array().unwrap().len(), 2 * once.len());
                 continue;
             }
             let error = refused(&doubled);
@@ -288,15 +277,12 @@ fn a_field_of_ours_is_no_extra_field() {
 fn a_strict_schema_refuses_what_it_would_loosen() {
     let prompt = greeting(Provider::OpenAi);
     let strict = |schema: Value| [Tool::new("x", "").parameters(schema).strict()];
-    for (keyword, schema) in [
-        ("allOf", json!({"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}})),
-        ("not", json!({"type": "object", "properties": {"a": {"type": "object", "not": {}}}})),
-        (
-            "additionalProperties",
-            json!({"type": "object", "additionalProperties": {"type": "string"}}),
-        ),
+    for (keyword, (field, schema)) in [
+        ("allOf", ("properties", json!({"a": {"allOf": [{"type": "string"}]}}))),
+        ("not", ("properties", json!({"a": {"type": "object", "not": {}}}))),
+        ("additionalProperties", ("additionalProperties", json!({"type": "string"}))),
     ] {
-        let tools = strict(schema);
+        let tools = strict(json!({"type": "object", field: schema}));
         let error = refused(&Request::new(&prompt).tools(&tools));
         assert!(error.ends_with(&format!("a strict schema can't have `{keyword}`")), "{error}");
     }
@@ -313,20 +299,18 @@ fn a_strict_schema_refuses_what_it_would_loosen() {
     let body = json!(Request::new(&prompt).tools(&tools));
     let inner = json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
         "required": ["a"], "additionalProperties": false});
-    assert_eq!(
-        body["tools"][0]["function"]["parameters"],
-        json!({
-            "type": "object",
-            "properties": {
-                "kind": {"anyOf": [{"type": "string"}, inner]},
-                "note": {"type": ["string", "null"]},
-                "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
-            },
-            "required": ["kind", "list", "note"],
-            "additionalProperties": false,
-            "$defs": {"Item": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
-        })
-    );
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "kind": {"anyOf": [{"type": "string"}, inner]},
+            "note": {"type": ["string", "null"]},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+        },
+        "required": ["kind", "list", "note"],
+        "additionalProperties": false,
+        "$defs": {"Item": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
+    });
+    assert_eq!(body["tools"][0]["function"]["parameters"], expected);
 }
 
 #[test]
@@ -347,15 +331,13 @@ fn a_prompt_is_the_messages_of_chat_completions() {
     let call = AiMessage::from_parts([ToolCall::new("c1", "look", "{}")]);
     let messages = [question.into(), call.into(), Message::tool("c1", "look", "seen")];
     let prompt = compose(&Composer::new(), &messages, &[]).unwrap();
-    assert_eq!(
-        json!(&prompt),
-        json!([
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": null, "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
-            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-        ])
-    );
+    let expected = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+    ]);
+    assert_eq!(json!(&prompt), expected);
     for provider in [Provider::OpenAi, Provider::Mistral, Provider::StrictTemplate] {
         assert!(serde_json::to_value(greeting(provider)).is_ok());
     }
@@ -366,10 +348,8 @@ fn a_prompt_is_the_messages_of_chat_completions() {
         (Provider::Ollama, "ollama"),
     ] {
         let error = serde_json::to_value(greeting(provider)).unwrap_err().to_string();
-        let expected = format!(
-            "a prompt for {name} is no `messages` of chat completions: write a wire::Request"
-        );
-        assert_eq!(error, expected);
+        let why = "is no `messages` of chat completions: write a wire::Request";
+        assert_eq!(error, format!("a prompt for {name} {why}"));
     }
 }
 
@@ -403,9 +383,8 @@ counted! {
         conversation.insert(conversation.len() / 2, own);
         let temporaries: Vec<_> = temporaries.into_iter().map(with_attribute).collect();
         let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { return Ok(()) };
-        let mut written =
-            vec![full_body(&prompt, provider.unwrap_or(Provider::OpenAi), &some_tools())];
-        written.extend(PROVIDERS.map(|provider| setups::request(provider, &prompt).to_string()));
+        let mut written = PROVIDERS.map(|it| setups::request(it, &prompt).to_string()).to_vec();
+        written.push(full_body(&prompt, provider.unwrap_or(Provider::OpenAi), &some_tools()));
         written.extend(serde_json::to_string(&prompt));
         for json in written {
             prop_assert!(!json.contains(SECRET), "{json}");
@@ -424,8 +403,7 @@ counted! {
         let request = Request::new(&prompt).max_tokens(5);
         let body = json!(&request);
         for (name, field) in setups::request(provider, &prompt).as_object().unwrap() {
-            let absent = Value::Null;
-            prop_assert_eq!(body.get(name).unwrap_or(&absent), field);
+            prop_assert_eq!(&body[name], field);
         }
     }
 }
@@ -458,12 +436,12 @@ fn the_report_says_that_tools_or_options_broke_the_prefix() {
     prompt.configure(|composer| composer.tools(some_tools().into_iter().map(Tool::repeatable)));
     let built = prompt.preview().unwrap();
     assert_eq!(built.shared_prefix(&first).broken_by, None);
-    let fingerprint =
-        |prompt: &Prompt, name: &str| Request::new(prompt).model("m").extra(name, 1).fingerprint();
-    let first = first.clone().sent_as(fingerprint(&first, "temperature"));
-    let built = built.clone().sent_as(fingerprint(&built, "seed"));
-    assert_eq!(built.shared_prefix(&first).broken_by, None);
-    let built = built.clone().sent_as(fingerprint(&built, "reasoning_effort"));
+    let with = |prompt: &Prompt, name: &str| {
+        prompt.clone().sent_as(Request::new(prompt).model("m").extra(name, 1).fingerprint())
+    };
+    let first = with(&first, "temperature");
+    assert_eq!(with(&built, "seed").shared_prefix(&first).broken_by, None);
+    let built = with(&built, "reasoning_effort");
     assert_eq!(built.shared_prefix(&first).broken_by, Some(Break::Options));
 }
 
@@ -479,16 +457,11 @@ fn debug_says_nothing_of_what_is_said() {
 /// request told the first and no other, and the report is about composing.
 #[test]
 fn all_losses_are_told_with_their_places() {
-    use memory_prompt::message::{AiPart, Media, Part, Reasoning};
+    use memory_prompt::message::{AiPart, Reasoning};
     let film = Part::Video(Media::url("https://e.x/a.mp4"));
-    let history = [
-        UserMessage::new([Part::text("Look:"), film.clone(), film]).with_name("Klaus").into(),
-        Message::from(AiMessage::from_parts([
-            AiPart::from(Reasoning::new("A cat?")),
-            AiPart::from("A cat."),
-        ])),
-        Message::user("Sure?"),
-    ];
+    let asked = UserMessage::new([Part::text("Look:"), film.clone(), film]).with_name("Klaus");
+    let parts = [AiPart::from(Reasoning::new("A cat?")), "A cat.".into()];
+    let history = [asked.into(), AiMessage::from_parts(parts).into(), Message::user("Sure?")];
     let told = |provider: Provider| -> Vec<String> {
         let prompt = prompt_for(provider, &history);
         Request::new(&prompt).losses().iter().map(ToString::to_string).collect()
@@ -720,8 +693,7 @@ fn a_developer_message_is_sent_once() {
     let mut row = Row::like(Provider::OpenAiResponses, "own").unwrap();
     row.developer = true;
     let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(row));
-    let history = memory_prompt::record::Snapshot::from_messages([Message::user("hi")]);
-    let prompt = composer.compose_all(&history, &[]).unwrap();
+    let prompt = compose(&composer, &[Message::user("hi")], &[]).unwrap();
     let body = json!(Request::new(&prompt).model("m"));
     assert_eq!(body["input"][0]["role"], "developer");
     assert_eq!(body.to_string().matches("Be brief.").count(), 1, "{body}");
