@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::events::{calling, delta, over as end, sent};
+use crate::events::{begun, calling, delta, over as end, sent};
 use crate::setups::prompt_for;
 use crate::shown::{assert_shown, read};
 use memory_prompt::message::{AiPart, Part};
@@ -16,15 +16,6 @@ use serde_json::{Value, json};
 fn look(index: usize, id: &str, arguments: &str) -> Value {
     let function = json!({"name": "look", "arguments": arguments});
     json!({"index": index, "id": id, "type": "function", "function": function})
-}
-
-/// A stream of which these pieces have come.
-fn begun<'a>(provider: Provider, pieces: impl IntoIterator<Item = &'a Value>) -> Stream {
-    let mut stream = Stream::of(provider);
-    for piece in pieces {
-        stream.push(&piece.to_string()).unwrap();
-    }
-    stream
 }
 
 /// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them:
