@@ -113,11 +113,9 @@ fn a_private_field_goes_back_to_those_who_list_it_and_to_nobody_else() {
                 let family = takers.contains(&from.row().name());
                 let takes = takers.contains(&to.row().name()) && (from == to || family);
                 let lenient = matches!(to, Provider::Vllm | Provider::LlamaCpp) && from == to;
-                assert!(
-                    !written.contains(field) || takes || lenient,
-                    "{field}: {from} to {to}: {written}"
-                );
-                sent_back += usize::from(written.contains(field));
+                let is_sent = written.contains(field);
+                assert!(!is_sent || takes || lenient, "{field}: {from} to {to}: {written}");
+                sent_back += usize::from(is_sent);
             }
             assert!(!written.contains("not supported by this format"), "{from} to {to}: {written}");
         }
@@ -156,11 +154,8 @@ fn another_providers_part_is_left_out_and_told() {
     let answer = Message::from(wire::answer(Provider::Anthropic, body.to_string()).unwrap());
     for to in all().into_iter().filter(|to| to.format() != Format::Anthropic) {
         let (_, prompt) = written(&answer, to);
-        let told = prompt
-            .report()
-            .adapted
-            .iter()
-            .any(|it| it.how == Adaptation::Foreign && it.position == Some(1));
+        let mut adapted = prompt.report().adapted.iter();
+        let told = adapted.any(|it| it.how == Adaptation::Foreign && it.position == Some(1));
         assert!(told, "{to}: {}", prompt.report());
         assert!(prompt.iter().any(|it| it.text() == "a"), "{to}");
     }
@@ -168,9 +163,8 @@ fn another_providers_part_is_left_out_and_told() {
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
     let searches = Message::from(wire::answer(Provider::Anthropic, searches.to_string()).unwrap());
     let (written, prompt) = written(&searches, Provider::OpenAi);
-    assert!(
-        prompt.report().left_out.iter().any(|it| it.position == 1 && it.why == Reason::Foreign)
-    );
+    let mut left_out = prompt.report().left_out.iter();
+    assert!(left_out.any(|it| it.position == 1 && it.why == Reason::Foreign));
     assert!(!written.contains("srvtoolu_1"));
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);
@@ -329,25 +323,19 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
 /// who has no use for it.
 #[test]
 fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
+    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex};
     let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
     let known: [(Part, &[Provider]); 5] = [
-        (typed(gemini), &[Provider::Gemini]),
-        (typed("gs://bucket/a.png"), &[Provider::Gemini, Provider::Vertex]),
+        (typed(gemini), &[Gemini]),
+        (typed("gs://bucket/a.png"), &[Gemini, Vertex]),
         (typed("s3://bucket/a.png"), &[]),
-        (Part::File(Media::file_id("file-abc")), &[Provider::OpenAi, Provider::OpenAiResponses]),
-        (Part::File(Media::file_id("file_01abc")), &[Provider::Anthropic]),
-    ];
-    let all = [
-        Provider::OpenAi,
-        Provider::OpenAiResponses,
-        Provider::Anthropic,
-        Provider::Gemini,
-        Provider::Vertex,
+        (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
+        (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
     ];
     for (part, who) in known {
         let history = [Message::user([Part::text("see"), part.clone()])];
-        for provider in all {
+        for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex] {
             let prompt = prompt_for(provider, &history);
             let losses = wire::Request::new(&prompt).losses();
             let is_lost = request(provider, &prompt).to_string().contains("not supported");
