@@ -12,8 +12,8 @@ use memory_prompt::compose::Notice;
 use memory_prompt::report::Break;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Recall, Truncate, Window, wire,
+    ChatMemory, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt,
+    Provider, Recall, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 

@@ -48,11 +48,8 @@ fn part(kind: usize, mark: &str, word: &str) -> AiPart {
         8 => thought("", None, Some(json!({"reasoning_details": [{"data": word}]}))).into(),
         9 => AiPart::from(Part::Audio(Media::file_id(word))),
         10 => {
-            let fields = json!({"transcript": word});
-            AiPart::from(Part::Audio(Media {
-                extra: extra("openai", &fields),
-                ..Media::file_id(word)
-            }))
+            let extra = extra("openai", &json!({"transcript": word}));
+            AiPart::from(Part::Audio(Media { extra, ..Media::file_id(word) }))
         }
         // What the model made.
         11 => AiPart::from(Part::Image(Media::url(format!("https://e.x/{word}.png")))),
@@ -134,10 +131,9 @@ counted! {
 /// one that says nothing, and nobody told. To Gemini it went as the address of a file.
 #[test]
 fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
-    let mut answer =
-        wire::openai::answer(r#"{"role": "assistant", "audio": {"id": "au_1"}}"#).unwrap();
-    answer = answer.given_by(Provider::OpenAi);
-    let spoken = Message::from(answer);
+    let body = r#"{"role": "assistant", "audio": {"id": "au_1"}}"#;
+    let answer = wire::openai::answer(body).unwrap();
+    let spoken = Message::from(answer.given_by(Provider::OpenAi));
     let history = [Message::user("Sing."), spoken.clone(), Message::user("Again.")];
     for provider in givers() {
         let is_taken = provider == Provider::OpenAi;

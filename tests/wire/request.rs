@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
 use std::io::Write;
-use std::process::{Command, Stdio};
 
 use crate::conversations::{conversation, temporaries};
 use crate::counted::counted;
 use crate::golden::goldens;
+use crate::oracles::{ask, python};
 use crate::setups::{
     self, Drawn, PROVIDERS, TYPED, compose, holding, prompt_for, providers, setups,
 };
@@ -115,16 +115,6 @@ fn some_tools() -> Vec<Tool> {
 #[test]
 #[ignore = "needs python with the packages of tests/python/requirements.txt"]
 fn requests_fit_the_typed_models_of_the_python_clients() {
-    let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/bodies.py");
-    let mut child = Command::new(python)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("MEMORY_PROMPT_PYTHON names no Python");
-    let mut lines = child.stdin.take().unwrap();
-    let mut written = 0;
     let call = ToolCall::new("call12345", "weather", r#"{"city": "Oslo"}"#);
     let messages = [
         Message::system("Be brief."),
@@ -136,26 +126,22 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
     ];
     // Those that have a client of their own: the others add fields that it does not know.
     let modelled = [&TYPED[..], &[Provider::StrictTemplate]].concat();
+    let mut requests = Vec::new();
     for (_, golden) in goldens("request") {
-        if !modelled.iter().any(|known| json!(known) == golden["provider"]) {
-            continue;
+        if modelled.iter().any(|known| json!(known) == golden["provider"]) {
+            requests.push(json!({"provider": golden["provider"], "body": body_of(&golden)}));
         }
-        let line = json!({"provider": golden["provider"], "body": body_of(&golden)});
-        writeln!(lines, "{line}").unwrap();
-        written += 1;
     }
     for provider in modelled {
         let body = full_body(&prompt_for(provider, &messages), provider, &some_tools());
         let body: Value = serde_json::from_str(&body).unwrap();
-        writeln!(lines, "{}", json!({"provider": provider, "body": body})).unwrap();
-        written += 1;
+        requests.push(json!({"provider": provider, "body": body}));
     }
-    drop(lines);
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{told}");
+    let told = ask(&mut python(), |lines| {
+        requests.iter().for_each(|request| writeln!(lines, "{request}").unwrap());
+    });
     let counts = told.lines().filter_map(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
-    assert_eq!(counts.sum::<usize>(), written, "{told}");
+    assert_eq!(counts.sum::<usize>(), requests.len(), "{told}");
 }
 
 /// What an error says.
