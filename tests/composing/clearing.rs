@@ -10,7 +10,7 @@ use crate::counted::counted;
 use crate::processors::Drops;
 use crate::said::{call, result, rounds};
 use crate::sent::{self, sent};
-use crate::setups::{Drawn, budget, holding, remembering};
+use crate::setups::{Drawn, budget, holding};
 
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
@@ -500,6 +500,7 @@ fn the_report_says_what_moved_the_prefix() {
 #[cfg(feature = "tokio")]
 #[test]
 fn async_prompts_are_the_same() {
+    use crate::setups::remembering;
     use memory_prompt::adapt::ToAsync;
     // Without the macros of tokio, which only some features bring.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
