@@ -333,10 +333,9 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
         // "A tool message in the run directly behind an ai message with calls answers the first
         // unanswered call of that message with its id."
         if let Some(j) = before_the_run(messages, from, i) {
-            let open = calls(messages[j])
-                .iter()
-                .enumerate()
-                .position(|(k, call)| fits(call) && !is_answered(&matching, (j, k)));
+            let calls = calls(messages[j]);
+            let mut all = calls.iter().enumerate();
+            let open = all.position(|(k, call)| fits(call) && !is_answered(&matching, (j, k)));
             if let Some(k) = open {
                 let answer = Answer { call: (j, k), late: false, place: i, direct: true };
                 matching.answers[i] = Some(answer);
@@ -1049,6 +1048,7 @@ impl Model<'_> {
         let left_out = told.left_out.iter().map(|(i, why)| (self.position(*i), *why));
         let left_out: BTreeMap<_, _> =
             left_out.chain(blank.into_iter().map(|position| (position, Reason::Blank))).collect();
+        let moved = moved.iter().map(|(i, call)| (self.position(*i), self.position(*call)));
         // Of what is left out nothing else is told.
         let question = choice.front.iter().map(|i| self.position(*i));
         let question = question.filter(|position| !left_out.contains_key(position)).collect();
@@ -1056,10 +1056,7 @@ impl Model<'_> {
             opening_system: None,
             left_out,
             older,
-            moved: moved
-                .iter()
-                .map(|(i, call)| (self.position(*i), self.position(*call)))
-                .collect(),
+            moved: moved.collect(),
             may_be_moved: may_be_moved.iter().map(|i| self.position(*i)).collect(),
             question,
             note: note.iter().map(|i| self.position(*i)).collect(),

@@ -165,11 +165,8 @@ fn agents(rounds: usize) -> impl Strategy<Value = Agent> {
         1 => (1usize..6).prop_map(move |n| vec![n; rounds]),
         1 => proptest::collection::vec(1usize..6, rounds),
     ];
-    (0usize..6, 1usize..4, calls).prop_map(|(before, asked, rounds)| Agent {
-        before,
-        asked,
-        rounds,
-    })
+    let agent = |(before, asked, rounds)| Agent { before, asked, rounds };
+    (0usize..6, 1usize..4, calls).prop_map(agent)
 }
 
 impl Agent {
@@ -312,9 +309,8 @@ counted! {
 #[test]
 fn the_question_is_sent_before_anything_of_its_turn() {
     let budget = Budget::new(8_000).stepped(3_000, 6_000).unwrap();
-    let history = notation::conversation(
-        "u:800 a:1200 u:3100_Translate_this. call:c1 t:c1=1500 call:c2 t:c2=1500",
-    );
+    let history = "u:800 a:1200 u:3100_Translate_this. call:c1 t:c1=1500 call:c2 t:c2=1500";
+    let history = notation::conversation(history);
     for provider in all() {
         let composer = Composer::new().max_tokens(budget, said).for_provider(provider);
         let prompt = compose(&composer, &history, &[]).unwrap();
@@ -440,10 +436,8 @@ fn a_notice_gives_way_before_a_build_fails() {
     let history = format!("u:old_question_0 a:{old} u:old_question_1 a:{old} u:new_question");
     let history = notation::conversation(&history);
     let composer = |tokens| Composer::new().notice(Notice::new()).max_tokens(tokens, Estimate);
-    let needed = match compose(&composer(1), &history, &[]).unwrap_err().kind() {
-        ErrorKind::Budget { needed, .. } => needed,
-        other => panic!("{other:?}"),
-    };
+    let kind = compose(&composer(1), &history, &[]).unwrap_err().kind();
+    let ErrorKind::Budget { needed, .. } = kind else { panic!("{kind:?}") };
     for tokens in needed..60 {
         let prompt = compose(&composer(tokens), &history, &[]).unwrap();
         assert!(positions(&prompt).contains(&4), "{}", prompt.report());
@@ -505,8 +499,8 @@ fn long_messages_are_cut_before_any_is_dropped_where_one_alone_is_too_long() {
 /// older steps in its place; a larger one sent that message, and fewer in all.
 #[test]
 fn steps_leave_before_the_first_message_of_the_question() {
-    for (size, step) in (30..150).step_by(10).flat_map(|n| (10..60).step_by(5).map(move |m| (n, m)))
-    {
+    let sizes = (30..150).step_by(10).flat_map(|n| (10..60).step_by(5).map(move |m| (n, m)));
+    for (size, step) in sizes {
         let mut history = vec![Message::user(x(size)), Message::user("b"), Message::ai(x(step))];
         history.extend(group(["c0".to_owned()], &x(step)));
         history.extend(group(["c1", "c2", "c3"].map(str::to_owned), "a"));
@@ -533,9 +527,7 @@ fn a_notice_that_is_not_sent_takes_no_room() {
         let composer = Composer::new().max_tokens(tokens, letters);
         let without = compose(&composer, &history, &[]);
         let with = compose(&composer.notice(Notice::new()), &history, &[]);
-        if let Ok(without) = without
-            && without.report().sent == 3
-        {
+        if let Some(without) = without.ok().filter(|it| it.report().sent == 3) {
             assert_eq!(with.unwrap().to_messages(), without.to_messages(), "{tokens}");
         }
     }
@@ -571,11 +563,7 @@ fn a_window_opens_with_the_user_where_the_next_question_is_left_out_alone() {
 
 /// A conversation of some turns at ordinary sizes, in parts of the budget: the last of them runs.
 fn ordinary() -> impl Strategy<Value = (usize, Vec<Message>)> {
-    let size = prop_oneof![
-        4 => 1usize..400,
-        3 => 400usize..4_000,
-        1 => 4_000usize..7_000,
-    ];
+    let size = prop_oneof![4 => 1usize..400, 3 => 400usize..4_000, 1 => 4_000usize..7_000];
     let turn = (size.clone(), proptest::collection::vec((size, 1usize..4), 0..5), any::<bool>());
     let turns = proptest::collection::vec(turn, 1..5);
     (8_000usize..200_000, turns).prop_map(|(tokens, turns)| {

@@ -134,15 +134,10 @@ pub fn openai(root: &Value) -> Wrong {
             wrong.push("no items".to_owned());
         }
         if is(schema, "object") || keys.contains("properties") {
-            let names: HashSet<_> = schema["properties"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|it| it.0.as_str())
-                .collect();
-            let required = schema["required"]
-                .as_array()
-                .map(|it| it.iter().filter_map(Value::as_str).collect());
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let names: HashSet<_> = properties.map(|it| it.0.as_str()).collect();
+            let required = schema["required"].as_array();
+            let required = required.map(|it| it.iter().filter_map(Value::as_str).collect());
             if required.as_ref() != Some(&names) || schema["additionalProperties"] != false {
                 wrong.push(format!("open: {schema}"));
             }

@@ -112,14 +112,13 @@ fn listed(
 
 #[test]
 fn laws_find_strange_slots() {
+    let is_conflict = |error: &Error| matches!(error.kind(), ErrorKind::Conflict { .. });
     laws(["slots::an_append_is_done_with_its_slots_or_not_at_all"]).find([
         // The other way round.
-        Strange::of("slots are written before the messages").append(|book, append| {
+        Strange::of("slots are written before the messages").append(move |book, append| {
             let slots = append.slots.clone();
             match book.write(append) {
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() =>
-                {
+                Err(error) if is_conflict(&error) && !slots.is_empty() => {
                     let mut only = Append::default();
                     only.slots = slots;
                     let _ = book.write(&mut only);
@@ -431,11 +430,8 @@ fn a_law_finds_each_other_strange_slot() {
         // `>=` in place of `>`.
         Strange::of("a slot of the largest size is refused").limits(of_4096()).append(
             |book, append| {
-                if append
-                    .slots
-                    .iter()
-                    .any(|it| it.content.as_ref().is_some_and(|it| it.len() >= 4096))
-                {
+                let mut contents = append.slots.iter().filter_map(|it| it.content.as_ref());
+                if contents.any(|it| it.len() >= 4096) {
                     return Err(Error::new(ErrorKind::Invalid, "append", "the slot is too large"));
                 }
                 book.write(append)
